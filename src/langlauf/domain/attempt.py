@@ -1,0 +1,77 @@
+"""One execution of a job: the lease it runs under and what it may write."""
+
+import msgspec
+
+from langlauf.domain.instant import Instant
+from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The right to write for a job. The attempt number is the fencing token: it grows at every claim."""
+
+    org_id: str
+    job_id: str
+    attempt: int
+
+
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker with free slots asks for work it knows how to do."""
+
+    worker_id: str
+    slots: int
+    analyses: tuple[str, ...]
+    lease_seconds: float
+    #: how many jobs may run at once over the whole deployment
+    max_running: int
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that is this worker's until its lease ends."""
+
+    lease: Lease
+    analysis: str
+    #: the input as JSON text
+    payload: str
+    started_at: Instant
+    expires_at: Instant
+    timeout_seconds: float
+    progress_percent: int
+    retry_count: int
+    max_retries: int
+    trace_id: str
+    request_id: str
+
+
+class Renewal(msgspec.Struct, frozen=True):
+    """What became of a lease at a heartbeat. `cancel_reason` is set where somebody asked the job to stop."""
+
+    lease: Lease
+    held: bool
+    cancel_reason: str | None = None
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempt tells how far it is."""
+
+    percent: float | None = None
+    step: str | None = None
+
+
+class Partial(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempt shows what it has so far; payload and summary are JSON text."""
+
+    result_id: str
+    payload: str
+    summary: str | None = None
+    percent: float | None = None
+    step: str | None = None
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A chunk is done and need not be computed again; payload is JSON text."""
+
+    key: str
+    payload: str
+
+
+Write = Progress | Partial | Checkpoint | Completed | Failed | Retry | Canceled | Released

@@ -1,0 +1,91 @@
+"""The errors Langlauf raises, as a family.
+
+LanglaufError
+├── AnalysisError            raised by an analysis; carries code, hint and meta into the job
+│   ├── TransientError       worth another attempt: a time-out, the network, a busy upstream
+│   └── PermanentError       trying again without a change would fail again
+├── RegistrationError        an analysis that cannot be registered as written
+├── SettingsError            a setting that is unknown or has a bad value
+├── StoreError
+│   ├── StoreUnavailable     the store did not take the write; nothing of it was kept
+│   └── SchemaTooNew         a newer program has migrated this store
+├── StaleAttempt             the attempt lost its lease; its writes are refused
+├── ResultUnstorable         a result that JSON or a database cannot hold
+└── ResultTooLarge           a result over the limit
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+RetryHint = Literal["retry_with_backoff", "check_input_and_retry"]
+
+
+class LanglaufError(Exception):
+    """The root of everything this package raises on purpose."""
+
+
+class AnalysisError(LanglaufError):
+    """What an analysis raises to end its attempt with a code and a message for people."""
+
+    default_code: ClassVar[str] = "internal"
+    default_hint: ClassVar[RetryHint | None] = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        hint: RetryHint | None = None,
+        meta: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.default_code
+        self.hint: RetryHint | None = hint or self.default_hint
+        self.meta = dict(meta or {})
+
+
+class TransientError(AnalysisError):
+    """The attempt failed for a reason that may pass; it is retried while retries are left."""
+
+    default_code = "network_error"
+    default_hint = "retry_with_backoff"
+
+
+class PermanentError(AnalysisError):
+    """The attempt failed for a reason that another attempt would not change."""
+
+    default_code = "validation_error"
+    default_hint = "check_input_and_retry"
+
+
+class RegistrationError(LanglaufError):
+    """The analysis cannot be registered as it is written."""
+
+
+class SettingsError(LanglaufError):
+    """A setting is unknown, or its value is not usable."""
+
+
+class StoreError(LanglaufError):
+    """The store could not do what it was asked."""
+
+
+class StoreUnavailable(StoreError):
+    """The store did not take the write; nothing of it was kept."""
+
+
+class SchemaTooNew(StoreError):
+    """A newer program has migrated this store; this one leaves it alone."""
+
+
+class StaleAttempt(LanglaufError):
+    """The attempt no longer holds its lease, so its write was refused."""
+
+
+class ResultUnstorable(LanglaufError):
+    """The value holds something that JSON or a database cannot keep."""
+
+
+class ResultTooLarge(LanglaufError):
+    """The value is larger than the limit for results."""

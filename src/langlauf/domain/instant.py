@@ -1,0 +1,39 @@
+"""Points in time are whole microseconds since 1970 in UTC: cheap to store, to compare and to add to.
+
+They become text only where people or other programs read them.
+"""
+
+from datetime import UTC, datetime
+
+Instant = int
+SECOND = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def after(start: Instant, seconds: float) -> Instant:
+    """The instant so many seconds later."""
+    return start + round(seconds * SECOND)
+
+
+def seconds_between(start: Instant, end: Instant) -> float:
+    """How long it is from one instant to another."""
+    return (end - start) / SECOND
+
+
+def to_datetime(instant: Instant) -> datetime:
+    """The same point as an aware datetime, which encodes to RFC 3339."""
+    return datetime.fromtimestamp(instant / SECOND, UTC)
+
+
+def to_text(instant: Instant) -> str:
+    """The same point in RFC 3339, always with microseconds, so that texts sort as the instants do."""
+    return to_datetime(instant).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def from_text(text: str) -> Instant:
+    """Reads RFC 3339. A time without an offset counts as UTC."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    delta = moment - _EPOCH
+    return (delta.days * 86_400 + delta.seconds) * SECOND + delta.microseconds

@@ -1,0 +1,147 @@
+"""How an attempt can end. Deciding is a function here; writing the decision is the store's business."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from langlauf.domain.errors import AnalysisError, ResultTooLarge, ResultUnstorable, RetryHint, TransientError
+from langlauf.domain.instant import Instant, to_text
+from langlauf.domain.job import CanceledBy
+from langlauf.domain.redact import clean_message
+
+#: A job whose worker vanished this often is given up: it may be what kills them.
+MOST_LOST_LEASES = 10
+
+
+class Completed(msgspec.Struct, frozen=True, kw_only=True):
+    """The function returned; this is its final snapshot, as JSON text."""
+
+    result_id: str
+    payload: str
+    summary: str | None = None
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """The job ends with an error."""
+
+    code: str
+    message: str
+    retryable: bool
+    hint: RetryHint | None = None
+    meta: Mapping[str, Any] = {}
+    timed_out: bool = False
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempt ends, the job goes on after a delay."""
+
+    code: str
+    message: str
+    delay_seconds: float
+    meta: Mapping[str, Any] = {}
+    timed_out: bool = False
+
+
+class Canceled(msgspec.Struct, frozen=True, kw_only=True):
+    """The job ends because somebody wished it."""
+
+    by: CanceledBy
+    reason: str
+
+
+class Released(msgspec.Struct, frozen=True):
+    """The worker shuts down and gives the job back; nothing is counted against it."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The worker vanished; the job goes on at once."""
+
+
+Outcome = Completed | Failed | Retry | Canceled | Released | Lost
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong in an attempt, before it is decided whether it is tried again."""
+
+    code: str
+    message: str
+    transient: bool
+    hint: RetryHint | None = None
+    meta: Mapping[str, Any] = {}
+
+
+def classify(error: BaseException, transient_types: tuple[type[BaseException], ...] = ()) -> Failure:
+    """Names the failure behind an exception that an analysis raised."""
+    if isinstance(error, AnalysisError):
+        transient = isinstance(error, TransientError)
+        return Failure(
+            code=error.code, message=clean_message(error.message), transient=transient, hint=error.hint, meta=error.meta
+        )
+    message = clean_message(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    code, transient, hint = _kind_of(error)
+    if isinstance(error, transient_types):
+        transient, hint = True, "retry_with_backoff"
+    return Failure(code=code, message=message, transient=transient, hint=hint)
+
+
+def _kind_of(error: BaseException) -> tuple[str, bool, RetryHint | None]:
+    if isinstance(error, TimeoutError):
+        return "timeout", True, "retry_with_backoff"
+    if isinstance(error, ConnectionError | asyncio.IncompleteReadError):
+        return "network_error", True, "retry_with_backoff"
+    if isinstance(error, ResultUnstorable):
+        return "result_unstorable", False, None
+    if isinstance(error, ResultTooLarge):
+        return "result_too_large", False, None
+    if isinstance(error, ValueError):
+        return "validation_error", False, "check_input_and_retry"
+    return "internal", False, None
+
+
+def after_failure(failure: Failure, retry_count: int, max_retries: int, delay_seconds: float) -> Retry | Failed:
+    """A transient failure is retried while retries are left; everything else ends the job."""
+    if failure.transient and retry_count < max_retries:
+        return Retry(code=failure.code, message=failure.message, meta=failure.meta, delay_seconds=delay_seconds)
+    return Failed(
+        code=failure.code, message=failure.message, retryable=failure.transient, hint=failure.hint, meta=failure.meta
+    )
+
+
+def after_timeout(
+    *,
+    limit_seconds: float,
+    started_at: Instant,
+    detected_at: Instant,
+    retry_count: int,
+    max_retries: int,
+    delay_seconds: float,
+) -> Retry | Failed:
+    """An attempt that ran out of time is retried while retries are left."""
+    meta = {
+        "threshold_seconds": limit_seconds,
+        "started_at": to_text(started_at),
+        "detected_at": to_text(detected_at),
+    }
+    message = f"The attempt was stopped after {limit_seconds:g} s, its time limit."
+    if retry_count < max_retries:
+        return Retry(code="timeout", message=message, meta=meta, delay_seconds=delay_seconds, timed_out=True)
+    code = "timeout_max_retries" if max_retries else "timeout"
+    return Failed(
+        code=code, message=message, retryable=True, hint="retry_with_backoff", meta=meta, timed_out=True
+    )
+
+
+def after_loss(*, cancel_requested: bool, cancel_reason: str | None, lost_before: int) -> Lost | Failed | Canceled:
+    """A job whose worker vanished goes on, unless somebody wished it stopped or it happened too often."""
+    if cancel_requested:
+        return Canceled(by="system", reason=cancel_reason or "canceled while its worker was gone")
+    if lost_before + 1 >= MOST_LOST_LEASES:
+        return Failed(
+            code="worker_lost",
+            message=f"The worker vanished {MOST_LOST_LEASES} times while this job ran.",
+            retryable=True,
+            hint="retry_with_backoff",
+        )
+    return Lost()

@@ -1,0 +1,34 @@
+"""Snapshots: what an analysis has found so far, or in the end."""
+
+from typing import Literal
+
+import msgspec
+
+from langlauf.domain.instant import Instant
+
+ResultKind = Literal["partial", "final"]
+SCHEMA_VERSION = 1
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A stored result without its payload. Fields are in the order of the table's columns."""
+
+    org_id: str
+    result_id: str
+    job_id: str
+    result_kind: ResultKind
+    result_seq: int
+    schema_version: int
+    result_payload_ref: str
+    created_at: Instant
+    #: JSON text, kept as it is stored
+    summary_json: str | None
+    #: set where retention took the payload: the row is then a tombstone
+    removed_at: Instant | None = None
+
+
+class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot with its payload, as JSON text, never decoded on the way out."""
+
+    snapshot: Snapshot
+    payload: str | None

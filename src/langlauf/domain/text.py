@@ -1,0 +1,55 @@
+"""One text discipline: what JSON may hold but a database may not keep is found here, for input and output alike."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+#: Beyond this, JSON readers that use doubles lose digits.
+LARGEST_INTEGER = 2**53 - 1
+DEEPEST = 64
+
+
+def first_flaw(value: Any, deepest: int = DEEPEST) -> str | None:
+    """Says what in a value of JSON types cannot be kept and where, or None where all of it can."""
+    stack: list[tuple[Any, str, int]] = [(value, "", 1)]
+    while stack:
+        item, path, depth = stack.pop()
+        kind = type(item)
+        if kind is dict or kind is list:
+            if depth > deepest:
+                return f"{path or 'the value'}: nested deeper than {deepest} levels"
+            for name, child in _children(item):
+                if kind is dict and (flaw := _string_flaw(name)):
+                    return f"a name in {path or 'the value'}: {flaw}"
+                child_path = (f"{path}.{name}" if path else name) if kind is dict else f"{path}[{name}]"
+                stack.append((child, child_path, depth + 1))
+        elif flaw := _scalar_flaw(item):
+            return f"{path or 'the value'}: {flaw}"
+    return None
+
+
+def _children(item: Any) -> Iterator[tuple[Any, Any]]:
+    return iter(item.items()) if isinstance(item, dict) else iter(enumerate(item))
+
+
+def _scalar_flaw(item: Any) -> str | None:
+    kind = type(item)
+    if kind is str:
+        return _string_flaw(item)
+    if kind is int and not -LARGEST_INTEGER <= item <= LARGEST_INTEGER:
+        return "an integer that would lose digits; send it as a string"
+    if kind is float and not math.isfinite(item):
+        return "not a finite number"
+    return None
+
+
+def _string_flaw(text: str) -> str | None:
+    if text.isascii():
+        return "contains the character NUL" if "\x00" in text else None
+    if "\x00" in text:
+        return "contains the character NUL"
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return "contains half of a surrogate pair"
+    return None

@@ -1,0 +1,225 @@
+"""Every setting in one table: it feeds the flags, the documents and a test.
+
+Read at the door, from the environment and then from flags, and handed down frozen. An unknown `LANGLAUF_` name or a bad
+value stops the program: never a guess.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from langlauf.domain.errors import SettingsError
+from langlauf.domain.retry import Backoff
+from langlauf.store.protocol import RetentionPolicy
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd]?)$")
+_TEST_NAMES = "LANGLAUF_TEST_"
+DEFAULT_STORE = "runtime/async_jobs/store.v1.db"
+SHORTEST_JOBS_RETENTION = 86_400.0
+
+
+def duration(text: str) -> float:
+    """Seconds from `90`, `30m`, `24h` or `7d`."""
+    match = _DURATION.match(text.strip())
+    if match is None:
+        raise ValueError("give seconds or a value like 30m, 24h, 7d")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _positive_duration(text: str) -> float:
+    seconds = duration(text)
+    if seconds <= 0:
+        raise ValueError("must be longer than nothing")
+    return seconds
+
+
+def _whole(lowest: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        number = int(text)
+        if number < lowest:
+            raise ValueError(f"must be {lowest} or more")
+        return number
+
+    return read
+
+
+def _switch(text: str) -> bool:
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    try:
+        return words[text.strip().lower()]
+    except KeyError:
+        raise ValueError("give 1 or 0") from None
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"give one of {', '.join(choices)}")
+        return text
+
+    return read
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise ValueError("is empty")
+    return text
+
+
+class Setting(NamedTuple):
+    """One row of the table. `unit` tells people what a value is."""
+
+    name: str
+    environment: str
+    default: Any
+    read: Callable[[str], Any]
+    unit: str
+    help: str
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("host", "LANGLAUF_HOST", "127.0.0.1", _text, "address", "Where the server listens."),
+    Setting("port", "LANGLAUF_PORT", 8080, _whole(0), "number", "The port it listens on; 0 takes a free one."),
+    Setting("store", "LANGLAUF_STORE", None, _text, "URL", "sqlite:///path, memory:// or a path; see also ASYNC_JOBS_STORE_FILE."),
+    Setting("store_file", "ASYNC_JOBS_STORE_FILE", None, _text, "path", "The store as a path; .json names a store of the earlier system."),
+    Setting("workers", "LANGLAUF_WORKERS", 1, _whole(0), "number", "Workers in this process; 0 serves without working."),
+    Setting("max_running", "LANGLAUF_MAX_RUNNING", 8, _whole(1), "jobs", "How many jobs run at once over the whole deployment."),
+    Setting("lease_seconds", "LANGLAUF_LEASE_SECONDS", 15.0, _positive_duration, "duration", "How long a silent worker keeps its jobs."),
+    Setting("sweep_seconds", "LANGLAUF_SWEEP_SECONDS", 5.0, _positive_duration, "duration", "How often lost and overdue jobs are looked for."),
+    Setting("poll_seconds", "LANGLAUF_POLL_SECONDS", 1.0, _positive_duration, "duration", "How often an idle worker looks without a hint."),
+    Setting("cancel_grace", "LANGLAUF_CANCEL_GRACE", 5.0, duration, "duration", "How long a canceled attempt may take to stop."),
+    Setting("shutdown_grace", "LANGLAUF_SHUTDOWN_GRACE", 25.0, duration, "duration", "How long running attempts may finish at shutdown."),
+    Setting("retry_base", "LANGLAUF_RETRY_BASE", 1.0, duration, "duration", "The backoff before the first retry is drawn from 0 to this."),
+    Setting("retry_cap", "LANGLAUF_RETRY_CAP", 60.0, duration, "duration", "No backoff is longer."),
+    Setting("sync_limit", "LANGLAUF_SYNC_LIMIT", 30.0, _positive_duration, "duration", "How long a synchronous request may take."),
+    Setting("max_body", "LANGLAUF_MAX_BODY", 1_048_576, _whole(1), "bytes", "The largest request body."),
+    Setting("max_depth", "LANGLAUF_MAX_DEPTH", 64, _whole(1), "levels", "How deep a request body may be nested."),
+    Setting("max_result", "LANGLAUF_MAX_RESULT", 64 * 1_048_576, _whole(1), "bytes", "The largest result or partial."),
+    Setting("max_waiting_org", "LANGLAUF_MAX_WAITING_PER_ORG", 100_000, _whole(1), "jobs", "How many jobs of one org may wait."),
+    Setting("max_waiting_all", "LANGLAUF_MAX_WAITING", 1_000_000, _whole(1), "jobs", "How many jobs may wait in all."),
+    Setting("results_retention", "ASYNC_JOB_RESULTS_RETENTION_SECONDS", 604_800.0, duration, "duration", "How long results are kept after a job's end."),
+    Setting("events_retention", "ASYNC_JOB_EVENTS_RETENTION_SECONDS", 259_200.0, duration, "duration", "How long events are kept after a job's end."),
+    Setting("final_retention", "LANGLAUF_FINAL_RETENTION", None, duration, "duration", "Final results alone; else as all results."),
+    Setting("partial_retention", "LANGLAUF_PARTIAL_RETENTION", None, duration, "duration", "Partial results alone; else as all results."),
+    Setting("jobs_retention", "LANGLAUF_JOBS_RETENTION", 7_776_000.0, duration, "duration", "How long a job's record is kept; not under 24h."),
+    Setting("retention_every", "LANGLAUF_RETENTION_EVERY", 3_600.0, _positive_duration, "duration", "How often the server cleans up."),
+    Setting("cors_origins", "LANGLAUF_CORS_ORIGINS", (), _words, "list", "Origins of browsers that may call the API, with commas between."),
+    Setting("public_url", "LANGLAUF_PUBLIC_URL", None, _text, "URL", "The address people reach the server at; links start with it."),
+    Setting("auth_token", "API_AUTH_TOKEN", None, _text, "secret", "The operator's token."),
+    Setting("access", "LANGLAUF_ACCESS", "tenant", _one_of("tenant", "capability"), "word", "tenant, or capability: whoever knows an id may read."),
+    Setting("address_table", "LANGLAUF_ADDRESS_TABLE", None, _one_of("15000", "5000", "1000", "500"), "number", "The gazetteer of the address analysis: places with at least so many people."),
+    Setting("fault_injection", "ENABLE_E2E_FAULT_INJECTION", False, _switch, "switch", "Lets certain queries fail on purpose, for end-to-end tests."),
+    Setting("log_format", "LANGLAUF_LOG_FORMAT", "text", _one_of("text", "json"), "word", "text or json."),
+    Setting("log_level", "LANGLAUF_LOG_LEVEL", "info", _one_of("debug", "info", "warning", "error"), "word", "The least important thing that is logged."),
+    Setting("url", "LANGLAUF_URL", "http://127.0.0.1:8080", _text, "URL", "The server that client commands talk to."),
+    Setting("org", "LANGLAUF_ORG", "default-org", _text, "name", "The org that client commands work for."),
+    Setting("key", "LANGLAUF_KEY", None, _text, "secret", "The key that client commands show."),
+)  # fmt: skip
+
+BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}
+BY_ENVIRONMENT: dict[str, Setting] = {setting.environment: setting for setting in SETTINGS}
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of one program, all read and checked."""
+
+    host: str
+    port: int
+    store: str | None
+    store_file: str | None
+    workers: int
+    max_running: int
+    lease_seconds: float
+    sweep_seconds: float
+    poll_seconds: float
+    cancel_grace: float
+    shutdown_grace: float
+    retry_base: float
+    retry_cap: float
+    sync_limit: float
+    max_body: int
+    max_depth: int
+    max_result: int
+    max_waiting_org: int
+    max_waiting_all: int
+    results_retention: float
+    events_retention: float
+    final_retention: float | None
+    partial_retention: float | None
+    jobs_retention: float
+    retention_every: float
+    cors_origins: tuple[str, ...]
+    public_url: str | None
+    auth_token: str | None
+    access: Literal["tenant", "capability"]
+    address_table: str | None
+    fault_injection: bool
+    log_format: str
+    log_level: str
+    url: str
+    org: str
+    key: str | None
+
+    @property
+    def backoff(self) -> Backoff:
+        """The delays between attempts."""
+        return Backoff(self.retry_base, self.retry_cap)
+
+    @property
+    def retention(self) -> RetentionPolicy:
+        """How long what is kept."""
+        return RetentionPolicy(
+            final_results=self.results_retention if self.final_retention is None else self.final_retention,
+            partial_results=self.results_retention if self.partial_retention is None else self.partial_retention,
+            events=self.events_retention,
+            jobs=self.jobs_retention,
+        )
+
+    @property
+    def store_path(self) -> str:
+        """Where the store is, as it was given: `memory://`, a path or a URL."""
+        return self.store or self.store_file or DEFAULT_STORE
+
+
+def load_settings(environment: Mapping[str, str] | None = None, **overrides: object) -> Settings:
+    """Reads the environment, then what flags say; None means that a flag was not given."""
+    environment = os.environ if environment is None else environment
+    _refuse_unknown(environment)
+    values: dict[str, Any] = {setting.name: _from_environment(setting, environment) for setting in SETTINGS}
+    for name, value in overrides.items():
+        if value is not None:
+            values[name] = _read(BY_NAME[name], value) if isinstance(value, str) else value
+    if values["store"] and values["store_file"]:
+        raise SettingsError("LANGLAUF_STORE and ASYNC_JOBS_STORE_FILE are both set: keep one of them")
+    if values["jobs_retention"] < SHORTEST_JOBS_RETENTION:
+        raise SettingsError("LANGLAUF_JOBS_RETENTION must not be under 24h: idempotency keys live as long as their job")
+    return Settings(**values)
+
+
+def _refuse_unknown(environment: Mapping[str, str]) -> None:
+    for name in environment:
+        if name.startswith("LANGLAUF_") and not name.startswith(_TEST_NAMES) and name not in BY_ENVIRONMENT:
+            nearest = difflib.get_close_matches(name, BY_ENVIRONMENT, n=1, cutoff=0.5)
+            hint = f"; did you mean {nearest[0]}?" if nearest else "; langlauf serve --help lists all"
+            raise SettingsError(f"{name} is not a setting{hint}")
+
+
+def _from_environment(setting: Setting, environment: Mapping[str, str]) -> Any:
+    text = environment.get(setting.environment)
+    return setting.default if text is None else _read(setting, text)
+
+
+def _read(setting: Setting, text: str) -> Any:
+    try:
+        return setting.read(text)
+    except ValueError as error:
+        raise SettingsError(f"{setting.environment}={text!r}: {error}") from None

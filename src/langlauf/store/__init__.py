@@ -1,0 +1,1 @@
+"""Durable truth behind one protocol."""

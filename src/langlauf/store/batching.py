@@ -1,0 +1,66 @@
+"""Group commit: whatever waits while one batch is under way goes into the next.
+
+There is no timer. An idle store takes a single operation at once; under load the batches grow by themselves, and one
+fsync carries all of them.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Operation = TypeVar("Operation")
+Answer = TypeVar("Answer")
+
+#: Bounds the time one transaction holds the writer.
+LARGEST_BATCH = 1_000
+
+
+class GroupCommit(Generic[Operation, Answer]):
+    """Collects operations and runs them batch by batch; an answer that is an exception is raised at its caller."""
+
+    def __init__(
+        self,
+        run: Callable[[Sequence[Operation]], Awaitable[Sequence[Answer | Exception]]],
+        *,
+        name: str,
+        largest: int = LARGEST_BATCH,
+    ) -> None:
+        self._run = run
+        self._name = name
+        self._largest = largest
+        self._waiting: list[tuple[Operation, asyncio.Future[Answer]]] = []
+        self._drain: asyncio.Task[None] | None = None
+
+    async def do(self, operation: Operation) -> Answer:
+        """Runs the operation in the next batch and returns its answer."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((operation, future))
+        if self._drain is None:
+            self._drain = asyncio.create_task(self._run_batches(), name=self._name)
+        return await future
+
+    async def finish(self) -> None:
+        """Waits until nothing is under way."""
+        while self._drain is not None:
+            await asyncio.wait({self._drain})
+
+    async def _run_batches(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[: self._largest], self._waiting[self._largest :]
+                await self._run_one(batch)
+        finally:
+            self._drain = None
+
+    async def _run_one(self, batch: list[tuple[Operation, asyncio.Future[Answer]]]) -> None:
+        try:
+            answers = await self._run([operation for operation, _ in batch])
+        except Exception as error:  # noqa: BLE001 - whatever broke the batch is the answer to each of its callers
+            answers = [error] * len(batch)
+        for (_, future), answer in zip(batch, answers, strict=True):
+            if future.done():  # its caller went away; the operation counts all the same
+                continue
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)

@@ -1,0 +1,52 @@
+"""Loads named queries from a `.sql` file.
+
+A query starts with a line `-- name: what_it_does` and runs to the next one. `{job_columns}` and its like stand for the
+fields of a record, so that a query and the record it fills cannot drift apart.
+"""
+
+import re
+from importlib import resources
+
+import msgspec
+
+from langlauf.domain.event import Event
+from langlauf.domain.job import Job
+from langlauf.domain.notification import Notification
+from langlauf.domain.result import Snapshot
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_RECORDS: dict[str, type[msgspec.Struct]] = {
+    "job": Job,
+    "event": Event,
+    "snapshot": Snapshot,
+    "notification": Notification,
+}
+
+
+def _placeholders() -> dict[str, str]:
+    texts = {}
+    for word, record in _RECORDS.items():
+        fields = record.__struct_fields__
+        texts[f"{{{word}_columns}}"] = ", ".join(f"{word}.{name}" for name in fields)
+        texts[f"{{{word}_names}}"] = ", ".join(fields)
+        texts[f"{{{word}_values}}"] = ", ".join("?" * len(fields))
+    return texts
+
+
+def parse(text: str) -> dict[str, str]:
+    """The queries of a file by name, placeholders filled in."""
+    for placeholder, columns in _placeholders().items():
+        text = text.replace(placeholder, columns)
+    parts = _NAME.split(text)[1:]
+    found: dict[str, str] = {}
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        if name in found:
+            raise ValueError(f"two queries are called {name}")
+        found[name] = body.strip().rstrip(";")
+    return found
+
+
+def load(package: str, *files: str) -> dict[str, str]:
+    """The queries of one or more files that lie in a package."""
+    folder = resources.files(package)
+    return parse("\n".join(folder.joinpath(file).read_text("utf-8") for file in files))

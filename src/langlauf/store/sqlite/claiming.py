@@ -1,0 +1,91 @@
+"""Handing out jobs: those that had started first, then the waiting ones in fair order over their lanes."""
+
+import msgspec
+
+from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal
+from langlauf.domain.event import EventType
+from langlauf.domain.fairness import Lane, share
+from langlauf.domain.instant import Instant, after
+from langlauf.store.sqlite.transaction import Transaction, json_text
+
+
+class RenewRequest(msgspec.Struct, frozen=True):
+    """A heartbeat for all leases of a worker."""
+
+    leases: tuple[Lease, ...]
+    lease_seconds: float
+
+
+def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
+    """Claims as many jobs as there are free slots, here and in the whole deployment."""
+    tx.flush()
+    running = tx.one("live_leases", now=tx.now) or (0,)
+    room = min(request.slots, request.max_running - running[0])
+    if room <= 0:
+        return []
+    analyses = json_text(request.analyses)
+    picked = tx.rows("due_jobs", now=tx.now, analyses=analyses, room=room)
+    if len(picked) < room:
+        picked += _waiting_jobs(tx, analyses, room - len(picked))
+    expires_at = after(tx.now, request.lease_seconds)
+    claims = [_claim_one(tx, org_id, job_id, expires_at) for org_id, job_id in picked]
+    taken = [made for made in claims if made is not None]
+    tx.run_many("insert_lease", [_lease_row(made, request.worker_id) for made in taken])
+    return taken
+
+
+def _waiting_jobs(tx: Transaction, analyses: str, room: int) -> list[tuple[str, str]]:
+    lanes = [Lane(*row) for row in tx.rows("waiting_lanes", analyses=analyses, room=room)]
+    picked: list[tuple[str, str]] = []
+    for turns in share(lanes, room):
+        lane = {"org_id": turns.lane.org_id, "analysis": turns.lane.analysis}
+        picked += [(row[0], row[1]) for row in tx.rows("lane_heads", **lane, starts=turns.starts)]
+        tx.run("lane_advance", **lane, virtual_start=turns.virtual_start)
+        tx.run("clock_advance", virtual_now=turns.lane.virtual_start)
+        tx.waiting(turns.lane.org_id, turns.lane.analysis, -turns.starts)
+    return picked
+
+
+def _claim_one(tx: Transaction, org_id: str, job_id: str, expires_at: Instant) -> Claim | None:
+    row = tx.one("claim_job", org_id=org_id, job_id=job_id, now=tx.now)
+    if row is None:
+        return None
+    attempt, seq, analysis, timeout, percent, retry_count, max_retries, trace_id, request_id, payload = row
+    kind = EventType.RUNNING if attempt == 1 else EventType.ATTEMPT_STARTED
+    tx.event(org_id, job_id, seq, kind, "worker", (trace_id, request_id), {"attempt": attempt})
+    return Claim(
+        lease=Lease(org_id, job_id, attempt),
+        analysis=analysis,
+        payload=payload,
+        started_at=tx.now,
+        expires_at=expires_at,
+        timeout_seconds=timeout,
+        progress_percent=percent,
+        retry_count=retry_count,
+        max_retries=max_retries,
+        trace_id=trace_id,
+        request_id=request_id,
+    )
+
+
+def _lease_row(made: Claim, worker_id: str) -> tuple[str, str, int, str, Instant, Instant]:
+    lease = made.lease
+    deadline = after(made.started_at, made.timeout_seconds)
+    return (lease.org_id, lease.job_id, lease.attempt, worker_id, made.expires_at, deadline)
+
+
+def renew(tx: Transaction, request: RenewRequest) -> list[Renewal]:
+    """Extends each lease that is still held."""
+    expires_at = after(tx.now, request.lease_seconds)
+    renewals = []
+    for lease in request.leases:
+        row = tx.one(
+            "renew_lease",
+            org_id=lease.org_id,
+            job_id=lease.job_id,
+            attempt=lease.attempt,
+            expires_at=expires_at,
+            now=tx.now,
+        )
+        renewals.append(Renewal(lease, held=row is not None, cancel_reason=row[0] if row else None))
+    return renewals

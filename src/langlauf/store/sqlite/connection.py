@@ -1,0 +1,65 @@
+"""Opens connections to the file, set the way durability needs them, and brings the schema up to date."""
+
+from pathlib import Path
+
+import apsw
+
+from langlauf.domain.errors import StoreUnavailable
+from langlauf.store.migrate import migrations_in, pending
+
+MEMORY = ":memory:"
+#: Below this, resetting a write-ahead log while another connection checkpoints can corrupt the file.
+OLDEST_SAFE_SQLITE = (3, 51, 3)
+_BUSY_MILLISECONDS = 10_000
+_WAL_BYTES_KEPT = 64 * 1024 * 1024
+
+
+def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:
+    """A connection with write-ahead log and full synchronisation: a commit that returned survives a power cut."""
+    if tuple(map(int, apsw.sqlite_lib_version().split("."))) < OLDEST_SAFE_SQLITE:
+        raise StoreUnavailable(f"SQLite {apsw.sqlite_lib_version()} can corrupt its log: update the package apsw")
+    try:
+        if path != MEMORY and not read_only:
+            _make_private(Path(path))
+        flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        connection = apsw.Connection(path, flags=flags)
+        connection.set_busy_timeout(_BUSY_MILLISECONDS)
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+    except (apsw.Error, OSError) as error:
+        raise StoreUnavailable(f"the store {path} cannot be opened: {error}") from error
+    return connection
+
+
+def _make_private(path: Path) -> None:
+    """The file holds tenants' data: its owner alone may read it, from its first byte on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600, exist_ok=True)
+
+
+def applied_migrations(connection: apsw.Connection) -> int:
+    """How many migrations the file has seen."""
+    return int(connection.pragma("user_version"))
+
+
+def migrate(connection: apsw.Connection) -> list[str]:
+    """Applies what is missing, each step with its number in one transaction; returns the names."""
+    known = migrations_in("langlauf.store.sqlite")
+    done = []
+    for step in pending(known, applied_migrations(connection)):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have been faster while this one waited for the lock.
+            if applied_migrations(connection) < step.number:
+                connection.execute(step.sql)
+                connection.execute(f"PRAGMA user_version = {step.number}")
+                done.append(f"{step.number:04d}_{step.name}")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+    return done

@@ -1,0 +1,225 @@
+"""The SQLite store: every write goes through one queue to one thread, one transaction and one fsync per batch."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self, TypeVar, cast
+
+import apsw
+
+from langlauf.clock import Clock
+from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
+from langlauf.domain.errors import StoreError, StoreUnavailable
+from langlauf.domain.job import Accepted, NewJob, Submitted
+from langlauf.domain.outcome import Released, Retry
+from langlauf.domain.retry import Backoff
+from langlauf.hints import Hints
+from langlauf.store.batching import GroupCommit
+from langlauf.store.migrate import migrations_in
+from langlauf.store.protocol import CancelRequest, Depth, JobView, RetentionPolicy, RetentionReport, Swept, TenantReads
+from langlauf.store.queries import load
+from langlauf.store.sqlite import claiming, ending, recording, submitting, sweeping
+from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
+from langlauf.store.sqlite.reads import SqliteTenantReads
+from langlauf.store.sqlite.transaction import Transaction
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_FENCE = """EXISTS (
+    SELECT 1 FROM leases AS held WHERE held.org_id = jobs.org_id AND held.job_id = jobs.job_id
+      AND held.attempt = :attempt AND held.expires_at > :now)"""
+
+_HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
+    NewJob: submitting.submit,
+    ClaimRequest: claiming.claim,
+    claiming.RenewRequest: claiming.renew,
+    recording.Recording: recording.record,
+    CancelRequest: ending.cancel,
+    sweeping.SweepRequest: sweeping.sweep,
+}
+
+
+class SqliteStore:
+    """Durable truth in one file. `:memory:` keeps nothing after exit and has one connection for everything."""
+
+    def __init__(self, path: str, *, clock: Clock, hints: Hints) -> None:
+        self.path = path
+        self._clock = clock
+        self._hints = hints
+        self._queries = {
+            name: sql.replace("{fence}", _FENCE)
+            for name, sql in load("langlauf.store.sqlite", "writes.sql", "reads.sql").items()
+        }
+        self._writer_thread = ThreadPoolExecutor(1, thread_name_prefix="langlauf-writer")
+        in_memory = path == MEMORY
+        self._reader_thread = self._writer_thread if in_memory else ThreadPoolExecutor(1, "langlauf-reader")
+        self._writes: GroupCommit[Any, Any] = GroupCommit(self._commit, name="langlauf-writes")
+        self._reads: GroupCommit[Callable[[apsw.Connection], Any], Any] = GroupCommit(
+            self._read_batch, name="langlauf-reads"
+        )
+
+    @classmethod
+    async def open(cls, path: str, *, clock: Clock, hints: Hints) -> Self:
+        """Opens the file, creates it where it is missing and brings its schema up to date."""
+        store = cls(path, clock=clock, hints=hints)
+        loop = asyncio.get_running_loop()
+        try:
+            store._writer = await loop.run_in_executor(store._writer_thread, open_connection, path)
+            await loop.run_in_executor(store._writer_thread, migrate, store._writer)
+            store._reader = (
+                store._writer
+                if path == MEMORY
+                else await loop.run_in_executor(store._reader_thread, open_connection, path)
+            )
+        except BaseException:
+            store._writer_thread.shutdown(wait=False)
+            store._reader_thread.shutdown(wait=False)
+            raise
+        return store
+
+    _writer: apsw.Connection
+    _reader: apsw.Connection
+
+    # -- the life of a job ---------------------------------------------------------------------------------------------
+
+    async def submit(self, new: NewJob) -> Submitted:
+        submitted: Submitted = await self._writes.do(new)
+        if isinstance(submitted, Accepted):
+            self._hints.work()
+        return submitted
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        claims: list[Claim] = await self._writes.do(request)
+        self._hints.changed(claim.lease.job_id for claim in claims)
+        return claims
+
+    async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
+        return cast("list[Renewal]", await self._writes.do(claiming.RenewRequest(tuple(leases), lease_seconds)))
+
+    async def record(self, lease: Lease, write: Write) -> bool:
+        written: bool = await self._writes.do(recording.Recording(lease, write))
+        if written:
+            self._hints.changed((lease.job_id,))
+            if isinstance(write, Released | Retry):
+                self._hints.work()
+        return written
+
+    async def cancel(self, request: CancelRequest) -> JobView | None:
+        view: JobView | None = await self._writes.do(request)
+        if view is not None:
+            self._hints.changed((request.job_id,))
+        return view
+
+    async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
+        swept: list[Swept] = []
+        position = ("", "")
+        while True:
+            page: list[Swept] = await self._writes.do(
+                sweeping.SweepRequest(grace_seconds=grace_seconds, backoff=backoff, limit=limit, after=position)
+            )
+            swept += page
+            if len(page) < limit:
+                break
+            position = (page[-1].org_id, page[-1].job_id)
+        if swept:
+            self._hints.changed(one.job_id for one in swept)
+            self._hints.work()
+        return swept
+
+    async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
+        raise NotImplementedError
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def tenant(self, org_id: str) -> TenantReads:
+        return SqliteTenantReads(org_id, self._read, self._queries)
+
+    async def depth(self) -> Depth:
+        now = self._clock.now()
+
+        def read(connection: apsw.Connection) -> Depth:
+            waiting: Any = connection.execute(self._queries["waiting_of_all"]).get
+            running: Any = connection.execute(self._queries["live_leases"], {"now": now}).get
+            return Depth(waiting, running)
+
+        return await self._read(read)
+
+    async def pace(self, analysis: str) -> float | None:
+        def read(connection: apsw.Connection) -> float | None:
+            seconds: Any = connection.execute(self._queries["read_pace"], {"analysis": analysis}).get
+            return cast("float | None", seconds)
+
+        return await self._read(read)
+
+    async def check(self) -> None:
+        known = len(migrations_in("langlauf.store.sqlite"))
+        found = await self._read(applied_migrations)
+        if found != known:
+            raise StoreUnavailable(f"the store has schema {found}, this program needs {known}")
+
+    async def close(self) -> None:
+        await self._writes.finish()
+        await self._reads.finish()
+        loop = asyncio.get_running_loop()
+        if self._reader is not self._writer:
+            await loop.run_in_executor(self._reader_thread, self._reader.close)
+        await loop.run_in_executor(self._writer_thread, self._writer.close)
+        self._reader_thread.shutdown()
+        self._writer_thread.shutdown()
+
+    # -- the threads ---------------------------------------------------------------------------------------------------
+
+    async def _commit(self, batch: Sequence[Any]) -> list[Any]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writer_thread, self._run_batch, batch)
+
+    def _run_batch(self, batch: Sequence[Any]) -> list[Any]:
+        try:
+            return self._run_transaction(batch)
+        except StoreUnavailable as error:
+            return [error] * len(batch)
+        except Exception as error:
+            if len(batch) == 1:
+                _log.exception("a write failed")
+                return [StoreError(f"the write was refused: {error}")]
+        # One operation spoils the transaction of all: alone, each gets its own answer.
+        return [answer for operation in batch for answer in self._run_batch([operation])]
+
+    def _run_transaction(self, batch: Sequence[Any]) -> list[Any]:
+        connection = self._writer
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            tx = Transaction(connection, self._queries, self._clock.now())
+            answers = [_HANDLERS[type(operation)](tx, operation) for operation in batch]
+            tx.flush()
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if isinstance(error, apsw.BusyError | apsw.FullError | apsw.IOError | apsw.CorruptError):
+                raise StoreUnavailable(f"the store did not take the write: {error}") from error
+            raise
+        return answers
+
+    def _read(self, read: Callable[[apsw.Connection], T], /) -> Awaitable[T]:
+        return cast("Awaitable[T]", self._reads.do(read))
+
+    async def _read_batch(self, batch: Sequence[Callable[[apsw.Connection], Any]]) -> list[Any]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._reader_thread, self._run_reads, batch)
+
+    def _run_reads(self, batch: Sequence[Callable[[apsw.Connection], Any]]) -> list[Any]:
+        """Runs what waits on one snapshot; it is let go at once, so that the log can be reset."""
+        answers: list[Any] = []
+        connection = self._reader
+        connection.execute("BEGIN")
+        try:
+            for read in batch:
+                try:
+                    answers.append(read(connection))
+                except Exception as error:  # noqa: BLE001 - the answer to this one caller
+                    answers.append(error)
+        finally:
+            connection.execute("COMMIT")
+        return answers

@@ -1,0 +1,144 @@
+"""The reads of one org. The org is bound here, once, and goes into every query."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+import apsw
+
+from langlauf.domain.event import Event, EventType
+from langlauf.domain.job import Job
+from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.result import Snapshot, StoredResult
+from langlauf.domain.state import Status
+from langlauf.store.protocol import HistoryEntry, JobFilter, JobView, ResultView, StatusView
+from langlauf.store.sqlite.transaction import Row, job_from
+
+T = TypeVar("T")
+_EVENT_TYPE = Event.__struct_fields__.index("event_type")
+
+
+class RunRead(Protocol):
+    """Runs a function on the connection for reads."""
+
+    def __call__(self, read: Callable[[apsw.Connection], T], /) -> Awaitable[T]: ...
+
+
+class SqliteTenantReads:
+    """Everything here belongs to one org; anything else does not exist."""
+
+    def __init__(self, org_id: str, run: RunRead, queries: Mapping[str, str]) -> None:
+        self._org_id = org_id
+        self._run = run
+        self._queries = queries
+
+    def _rows(self, connection: apsw.Connection, query: str, /, **values: Any) -> list[Row]:
+        """The choke point: no query of a tenant runs without its org."""
+        return connection.execute(self._queries[query], {"org_id": self._org_id, **values}).fetchall()
+
+    def _job(self, connection: apsw.Connection, job_id: str) -> JobView | None:
+        rows = self._rows(connection, "read_job", job_id=job_id)
+        return _view(rows[0]) if rows else None
+
+    async def job(self, job_id: str) -> JobView | None:
+        return await self._run(lambda connection: self._job(connection, job_id))
+
+    async def status(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
+        def read(connection: apsw.Connection) -> StatusView | None:
+            view = self._job(connection, job_id)
+            if view is None:
+                return None
+            latest = self._rows(connection, "read_latest_events", job_id=job_id, limit=events)
+            result = None
+            if view.job.status is Status.COMPLETED:
+                rows = self._rows(
+                    connection, "read_small_payload", result_id=view.job.result_id, limit=inline_limit
+                )
+                result = rows[0][0] if rows else None
+            return StatusView(view, [_event(row) for row in reversed(latest)], result)
+
+        return await self._run(read)
+
+    async def payload(self, job_id: str) -> str | None:
+        return await self._first("read_input", job_id=job_id)
+
+    async def chunk(self, job_id: str, key: str) -> str | None:
+        return await self._first("read_chunk", job_id=job_id, key=key)
+
+    async def _first(self, query: str, /, **values: Any) -> str | None:
+        def read(connection: apsw.Connection) -> str | None:
+            rows = self._rows(connection, query, **values)
+            return rows[0][0] if rows else None
+
+        return await self._run(read)
+
+    async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
+        rows = await self._run(
+            lambda connection: self._rows(connection, "read_events_after", job_id=job_id, after=after, limit=limit)
+        )
+        return [_event(row) for row in rows]
+
+    async def results(self, job_id: str) -> list[Snapshot]:
+        rows = await self._run(lambda connection: self._rows(connection, "read_snapshots", job_id=job_id))
+        return [Snapshot(*row) for row in rows]
+
+    async def result(self, result_id: str, *, latest: bool) -> ResultView | None:
+        def read(connection: apsw.Connection) -> ResultView | None:
+            rows = self._rows(connection, "read_snapshot", result_id=result_id)
+            if not rows:
+                return None
+            requested = Snapshot(*rows[0][:-1])
+            view = self._job(connection, requested.job_id)
+            if view is None:
+                return None
+            if latest:
+                rows = self._rows(connection, "read_newest_snapshot", job_id=requested.job_id)
+            *columns, payload = rows[0]
+            return ResultView(view.job, requested, StoredResult(snapshot=Snapshot(*columns), payload=payload))
+
+        return await self._run(read)
+
+    async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
+        rows = await self._run(
+            lambda connection: self._rows(
+                connection, "read_notifications", job_id=job_id, channel=channel, limit=limit
+            )
+        )
+        return [Notification(*row) for row in rows]
+
+    async def jobs(self, which: JobFilter) -> list[JobView]:
+        before_at, before_id = which.before or (None, None)
+        rows = await self._run(
+            lambda connection: self._rows(
+                connection,
+                "read_jobs",
+                status=which.status,
+                analysis=which.analysis,
+                text=which.text.lower() if which.text else None,
+                before_at=before_at,
+                before_id=before_id,
+                limit=which.limit,
+            )
+        )
+        return [_view(row) for row in rows]
+
+    async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
+        def read(connection: apsw.Connection) -> tuple[list[HistoryEntry], int]:
+            rows = self._rows(connection, "read_history", limit=limit, offset=offset)
+            entries = [
+                HistoryEntry(result_id, job_id, created_at, Status(status), payload)
+                for result_id, job_id, created_at, status, payload in rows
+            ]
+            return entries, self._rows(connection, "count_history")[0][0]
+
+        return await self._run(read)
+
+
+def _view(row: Row) -> JobView:
+    job: Job = job_from(row[:-1])
+    return JobView(job, row[-1])
+
+
+def _event(row: Row) -> Event:
+    values = list(row)
+    values[_EVENT_TYPE] = EventType(values[_EVENT_TYPE])
+    return Event(*values)

@@ -1,0 +1,70 @@
+-- Every read of tenant data. Each names its org: a test refuses a query here that does not.
+
+-- name: read_job
+SELECT {job_columns}, lease.expires_at FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id)
+WHERE job.org_id = :org_id AND job.job_id = :job_id
+
+-- name: read_latest_events
+SELECT {event_columns} FROM job_events AS event
+WHERE event.org_id = :org_id AND event.job_id = :job_id ORDER BY event.event_seq DESC LIMIT :limit
+
+-- name: read_events_after
+SELECT {event_columns} FROM job_events AS event
+WHERE event.org_id = :org_id AND event.job_id = :job_id AND event.event_seq > :after
+ORDER BY event.event_seq LIMIT :limit
+
+-- name: read_small_payload
+-- The size is in the row's head: a payload over the limit is not read.
+SELECT CASE WHEN octet_length(payload) <= :limit THEN payload END FROM job_results
+WHERE org_id = :org_id AND result_id = :result_id
+
+-- name: read_input
+SELECT payload FROM job_inputs WHERE org_id = :org_id AND job_id = :job_id
+
+-- name: read_snapshots
+SELECT {snapshot_columns} FROM job_results AS snapshot
+WHERE snapshot.org_id = :org_id AND snapshot.job_id = :job_id AND snapshot.removed_at IS NULL
+ORDER BY snapshot.result_seq
+
+-- name: read_snapshot
+SELECT {snapshot_columns}, snapshot.payload FROM job_results AS snapshot
+WHERE snapshot.org_id = :org_id AND snapshot.result_id = :result_id
+
+-- name: read_newest_snapshot
+-- The final one has the highest number, so the newest is the last.
+SELECT {snapshot_columns}, snapshot.payload FROM job_results AS snapshot
+WHERE snapshot.org_id = :org_id AND snapshot.job_id = :job_id
+ORDER BY snapshot.result_seq DESC LIMIT 1
+
+-- name: read_notifications
+SELECT {notification_columns} FROM notifications AS notification
+WHERE notification.org_id = :org_id AND notification.job_id = :job_id
+  AND (:channel IS NULL OR notification.channel = :channel)
+ORDER BY notification.created_at DESC, notification.notification_id DESC LIMIT :limit
+
+-- name: read_jobs
+SELECT {job_columns}, lease.expires_at FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id)
+WHERE job.org_id = :org_id
+  AND (:status IS NULL OR job.status = :status)
+  AND (:analysis IS NULL OR job.analysis = :analysis)
+  AND (:before_at IS NULL OR (job.queued_at, job.job_id) < (:before_at, :before_id))
+  AND (:text IS NULL OR EXISTS (
+      SELECT 1 FROM job_inputs AS input
+      WHERE input.org_id = :org_id AND input.job_id = job.job_id
+        AND (instr(lower(input.payload), :text) > 0 OR instr(job.job_id, :text) > 0)))
+ORDER BY job.queued_at DESC, job.job_id DESC LIMIT :limit
+
+-- name: read_history
+SELECT job.result_id, job.job_id, result.created_at, job.status, input.payload
+FROM jobs AS job
+JOIN job_inputs AS input USING (org_id, job_id)
+JOIN job_results AS result ON result.org_id = job.org_id AND result.result_id = job.result_id
+WHERE job.org_id = :org_id AND job.result_id IS NOT NULL AND job.result_expired_at IS NULL
+ORDER BY job.queued_at DESC, job.job_id DESC LIMIT :limit OFFSET :offset
+
+-- name: count_history
+SELECT count(*) FROM jobs AS job
+WHERE job.org_id = :org_id AND job.result_id IS NOT NULL AND job.result_expired_at IS NULL
+
+-- name: read_chunk
+SELECT payload FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id AND chunk_key = :key

@@ -1,0 +1,74 @@
+"""What an attempt writes while it runs. Each statement carries the fence: without the lease nothing changes."""
+
+import msgspec
+
+from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress, Write
+from langlauf.domain.event import EventType
+from langlauf.domain.progress import advanced
+from langlauf.store.sqlite.ending import give_up_lease, write_end
+from langlauf.store.sqlite.transaction import Transaction
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """A write of an attempt under its lease."""
+
+    lease: Lease
+    write: Write
+
+
+def record(tx: Transaction, recording: Recording) -> bool:
+    """True where the write was made; False where the attempt's lease is gone."""
+    lease, write = recording.lease, recording.write
+    if isinstance(write, Progress):
+        return _progress(tx, lease, write)
+    if isinstance(write, Partial):
+        return _partial(tx, lease, write)
+    if isinstance(write, Checkpoint):
+        return _checkpoint(tx, lease, write)
+    return give_up_lease(tx, lease) and write_end(tx, lease, write)
+
+
+def _progress(tx: Transaction, lease: Lease, write: Progress) -> bool:
+    row = tx.one(
+        "record_progress",
+        org_id=lease.org_id,
+        job_id=lease.job_id,
+        attempt=lease.attempt,
+        now=tx.now,
+        percent=advanced(0, write.percent),
+        step=write.step,
+    )
+    if row is None:
+        return False
+    seq, percent, step, *ids = row
+    facts = {"progress_percent": percent, "step": step}
+    tx.event(lease.org_id, lease.job_id, seq, EventType.PROGRESS, "worker", (ids[0], ids[1]), facts)
+    return True
+
+
+def _partial(tx: Transaction, lease: Lease, write: Partial) -> bool:
+    row = tx.one(
+        "record_partial",
+        org_id=lease.org_id,
+        job_id=lease.job_id,
+        attempt=lease.attempt,
+        now=tx.now,
+        percent=advanced(0, write.percent),
+        step=write.step,
+        result_id=write.result_id,
+    )
+    if row is None:
+        return False
+    seq, percent, result_seq, *ids = row
+    tx.snapshot(lease, "partial", write.result_id, result_seq, write.summary, write.payload)
+    facts = {"result_id": write.result_id, "result_seq": result_seq, "progress_percent": percent}
+    tx.event(lease.org_id, lease.job_id, seq, EventType.PARTIAL, "worker", (ids[0], ids[1]), facts)
+    return True
+
+
+def _checkpoint(tx: Transaction, lease: Lease, write: Checkpoint) -> bool:
+    fenced = {"org_id": lease.org_id, "job_id": lease.job_id, "attempt": lease.attempt, "now": tx.now}
+    if tx.run("record_checkpoint", **fenced, key=write.key, payload=write.payload):
+        return True
+    # Nothing was inserted: either the chunk was there already, which is fine, or the lease is gone.
+    return tx.one("holds_lease", **fenced) is not None

@@ -1,0 +1,149 @@
+"""One write transaction: what its steps share, and the rows that are appended together at its end."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from langlauf.clock import new_id
+from langlauf.domain.attempt import Lease
+from langlauf.domain.event import ActorType, EventType
+from langlauf.domain.instant import Instant, to_text
+from langlauf.domain.job import INLINE, Job
+from langlauf.domain.notification import TEMPLATES, dedupe_key
+from langlauf.domain.result import SCHEMA_VERSION, ResultKind
+from langlauf.domain.state import Status
+from langlauf.store.protocol import JobView
+
+Row = tuple[Any, ...]
+_encode = msgspec.json.Encoder().encode
+_STATUS = Job.__struct_fields__.index("status")
+_RETRYABLE = Job.__struct_fields__.index("retryable")
+#: How much the newest run counts in the mean of recent runs.
+_NEWEST_RUN_WEIGHT = 0.2
+
+
+def json_text(value: Any) -> str:
+    """A value of our own making as JSON text."""
+    return _encode(value).decode()
+
+
+def job_from(row: Sequence[Any]) -> Job:
+    """A job from its columns."""
+    values = list(row)
+    values[_STATUS] = Status(values[_STATUS])
+    if values[_RETRYABLE] is not None:
+        values[_RETRYABLE] = bool(values[_RETRYABLE])
+    return Job(*values)
+
+
+class Transaction:
+    """Runs named queries at one instant. Rows that nothing reads back before the commit are appended set-wise."""
+
+    def __init__(self, connection: apsw.Connection, queries: Mapping[str, str], now: Instant) -> None:
+        self.connection = connection
+        self.now = now
+        self._queries = queries
+        self._appended: defaultdict[str, list[Row]] = defaultdict(list)
+        self._lanes: Counter[tuple[str, str]] = Counter()
+        self._paces: defaultdict[str, list[float]] = defaultdict(list)
+        self._waiting_orgs: dict[str, int] = {}
+        self._waiting_all: int | None = None
+
+    def rows(self, query: str, /, **values: Any) -> list[Row]:
+        """All rows of a query."""
+        return self.connection.execute(self._queries[query], values).fetchall()
+
+    def one(self, query: str, /, **values: Any) -> Row | None:
+        """The first row of a query, if there is one."""
+        found = self.connection.execute(self._queries[query], values).fetchall()
+        return found[0] if found else None
+
+    def run(self, query: str, /, **values: Any) -> int:
+        """Runs a change and tells how many rows it touched."""
+        self.connection.execute(self._queries[query], values)
+        return self.connection.changes()
+
+    def run_many(self, query: str, rows: Sequence[Row]) -> None:
+        """Runs a change once per row."""
+        self.connection.executemany(self._queries[query], rows)
+
+    def append(self, query: str, row: Row) -> None:
+        """Keeps a row for the set-wise insert at the end."""
+        self._appended[query].append(row)
+
+    def event(
+        self,
+        org_id: str,
+        job_id: str,
+        seq: int,
+        kind: EventType,
+        actor: ActorType,
+        ids: tuple[str, str],
+        payload: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Appends to a job's log; `ids` are its trace id and the id of the request behind the change."""
+        text = json_text(payload) if payload else "{}"
+        self.append("insert_event", (org_id, job_id, seq, new_id(), kind, self.now, actor, text, *ids))
+
+    def snapshot(
+        self, lease: Lease, kind: ResultKind, result_id: str, seq: int, summary: str | None, payload: str
+    ) -> None:
+        """Appends a snapshot of a job."""
+        row = (lease.org_id, result_id, lease.job_id, kind, seq, SCHEMA_VERSION, INLINE, self.now, summary, None)
+        self.append("insert_result", (*row, payload))
+
+    def notify(self, org_id: str, job_id: str, status: Status, facts: Mapping[str, Any]) -> None:
+        """Leaves the in-app message for a job's end, where that end has one."""
+        template = TEMPLATES.get(status)
+        if template is None:
+            return
+        payload = json_text({"job_id": job_id, "status": status, **facts, "finished_at": to_text(self.now)})
+        key = dedupe_key(job_id, "in_app", template)
+        row = (org_id, new_id(), job_id, "in_app", template, "pending", 0, None, key, self.now, None, self.now, payload)
+        self.append("insert_notification", row)
+
+    def waiting(self, org_id: str, analysis: str, change: int) -> None:
+        """Counts a job into or out of its lane."""
+        self._lanes[org_id, analysis] += change
+
+    def waiting_counts(self, org_id: str) -> tuple[int, int]:
+        """How many jobs wait, of one org and in all, those of this transaction included."""
+        if self._waiting_all is None:
+            self._waiting_all = self._count("waiting_of_all")
+        if org_id not in self._waiting_orgs:
+            self._waiting_orgs[org_id] = self._count("waiting_of_org", org_id=org_id)
+        of_org = sum(change for (org, _), change in self._lanes.items() if org == org_id)
+        return self._waiting_orgs[org_id] + of_org, self._waiting_all + self._lanes.total()
+
+    def _count(self, query: str, /, **values: Any) -> int:
+        row = self.one(query, **values)
+        return int(row[0]) if row else 0
+
+    def ran(self, analysis: str, seconds: float) -> None:
+        """Remembers how long a completed run took."""
+        self._paces[analysis].append(seconds)
+
+    def view(self, org_id: str, job_id: str) -> JobView | None:
+        """The job as this transaction sees it."""
+        row = self.one("job_view", org_id=org_id, job_id=job_id)
+        return None if row is None else JobView(job_from(row[:-1]), row[-1])
+
+    def flush(self) -> None:
+        """Writes everything that was kept for the end."""
+        appended, self._appended = self._appended, defaultdict(list)
+        for query, rows in appended.items():
+            self.run_many(query, rows)
+        lanes, self._lanes = self._lanes, Counter()
+        self._waiting_orgs, self._waiting_all = {}, None
+        for (org_id, analysis), change in lanes.items():
+            if change:
+                query = "lane_join" if change > 0 else "lane_leave"
+                self.run(query, org_id=org_id, analysis=analysis, change=change)
+        paces, self._paces = self._paces, defaultdict(list)
+        for analysis, seconds in paces.items():
+            mean = sum(seconds) / len(seconds)
+            weight = 1 - (1 - _NEWEST_RUN_WEIGHT) ** len(seconds)
+            self.run("pace_update", analysis=analysis, runs=len(seconds), mean=mean, weight=weight)

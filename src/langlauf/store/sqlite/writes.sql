@@ -1,0 +1,217 @@
+-- Every write a job sees, in the order of its life. Format: a line "-- name: …", a sentence, the statement.
+-- {job_columns} and its like stand for the fields of a record; {fence} for "this attempt still holds its lease".
+
+-- name: find_idempotency_key
+-- What an org's key was used for.
+SELECT job_id, payload_hash FROM idempotency_keys WHERE org_id = :org_id AND idempotency_key = :key
+
+-- name: find_duplicate
+-- A job of the same org, analysis and input that has not ended. Left alone, the planner walks the org's whole history.
+SELECT job_id FROM jobs INDEXED BY idx_jobs_duplicates
+WHERE org_id = :org_id AND analysis = :analysis AND request_payload_hash = :payload_hash
+  AND finished_at IS NULL
+LIMIT 1
+
+-- name: waiting_of_org
+SELECT coalesce(sum(waiting), 0) FROM lanes WHERE org_id = :org_id
+
+-- name: waiting_of_all
+SELECT coalesce(sum(waiting), 0) FROM lanes
+
+-- name: insert_job
+INSERT INTO jobs ({job_names}) VALUES ({job_values})
+
+-- name: insert_input
+INSERT INTO job_inputs (org_id, job_id, payload) VALUES (?, ?, ?)
+
+-- name: insert_key
+INSERT INTO idempotency_keys (org_id, idempotency_key, job_id, payload_hash, created_at)
+VALUES (:org_id, :key, :job_id, :payload_hash, :now)
+
+-- name: copy_chunks
+-- A resumed job starts with the finished chunks of the one it repeats.
+INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
+SELECT org_id, :job_id, chunk_key, payload, created_at FROM job_chunks
+WHERE org_id = :org_id AND job_id = :resume_from
+
+-- name: insert_event
+INSERT INTO job_events ({event_names}) VALUES ({event_values})
+
+-- name: insert_result
+INSERT INTO job_results ({snapshot_names}, payload) VALUES ({snapshot_values}, ?)
+
+-- name: insert_notification
+INSERT INTO notifications ({notification_names}) VALUES ({notification_values})
+
+-- name: lane_join
+-- Counts waiting jobs in. A lane that was empty joins where the virtual clock stands, not where it left.
+INSERT INTO lanes (org_id, analysis, waiting, virtual_start)
+VALUES (:org_id, :analysis, :change, (SELECT virtual_now FROM lane_clock))
+ON CONFLICT (org_id, analysis) DO UPDATE SET
+    waiting = waiting + :change,
+    virtual_start = CASE WHEN waiting = 0 THEN max(virtual_start, (SELECT virtual_now FROM lane_clock))
+                         ELSE virtual_start END
+
+-- name: lane_leave
+-- Counts waiting jobs out. Apart from joining: an upsert checks the row it would insert, and that has no minus.
+UPDATE lanes SET waiting = waiting + :change WHERE org_id = :org_id AND analysis = :analysis
+
+-- name: live_leases
+-- How many jobs run: leases that have ended do not count.
+SELECT count(*) FROM leases WHERE expires_at > :now
+
+-- name: due_jobs
+-- Jobs that had started and may go on: lost, released, or due for a retry.
+SELECT org_id, job_id FROM jobs INDEXED BY idx_jobs_retry_eligible
+WHERE next_attempt_at <= :now AND analysis IN (SELECT value FROM json_each(:analyses))
+ORDER BY next_attempt_at LIMIT :room
+
+-- name: waiting_lanes
+-- The lanes whose turn is next.
+SELECT virtual_start, org_id, analysis, waiting FROM lanes
+WHERE waiting > 0 AND analysis IN (SELECT value FROM json_each(:analyses))
+ORDER BY virtual_start, org_id, analysis LIMIT :room
+
+-- name: lane_heads
+SELECT org_id, job_id FROM jobs INDEXED BY idx_jobs_lane_head
+WHERE org_id = :org_id AND analysis = :analysis AND started_at IS NULL AND finished_at IS NULL
+ORDER BY priority_class DESC, queued_at, job_id LIMIT :starts
+
+-- name: lane_advance
+UPDATE lanes SET virtual_start = :virtual_start WHERE org_id = :org_id AND analysis = :analysis
+
+-- name: clock_advance
+UPDATE lane_clock SET virtual_now = max(virtual_now, :virtual_now)
+
+-- name: claim_job
+-- The attempt number is the fencing token: it grows here and nowhere else.
+UPDATE jobs SET
+    status = CASE status WHEN 'queued' THEN 'running' ELSE status END,
+    started_at = coalesce(started_at, :now),
+    attempt_started_at = :now,
+    attempt = attempt + 1,
+    next_attempt_at = NULL,
+    event_seq = event_seq + 1,
+    updated_at = :now
+WHERE org_id = :org_id AND job_id = :job_id
+  AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= :now))
+RETURNING attempt, event_seq, analysis, timeout_seconds, progress_percent, retry_count, max_retries, trace_id, request_id,
+    (SELECT payload FROM job_inputs AS input WHERE input.org_id = jobs.org_id AND input.job_id = jobs.job_id)
+
+-- name: insert_lease
+INSERT INTO leases (org_id, job_id, attempt, worker_id, expires_at, deadline_at) VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: renew_lease
+-- A lease that has ended cannot be renewed, even if nobody took the job yet.
+UPDATE leases SET expires_at = :expires_at
+WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND expires_at > :now
+RETURNING (SELECT CASE WHEN cancel_requested_at IS NOT NULL THEN coalesce(cancel_reason, '') END FROM jobs
+           WHERE jobs.org_id = leases.org_id AND jobs.job_id = leases.job_id)
+
+-- name: record_progress
+UPDATE jobs SET
+    progress_percent = max(progress_percent, :percent),
+    step = coalesce(:step, step),
+    event_seq = event_seq + 1,
+    updated_at = :now
+WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial') AND {fence}
+RETURNING event_seq, progress_percent, step, trace_id, request_id
+
+-- name: record_partial
+UPDATE jobs SET
+    status = 'partial',
+    progress_percent = max(progress_percent, :percent),
+    step = coalesce(:step, step),
+    partial_count = partial_count + 1,
+    result_id = :result_id,
+    event_seq = event_seq + 1,
+    updated_at = :now
+WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial') AND {fence}
+RETURNING event_seq, progress_percent, partial_count, trace_id, request_id
+
+-- name: record_checkpoint
+-- The first value of a chunk counts; a checkpoint has no event, it is not news for people.
+INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
+SELECT :org_id, :job_id, :key, :payload, :now
+FROM jobs WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial') AND {fence}
+ON CONFLICT DO NOTHING
+
+-- name: holds_lease
+SELECT 1 FROM jobs WHERE org_id = :org_id AND job_id = :job_id AND {fence}
+
+-- name: give_up_lease
+-- Ending an attempt starts with taking its lease: whoever does that, and only that one, may write the end.
+DELETE FROM leases WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND expires_at > :now
+
+-- name: take_lease
+-- The sweep takes leases that have ended, or whose attempt should have.
+DELETE FROM leases WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt
+
+-- name: end_completed
+UPDATE jobs SET
+    status = 'completed', progress_percent = 100, result_id = :result_id, finished_at = :now, updated_at = :now,
+    event_seq = event_seq + 1, canceled_by = NULL, cancel_reason = NULL, estimated_seconds = 0
+WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND status IN ('running', 'partial')
+RETURNING event_seq, partial_count, analysis, attempt_started_at, trace_id, request_id
+
+-- name: end_failed
+UPDATE jobs SET
+    status = 'failed', finished_at = :now, failed_at = :now, updated_at = :now, error_code = :code,
+    error_message = :message, error_meta = :meta, retryable = :retryable, retry_hint = :hint,
+    error_count = error_count + 1, lost_count = lost_count + :lost, event_seq = event_seq + :events,
+    next_attempt_at = NULL, canceled_by = NULL, cancel_reason = NULL
+WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND status IN ('running', 'partial')
+RETURNING event_seq, result_id, progress_percent, trace_id, request_id
+
+-- name: end_retry
+UPDATE jobs SET
+    retry_count = retry_count + 1, error_count = error_count + 1, last_retry_at = :now, retry_reason = :reason,
+    next_attempt_at = :next_attempt_at, event_seq = event_seq + :events, updated_at = :now
+WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND status IN ('running', 'partial')
+  AND cancel_requested_at IS NULL
+RETURNING event_seq, retry_count, trace_id, request_id
+
+-- name: end_given_back
+-- Released at shutdown or lost with its worker: it may go on at once.
+UPDATE jobs SET
+    lost_count = lost_count + :lost, next_attempt_at = :now, event_seq = event_seq + 1, updated_at = :now
+WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND status IN ('running', 'partial')
+  AND cancel_requested_at IS NULL
+RETURNING event_seq, trace_id, request_id
+
+-- name: end_canceled
+-- Who asked and why was noted with the request; a cancel without one brings its own words.
+UPDATE jobs SET
+    status = 'canceled', finished_at = :now, canceled_at = :now, updated_at = :now,
+    canceled_by = coalesce(canceled_by, :by), cancel_reason = coalesce(cancel_reason, :reason),
+    cancel_requested_at = coalesce(cancel_requested_at, :now), next_attempt_at = NULL, event_seq = event_seq + 1
+WHERE org_id = :org_id AND job_id = :job_id AND status IN ('queued', 'running', 'partial')
+RETURNING event_seq, canceled_by, cancel_reason, result_id, attempt, trace_id, request_id, analysis
+
+-- name: request_cancel
+UPDATE jobs SET
+    cancel_requested_at = :now, canceled_by = :by, cancel_reason = :reason, event_seq = event_seq + 1, updated_at = :now
+WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial') AND cancel_requested_at IS NULL
+RETURNING event_seq, trace_id
+
+-- name: job_view
+SELECT {job_columns}, lease.expires_at FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id)
+WHERE job.org_id = :org_id AND job.job_id = :job_id
+
+-- name: sweepable
+-- Attempts whose worker vanished, or that should have been stopped by now.
+SELECT lease.org_id, lease.job_id, lease.attempt, lease.expires_at, lease.deadline_at,
+    job.attempt_started_at, job.timeout_seconds, job.retry_count, job.max_retries, job.lost_count,
+    job.cancel_requested_at, job.cancel_reason
+FROM leases AS lease JOIN jobs AS job USING (org_id, job_id)
+WHERE (lease.expires_at <= :now OR lease.deadline_at + :grace <= :now)
+  AND (lease.org_id, lease.job_id) > (:after_org, :after_job)
+ORDER BY lease.org_id, lease.job_id LIMIT :limit
+
+-- name: pace_update
+INSERT INTO pace (analysis, runs, mean_seconds) VALUES (:analysis, :runs, :mean)
+ON CONFLICT (analysis) DO UPDATE SET
+    runs = runs + :runs, mean_seconds = mean_seconds + :weight * (:mean - mean_seconds)
+
+-- name: read_pace
+SELECT mean_seconds FROM pace WHERE analysis = :analysis
