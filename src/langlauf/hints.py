@@ -11,12 +11,21 @@ class Hints:
 
     def __init__(self) -> None:
         self._work = asyncio.Event()
+        self._attention = asyncio.Event()
         self._followers: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self.closing = asyncio.Event()
 
     def work(self) -> None:
         """There may be something to claim."""
         self._work.set()
+
+    def work_after(self, seconds: float) -> None:
+        """There will be something to claim in a while."""
+        asyncio.get_running_loop().call_later(seconds, self.work)
+
+    def attention(self) -> None:
+        """Somebody wants something of a job that runs."""
+        self._attention.set()
 
     def changed(self, job_ids: Iterable[str]) -> None:
         """These jobs may look different now."""
@@ -26,12 +35,11 @@ class Hints:
 
     async def wait_for_work(self, seconds: float) -> None:
         """Returns when there may be work, at the latest after so many seconds."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._work.wait()
-        except TimeoutError:
-            pass
-        self._work.clear()
+        await _wait(self._work, seconds)
+
+    async def wait_for_attention(self, seconds: float) -> None:
+        """Returns when a running job may be wished to stop, at the latest after so many seconds."""
+        await _wait(self._attention, seconds)
 
     @contextmanager
     def following(self, job_id: str) -> Iterator[asyncio.Event]:
@@ -50,6 +58,16 @@ class Hints:
         """The process is about to stop: everybody who waits is let go."""
         self.closing.set()
         self._work.set()
+        self._attention.set()
         for followers in self._followers.values():
             for event in followers:
                 event.set()
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
+    event.clear()

@@ -8,13 +8,13 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.retry import Backoff
-from langlauf.store.protocol import RetentionPolicy
+from langlauf.domain.retention import RetentionPolicy
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd]?)$")
@@ -115,7 +115,6 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("cors_origins", "LANGLAUF_CORS_ORIGINS", (), _words, "list", "Origins of browsers that may call the API, with commas between."),
     Setting("public_url", "LANGLAUF_PUBLIC_URL", None, _text, "URL", "The address people reach the server at; links start with it."),
     Setting("auth_token", "API_AUTH_TOKEN", None, _text, "secret", "The operator's token."),
-    Setting("access", "LANGLAUF_ACCESS", "tenant", _one_of("tenant", "capability"), "word", "tenant, or capability: whoever knows an id may read."),
     Setting("address_table", "LANGLAUF_ADDRESS_TABLE", None, _one_of("15000", "5000", "1000", "500"), "number", "The gazetteer of the address analysis: places with at least so many people."),
     Setting("fault_injection", "ENABLE_E2E_FAULT_INJECTION", False, _switch, "switch", "Lets certain queries fail on purpose, for end-to-end tests."),
     Setting("log_format", "LANGLAUF_LOG_FORMAT", "text", _one_of("text", "json"), "word", "text or json."),
@@ -160,7 +159,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cors_origins: tuple[str, ...]
     public_url: str | None
     auth_token: str | None
-    access: Literal["tenant", "capability"]
     address_table: str | None
     fault_injection: bool
     log_format: str

@@ -6,7 +6,14 @@ from typing import Any
 
 import msgspec
 
-from langlauf.domain.errors import AnalysisError, ResultTooLarge, ResultUnstorable, RetryHint, TransientError
+from langlauf.domain.errors import (
+    AnalysisError,
+    LanglaufError,
+    ResultTooLarge,
+    ResultUnstorable,
+    RetryHint,
+    TransientError,
+)
 from langlauf.domain.instant import Instant, to_text
 from langlauf.domain.job import CanceledBy
 from langlauf.domain.redact import clean_message
@@ -79,11 +86,19 @@ def classify(error: BaseException, transient_types: tuple[type[BaseException], .
         return Failure(
             code=error.code, message=clean_message(error.message), transient=transient, hint=error.hint, meta=error.meta
         )
-    message = clean_message(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    message = clean_message(_words_of(error))
     code, transient, hint = _kind_of(error)
     if isinstance(error, transient_types):
         transient, hint = True, "retry_with_backoff"
     return Failure(code=code, message=message, transient=transient, hint=hint)
+
+
+def _words_of(error: BaseException) -> str:
+    """What an exception says; one of Python's own also says what it is."""
+    name, text = type(error).__name__, str(error)
+    if isinstance(error, LanglaufError) and text:
+        return text
+    return f"{name}: {text}" if text else name
 
 
 def _kind_of(error: BaseException) -> tuple[str, bool, RetryHint | None]:
@@ -128,9 +143,7 @@ def after_timeout(
     if retry_count < max_retries:
         return Retry(code="timeout", message=message, meta=meta, delay_seconds=delay_seconds, timed_out=True)
     code = "timeout_max_retries" if max_retries else "timeout"
-    return Failed(
-        code=code, message=message, retryable=True, hint="retry_with_backoff", meta=meta, timed_out=True
-    )
+    return Failed(code=code, message=message, retryable=True, hint="retry_with_backoff", meta=meta, timed_out=True)
 
 
 def after_loss(*, cancel_requested: bool, cancel_reason: str | None, lost_before: int) -> Lost | Failed | Canceled:

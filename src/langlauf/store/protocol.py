@@ -8,116 +8,39 @@ bound to one org.
 from collections.abc import Sequence
 from typing import Protocol
 
-import msgspec
-
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.event import Event
-from langlauf.domain.instant import Instant
-from langlauf.domain.job import CanceledBy, Job, NewJob, Submitted
+from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.notification import Channel, Notification
-from langlauf.domain.result import Snapshot, StoredResult
+from langlauf.domain.result import Snapshot
+from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
-from langlauf.domain.state import Status
+from langlauf.domain.views import (
+    CancelRequest,
+    Depth,
+    HistoryEntry,
+    JobFilter,
+    JobView,
+    ResultView,
+    StatusView,
+    Swept,
+)
 
-
-class CancelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody wishes a job stopped."""
-
-    org_id: str
-    job_id: str
-    by: CanceledBy
-    reason: str
-    request_id: str
-
-
-class Swept(msgspec.Struct, frozen=True):
-    """A job that the sweep found without a living worker, and what it did about it."""
-
-    org_id: str
-    job_id: str
-    #: lost, retry, failed or canceled
-    outcome: str
-
-
-class JobView(msgspec.Struct, frozen=True):
-    """A job with what is not in its row: until when a worker holds it."""
-
-    job: Job
-    lease_expires_at: Instant | None
-
-
-class StatusView(msgspec.Struct, frozen=True):
-    """All that a status answer shows. `result` is the final payload as JSON text, where it is small enough."""
-
-    view: JobView
-    events: list[Event]
-    result: str | None
-
-
-class ResultView(msgspec.Struct, frozen=True):
-    """The snapshot that was asked for, and the one that is delivered for it."""
-
-    job: Job
-    requested: Snapshot
-    delivered: StoredResult
-
-
-class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of an org's jobs to list. `before` is the position after which the page starts."""
-
-    status: Status | None = None
-    analysis: str | None = None
-    text: str | None = None
-    before: tuple[Instant, str] | None = None
-    limit: int = 50
-
-
-class HistoryEntry(msgspec.Struct, frozen=True):
-    """One line of an org's history: a result and what it was asked for."""
-
-    result_id: str
-    job_id: str
-    created_at: Instant
-    status: Status
-    #: the input as JSON text
-    payload: str
-
-
-class Depth(msgspec.Struct, frozen=True):
-    """How much there is to do: over the whole deployment."""
-
-    waiting: int
-    running: int
-
-
-class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How long what is kept after a job's end, in seconds; None keeps it for ever."""
-
-    final_results: float | None
-    partial_results: float | None
-    events: float | None
-    jobs: float | None
-
-
-class RetentionCount(msgspec.Struct, frozen=True, kw_only=True):
-    """What retention removed, or would remove, of one kind of records."""
-
-    delete_count: int
-    kept_count: int
-    #: ended jobs that have such records and are old enough
-    eligible_terminal: int
-    #: ended jobs without a usable time of their end
-    skipped_missing_timestamp: int
-
-
-class RetentionReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of retention."""
-
-    dry_run: bool
-    terminal_job_count: int
-    results: RetentionCount
-    events: RetentionCount
-    jobs_deleted: int
+__all__ = [
+    "CancelRequest",
+    "Depth",
+    "HistoryEntry",
+    "JobFilter",
+    "JobView",
+    "ResultView",
+    "RetentionCount",
+    "RetentionPolicy",
+    "RetentionReport",
+    "StatusView",
+    "Store",
+    "Swept",
+    "TenantReads",
+]
 
 
 class TenantReads(Protocol):

@@ -19,7 +19,7 @@ from langlauf.store.batching import GroupCommit
 from langlauf.store.migrate import migrations_in
 from langlauf.store.protocol import CancelRequest, Depth, JobView, RetentionPolicy, RetentionReport, Swept, TenantReads
 from langlauf.store.queries import load
-from langlauf.store.sqlite import claiming, ending, recording, submitting, sweeping
+from langlauf.store.sqlite import claiming, ending, recording, retiring, submitting, sweeping
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.transaction import Transaction
@@ -37,6 +37,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     recording.Recording: recording.record,
     CancelRequest: ending.cancel,
     sweeping.SweepRequest: sweeping.sweep,
+    retiring.RetireBatch: retiring.retire_batch,
 }
 
 
@@ -49,7 +50,7 @@ class SqliteStore:
         self._hints = hints
         self._queries = {
             name: sql.replace("{fence}", _FENCE)
-            for name, sql in load("langlauf.store.sqlite", "writes.sql", "reads.sql").items()
+            for name, sql in load("langlauf.store.sqlite", "writes.sql", "reads.sql", "retention.sql").items()
         }
         self._writer_thread = ThreadPoolExecutor(1, thread_name_prefix="langlauf-writer")
         in_memory = path == MEMORY
@@ -101,7 +102,9 @@ class SqliteStore:
         written: bool = await self._writes.do(recording.Recording(lease, write))
         if written:
             self._hints.changed((lease.job_id,))
-            if isinstance(write, Released | Retry):
+            if isinstance(write, Retry):
+                self._hints.work_after(write.delay_seconds)
+            elif isinstance(write, Released):
                 self._hints.work()
         return written
 
@@ -109,6 +112,7 @@ class SqliteStore:
         view: JobView | None = await self._writes.do(request)
         if view is not None:
             self._hints.changed((request.job_id,))
+            self._hints.attention()
         return view
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
@@ -128,7 +132,8 @@ class SqliteStore:
         return swept
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
-        raise NotImplementedError
+        run = retiring.Retirement(self.path, self._read, self._writes.do, self._queries)
+        return await run.run(policy, self._clock.now(), dry_run=dry_run)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

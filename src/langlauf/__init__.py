@@ -1,0 +1,7 @@
+"""Langlauf turns a long-running Python function into a durable, observable, multi-tenant job API."""
+
+from langlauf.analysis.handle import Job
+from langlauf.app import Langlauf
+from langlauf.domain.errors import PermanentError, TransientError
+
+__all__ = ["Job", "Langlauf", "PermanentError", "TransientError"]

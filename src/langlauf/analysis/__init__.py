@@ -1,0 +1,1 @@
+"""What a user's function is: how it is registered, what input it takes, and the handle it works with."""

@@ -1,0 +1,90 @@
+"""The analyses of an application, by name."""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from langlauf.analysis.schema import input_type
+from langlauf.domain.errors import RegistrationError
+
+Function = Callable[..., Awaitable[Any]]
+DEFAULT_TIMEOUT = 1_800.0
+DEFAULT_MAX_RETRIES = 3
+_NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")
+
+
+class Analysis(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered function and the rules its jobs run under."""
+
+    name: str
+    function: Function
+    input_type: type[msgspec.Struct]
+    description: str
+    timeout: float = DEFAULT_TIMEOUT
+    max_retries: int = DEFAULT_MAX_RETRIES
+    #: whether a second job with the same input is accepted while one has not ended
+    duplicates: bool = False
+    cancelable: bool = True
+    max_running: int | None = None
+    queue_limit: int | None = None
+    #: exception types that count as transient for this analysis
+    transient: tuple[type[BaseException], ...] = ()
+
+
+class Registry:
+    """Holds the analyses; the first one is the default unless another says so."""
+
+    def __init__(self) -> None:
+        self._analyses: dict[str, Analysis] = {}
+        self._default: str | None = None
+        self._default_was_chosen = False
+
+    def register(self, function: Function, *, name: str | None = None, default: bool = False, **rules: Any) -> Analysis:
+        """Adds a function; what cannot work is refused here and not at the first job."""
+        name = name or function.__name__
+        if not _NAME.match(name):
+            raise RegistrationError(f"{name!r} is not a usable name: letters, digits, dot, dash and underscore")
+        if name in self._analyses:
+            raise RegistrationError(f"there is an analysis called {name} already")
+        if not inspect.iscoroutinefunction(function):
+            raise RegistrationError(
+                f"{name}: only `async def` analyses can run in this version; "
+                "write `async def` and call blocking code with `await job.checkpoint(key, function, …)`"
+            )
+        analysis = Analysis(
+            name=name,
+            function=function,
+            input_type=input_type(function),
+            description=inspect.getdoc(function) or "",
+            **rules,
+        )
+        self._analyses[name] = analysis
+        self._choose_default(name, default)
+        return analysis
+
+    def _choose_default(self, name: str, wished: bool) -> None:
+        if wished and self._default_was_chosen:
+            raise RegistrationError(f"{name} and {self._default} both say default=True")
+        if wished or self._default is None:
+            self._default = name
+        self._default_was_chosen = self._default_was_chosen or wished
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, in the order of registration."""
+        return tuple(self._analyses)
+
+    @property
+    def default(self) -> str | None:
+        """The analysis of a request that names none."""
+        return self._default
+
+    def get(self, name: str) -> Analysis | None:
+        """The analysis of that name, if there is one."""
+        return self._analyses.get(name)
+
+    def __iter__(self) -> Iterator[Analysis]:
+        return iter(self._analyses.values())

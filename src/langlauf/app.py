@@ -1,0 +1,128 @@
+"""`Langlauf`: registers analyses, and hands them to whoever serves or calls them."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar, overload
+
+from starlette.types import ASGIApp
+
+from langlauf.analysis.registry import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT, Function, Registry
+from langlauf.bootstrap import Runtime, running
+from langlauf.clock import new_id, new_trace_id
+from langlauf.domain.errors import LanglaufError, RegistrationError
+from langlauf.domain.job import Accepted, Duplicate, Job, PriorityClass, Replayed
+from langlauf.http.app import build_app
+from langlauf.http.context import Context
+from langlauf.http.tenant import DEFAULT_ORG
+from langlauf.service.submit import Order
+from langlauf.service.tenant import Caller
+from langlauf.settings import Settings, duration, load_settings
+
+F = TypeVar("F", bound=Function)
+
+
+class Langlauf:
+    """An application: a set of analyses behind one API."""
+
+    def __init__(self, *, api_prefix: str = "/analyze", settings: Settings | None = None) -> None:
+        if not api_prefix.startswith("/") or api_prefix != "/" + api_prefix.strip("/"):
+            raise RegistrationError(f"api_prefix={api_prefix!r} must look like /analyze")
+        self.api_prefix = api_prefix
+        self.registry = Registry()
+        self.runtime: Runtime | None = None
+        self._context: Context | None = None
+        self._settings = settings
+
+    @property
+    def settings(self) -> Settings:
+        """What was given, else what the environment says."""
+        if self._settings is None:
+            self._settings = load_settings()
+        return self._settings
+
+    def use(self, settings: Settings) -> None:
+        """Takes other settings, before anything runs."""
+        if self.runtime is not None:
+            raise LanglaufError("the application runs already; its settings can no longer change")
+        self._settings = settings
+
+    @overload
+    def analysis(self, function: F, /) -> F: ...
+
+    @overload
+    def analysis(
+        self,
+        *,
+        name: str | None = None,
+        timeout: float | str = DEFAULT_TIMEOUT,
+        max_retries: int = DEFAULT_MAX_RETRIES,
+        duplicates: bool = False,
+        cancelable: bool = True,
+        max_running: int | None = None,
+        queue_limit: int | None = None,
+        transient: tuple[type[BaseException], ...] = (),
+        default: bool = False,
+    ) -> Callable[[F], F]: ...
+
+    def analysis(self, function: Any = None, /, **rules: Any) -> Any:
+        """Registers an analysis, as `@app.analysis` or `@app.analysis(timeout="30m")`."""
+        timeout = rules.get("timeout")
+        if isinstance(timeout, str):
+            rules["timeout"] = duration(timeout)
+
+        def register(made: F) -> F:
+            self.registry.register(made, **rules)
+            return made
+
+        return register if function is None else register(function)
+
+    @asynccontextmanager
+    async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
+        """Runs the application; compose it into the lifespan of an application that mounts this one."""
+        async with running(self.registry, self.settings) as runtime:
+            self.runtime = runtime
+            self._context = Context(runtime.services, self.settings, self.api_prefix, runtime.alive)
+            try:
+                yield
+            finally:
+                self.runtime = self._context = None
+
+    def asgi(self) -> ASGIApp:
+        """The API as an ASGI application with its own lifespan."""
+        return build_app(self._current, self.lifespan, self.settings.cors_origins)
+
+    def _current(self) -> Context:
+        self._running()
+        if self._context is None:
+            raise LanglaufError("the application has just stopped")
+        return self._context
+
+    def _running(self) -> Runtime:
+        if self.runtime is None:
+            raise LanglaufError("the application is not running; enter `app.lifespan()` first")
+        return self.runtime
+
+    async def submit(
+        self,
+        analysis: str | None = None,
+        /,
+        *,
+        org: str = DEFAULT_ORG,
+        priority_class: PriorityClass = "default",
+        idempotency_key: str | None = None,
+        allow_duplicate: bool = False,
+        **values: Any,
+    ) -> Job:
+        """Accepts a job without HTTP, inside `app.lifespan()`; the job is on disk when this returns."""
+        caller = Caller(org_id=org, request_id=new_id(), trace_id=new_trace_id())
+        order = Order(
+            analysis=analysis,
+            input=values,
+            priority_class=priority_class,
+            idempotency_key=idempotency_key,
+            allow_duplicate=allow_duplicate,
+        )
+        submitted = await self._running().services.submissions.submit(caller, order)
+        if isinstance(submitted, Accepted | Replayed | Duplicate):
+            return submitted.job
+        raise LanglaufError(f"the job was not accepted: {type(submitted).__name__}")

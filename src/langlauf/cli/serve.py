@@ -1,0 +1,88 @@
+"""`langlauf serve`: API and workers in one process."""
+
+import importlib
+import ipaddress
+import sys
+from typing import Any
+
+import click
+import uvloop
+
+from langlauf.app import Langlauf
+from langlauf.cli.options import Stopped, read_settings, server_options
+from langlauf.domain.errors import LanglaufError
+from langlauf.http.server import make_server
+from langlauf.settings import Settings
+from langlauf.telemetry import set_up_logging
+
+BUNDLED = "langlauf.bundled:app"
+
+
+@click.command()
+@click.argument("target", metavar="[MODULE:APP]", default=BUNDLED)
+@click.option("--allow-open", is_flag=True, help="Listen beyond this machine although no token is set.")
+@server_options
+def serve(target: str, allow_open: bool, **flags: Any) -> None:
+    """Serve an application: its API and its workers. Without MODULE:APP, the bundled analyses."""
+    settings = read_settings(**flags)
+    set_up_logging(settings.log_format, settings.log_level)
+    refuse_open_bind(settings, allow_open)
+    app = load_app(target)
+    app.use(settings)
+
+    def stopping() -> None:
+        if app.runtime is not None:
+            app.runtime.hints.close()
+
+    server = make_server(app.asgi(), settings, started=lambda url: _welcome(url, app), stopping=stopping)
+    uvloop.run(server.serve())
+    if not server.started:
+        sys.exit(1)
+
+
+def load_app(target: str) -> Langlauf:
+    """The application that `module:name` names."""
+    module_name, _, name = target.partition(":")
+    sys.path.insert(0, "")
+    try:
+        app = getattr(importlib.import_module(module_name), name or "app")
+    except (ImportError, AttributeError, LanglaufError) as error:
+        raise Stopped(f"{target} cannot be loaded: {error}") from error
+    if not isinstance(app, Langlauf):
+        raise Stopped(f"{target} is a {type(app).__name__}, not a Langlauf application")
+    return app
+
+
+def refuse_open_bind(settings: Settings, allow_open: bool) -> None:
+    """Without a token everybody who reaches the server may use it: that is for this machine alone."""
+    if settings.auth_token or allow_open or _is_loopback(settings.host):
+        return
+    raise Stopped(
+        f"{settings.host} is reachable from other machines and no API_AUTH_TOKEN is set; "
+        "set one, listen on 127.0.0.1, or say --allow-open"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _welcome(url: str, app: Langlauf) -> None:
+    """What to open and what to try, for a person at the terminal."""
+    names = ", ".join(app.registry.names)
+    click.echo(f"Langlauf serves {names} on {url}", err=True)
+    click.echo(f"  open   {url}/docs", err=True)
+    example = _example(app)
+    if example:
+        click.echo(f"  try    curl -s {url}{app.api_prefix} --json '{example}'", err=True)
+    click.echo("  stop   Ctrl-C", err=True)
+
+
+def _example(app: Langlauf) -> str | None:
+    analysis = app.registry.get(app.registry.default or "")
+    if analysis is None or "query" not in analysis.input_type.__struct_fields__:
+        return None
+    return '{"query": "Bahnhofstrasse 1, 9000 St. Gallen"}'

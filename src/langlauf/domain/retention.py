@@ -1,0 +1,33 @@
+"""How long what is kept, and what a clean-up removed."""
+
+import msgspec
+
+
+class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How long what is kept after a job's end, in seconds; None keeps it for ever."""
+
+    final_results: float | None
+    partial_results: float | None
+    events: float | None
+    jobs: float | None
+
+
+class RetentionCount(msgspec.Struct, frozen=True, kw_only=True):
+    """What retention removed, or would remove, of one kind of records."""
+
+    delete_count: int
+    kept_count: int
+    #: ended jobs that have such records and are old enough
+    eligible_terminal: int
+    #: ended jobs without a usable time of their end
+    skipped_missing_timestamp: int
+
+
+class RetentionReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of retention."""
+
+    dry_run: bool
+    terminal_job_count: int
+    results: RetentionCount
+    events: RetentionCount
+    jobs_deleted: int

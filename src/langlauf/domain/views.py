@@ -1,0 +1,79 @@
+"""What a store is asked and what it shows: the values that cross its seam besides the records themselves."""
+
+import msgspec
+
+from langlauf.domain.event import Event
+from langlauf.domain.instant import Instant
+from langlauf.domain.job import CanceledBy, Job
+from langlauf.domain.result import Snapshot, StoredResult
+from langlauf.domain.state import Status
+
+
+class CancelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody wishes a job stopped."""
+
+    org_id: str
+    job_id: str
+    by: CanceledBy
+    reason: str
+    request_id: str
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """A job that the sweep found without a living worker, and what it did about it."""
+
+    org_id: str
+    job_id: str
+    #: lost, retry, failed or canceled
+    outcome: str
+
+
+class JobView(msgspec.Struct, frozen=True):
+    """A job with what is not in its row: until when a worker holds it."""
+
+    job: Job
+    lease_expires_at: Instant | None
+
+
+class StatusView(msgspec.Struct, frozen=True):
+    """All that a status answer shows. `result` is the final payload as JSON text, where it is small enough."""
+
+    view: JobView
+    events: list[Event]
+    result: str | None
+
+
+class ResultView(msgspec.Struct, frozen=True):
+    """The snapshot that was asked for, and the one that is delivered for it."""
+
+    job: Job
+    requested: Snapshot
+    delivered: StoredResult
+
+
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of an org's jobs to list. `before` is the position after which the page starts."""
+
+    status: Status | None = None
+    analysis: str | None = None
+    text: str | None = None
+    before: tuple[Instant, str] | None = None
+    limit: int = 50
+
+
+class HistoryEntry(msgspec.Struct, frozen=True):
+    """One line of an org's history: a result and what it was asked for."""
+
+    result_id: str
+    job_id: str
+    created_at: Instant
+    status: Status
+    #: the input as JSON text
+    payload: str
+
+
+class Depth(msgspec.Struct, frozen=True):
+    """How much there is to do: over the whole deployment."""
+
+    waiting: int
+    running: int

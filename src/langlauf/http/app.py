@@ -1,0 +1,104 @@
+"""The ASGI application: routes, the entrance before them, and CORS before that."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute, Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from langlauf.http.context import Context
+from langlauf.http.jobs import Jobs
+from langlauf.http.middleware import Entrance
+from langlauf.http.openapi import Description
+from langlauf.http.results import Results
+from langlauf.http.submitting import Submitting
+from langlauf.http.system import System
+
+Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
+ALLOWED_HEADERS = (
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "If-None-Match",
+    "Last-Event-ID",
+    "Prefer",
+    "X-API-Key",
+    "X-Org-Id",
+    "X-Request-Id",
+    "X-Tenant-Id",
+    "X-User-Id",
+    "traceparent",
+)
+EXPOSED_HEADERS = (
+    "Content-Location",
+    "ETag",
+    "Idempotent-Replayed",
+    "Link",
+    "Location",
+    "Preference-Applied",
+    "Retry-After",
+    "X-Request-Id",
+)
+
+
+class Application:
+    """Routes behind the entrance. The routes are made when the application runs: before, there is nothing to call."""
+
+    def __init__(self, context: Callable[[], Context], lifespan: Lifespan) -> None:
+        self._current = context
+        self._lifespan = Router(lifespan=lifespan)
+        self._made_for: Context | None = None
+        self._router = Router()
+        self._entrance = Entrance(self._route)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(scope, receive, send)
+        else:
+            await self._entrance(scope, receive, send)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        context = self._current()
+        if context is not self._made_for:
+            self._made_for, self._router = context, Router(api_routes(context), redirect_slashes=False)
+        # With an application in its scope the router raises for unknown paths and methods: they get our error shape.
+        scope["app"] = self
+        await self._router(scope, receive, send)
+
+
+def api_routes(context: Context) -> list[BaseRoute]:
+    """Every route of the contract."""
+    prefix = context.prefix
+    submitting, results, system = Submitting(context), Results(context), System(context)
+    jobs, description = Jobs(context, submitting), Description(context)
+    job = f"{prefix}/jobs/{{job_id}}"
+    return [
+        Route(prefix, submitting.analyze, methods=["POST"]),
+        Route(f"{prefix}/jobs", jobs.list),
+        Route(job, jobs.status),
+        Route(f"{job}/events", jobs.events),
+        Route(f"{job}/results", jobs.results),
+        Route(f"{job}/notifications", jobs.notifications),
+        Route(f"{job}/cancel", jobs.cancel, methods=["POST"]),
+        Route(f"{job}/retry", jobs.retry, methods=["POST"]),
+        Route(f"{prefix}/results/{{result_id}}", results.result),
+        Route(f"{prefix}/history", results.history),
+        Route("/health", system.health),
+        Route("/ready", system.ready),
+        Route("/metrics", system.metrics),
+        Route("/openapi.json", description.document),
+    ]
+
+
+def build_app(context: Callable[[], Context], lifespan: Lifespan, cors_origins: tuple[str, ...]) -> ASGIApp:
+    """The whole application with its lifespan."""
+    return CORSMiddleware(
+        Application(context, lifespan),
+        allow_origins=cors_origins,
+        allow_methods=["GET", "HEAD", "POST"],
+        allow_headers=ALLOWED_HEADERS,
+        expose_headers=EXPOSED_HEADERS,
+        max_age=600,
+    )

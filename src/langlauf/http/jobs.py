@@ -1,0 +1,224 @@
+"""Jobs: their status, list, log and messages, and what a person may do with them."""
+
+import base64
+import binascii
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from langlauf.domain.job import Phase
+from langlauf.domain.notification import CHANNELS, Channel
+from langlauf.domain.state import Status
+from langlauf.domain.views import JobFilter, JobView
+from langlauf.http.context import Context, convert
+from langlauf.http.order import idempotency_key
+from langlauf.http.preferences import Preferences
+from langlauf.http.presenting import event_out, job_fields, job_out, notification_out, raw, snapshot_out
+from langlauf.http.problems import Problem, bad_request, not_found
+from langlauf.http.requests import choice, free_text, refuse_unknown, whole_number
+from langlauf.http.responses import VARY, answer
+from langlauf.http.schemas import (
+    CancelBody,
+    EventsAnswer,
+    JobsAnswer,
+    JobStatusOut,
+    NotificationsAnswer,
+    ResultsAnswer,
+    RetryBody,
+    StatusAnswer,
+)
+from langlauf.http.submitting import Submitting
+from langlauf.service.control import NotCancelable, NotTerminal
+from langlauf.service.tenant import Caller
+
+EVENTS_IN_STATUS = 100
+INLINE_RESULT = 256 * 1024
+_STATUS_CACHE = "private, no-cache"
+_LONGEST_PAGE = 200
+
+
+class Jobs:
+    """Everything under `/analyze/jobs`."""
+
+    def __init__(self, context: Context, submitting: Submitting) -> None:
+        self._context = context
+        self._services = context.services
+        self._submitting = submitting
+
+    async def status(self, request: Request) -> Response:
+        """One job with its latest events and, once completed, its result."""
+        caller = self._context.caller(request)
+        refuse_unknown(request, "wait")
+        wait = whole_number(request, "wait", default=0, lowest=0, highest=30)
+        job_id = request.path_params["job_id"]
+        known = request.headers.get("if-none-match")
+        if known is not None or wait:
+            view = await self._settled(caller, job_id, known, wait)
+            if known is not None and _matches(known, self._etag(view)):
+                return await self._not_modified(view)
+        found = await self._services.reads.of(caller.org_id).status(
+            job_id, events=EVENTS_IN_STATUS, inline_limit=INLINE_RESULT
+        )
+        if found is None:
+            raise not_found()
+        moment = await self._services.reads.moment(found.view)
+        fields = job_fields(found.view.job, moment, self._context.links(request))
+        events = [event_out(event) for event in found.events]
+        job = JobStatusOut(**fields, events=events, result=raw(found.result))
+        headers = {"Retry-After": str(moment.poll_after), "ETag": self._etag(found.view)}
+        body = StatusAnswer(request_id=caller.request_id, job=job)
+        return answer(body, headers=headers, cache=_STATUS_CACHE)
+
+    async def _settled(self, caller: Caller, job_id: str, known: str | None, wait: int) -> JobView:
+        """The job, as soon as it differs from what the caller has or from what it was at the request."""
+        view = await self._services.reads.of(caller.org_id).job(job_id)
+        if view is None:
+            raise not_found()
+        had = known or self._etag(view)
+        if wait and _matches(had, self._etag(view)) and self._services.reads.phase(view) is not Phase.DONE:
+            later = await self._services.followers.until(
+                caller.org_id, job_id, wait, lambda now: not _matches(had, self._etag(now))
+            )
+            view = later or view
+        return view
+
+    def _etag(self, view: JobView) -> str:
+        """Changes with every event, with the phase and with what retention takes; not with an estimate."""
+        job = view.job
+        expired = f"{'r' if job.result_expired_at else ''}{'e' if job.events_expired_at else ''}"
+        return f'W/"{job.event_seq}-{self._services.reads.phase(view)}{expired}"'
+
+    async def _not_modified(self, view: JobView) -> Response:
+        moment = await self._services.reads.moment(view)
+        headers = {
+            "ETag": self._etag(view),
+            "Cache-Control": _STATUS_CACHE,
+            "Vary": VARY,
+            "Retry-After": str(moment.poll_after),
+        }
+        return Response(status_code=304, headers=headers)
+
+    async def list(self, request: Request) -> Response:
+        """The org's jobs, newest first."""
+        caller = self._context.caller(request)
+        refuse_unknown(request, "status", "analysis", "q", "limit", "cursor")
+        limit = whole_number(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
+        status = choice(request, "status", tuple(Status))
+        cursor = free_text(request, "cursor")
+        which = JobFilter(
+            status=Status(status) if status else None,
+            analysis=free_text(request, "analysis"),
+            text=free_text(request, "q"),
+            before=_read_cursor(cursor) if cursor else None,
+            limit=limit + 1,
+        )
+        views = await self._services.reads.of(caller.org_id).jobs(which)
+        page, more = views[:limit], len(views) > limit
+        links = self._context.links(request)
+        jobs = [job_out(view.job, await self._services.reads.moment(view), links) for view in page]
+        next_cursor = _write_cursor(page[-1]) if more else None
+        headers = {}
+        if next_cursor:
+            url = request.url.include_query_params(cursor=next_cursor)
+            headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+        return answer(JobsAnswer(request_id=caller.request_id, jobs=jobs, next_cursor=next_cursor), headers=headers)
+
+    async def events(self, request: Request) -> Response:
+        """A page of a job's log."""
+        caller = self._context.caller(request)
+        refuse_unknown(request, "after", "limit")
+        view = await self._existing(caller, request)
+        after = whole_number(request, "after", default=0, lowest=0, highest=max(view.job.event_seq, 0))
+        limit = whole_number(request, "limit", default=100, lowest=1, highest=1_000)
+        events = await self._services.reads.of(caller.org_id).events(view.job.job_id, after=after, limit=limit)
+        body = EventsAnswer(
+            request_id=caller.request_id,
+            events=[event_out(event) for event in events],
+            next_after=events[-1].event_seq if events else after,
+            expired=view.job.events_expired_at is not None,
+        )
+        return answer(body)
+
+    async def results(self, request: Request) -> Response:
+        """A job's snapshots, without their payloads."""
+        caller = self._context.caller(request)
+        refuse_unknown(request)
+        view = await self._existing(caller, request)
+        snapshots = await self._services.reads.of(caller.org_id).results(view.job.job_id)
+        links = self._context.links(request)
+        results = [snapshot_out(snapshot, links) for snapshot in snapshots]
+        return answer(ResultsAnswer(request_id=caller.request_id, results=results))
+
+    async def notifications(self, request: Request) -> Response:
+        """A job's messages, latest first. Reading changes nothing."""
+        caller = self._context.caller(request)
+        refuse_unknown(request, "channel", "limit")
+        limit = whole_number(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
+        word = choice(request, "channel", CHANNELS)
+        channel: Channel | None = next((known for known in CHANNELS if known == word), None)
+        view = await self._existing(caller, request)
+        found = await self._services.reads.of(caller.org_id).notifications(
+            view.job.job_id, channel=channel, limit=limit
+        )
+        messages = [notification_out(one) for one in found]
+        return answer(NotificationsAnswer(request_id=caller.request_id, notifications=messages))
+
+    async def cancel(self, request: Request) -> Response:
+        """Stops a job, or asks its worker to. Repeating it changes nothing."""
+        caller = self._context.caller(request)
+        refuse_unknown(request)
+        wish: CancelBody = convert(CancelBody, await self._context.body(request, optional=True))
+        done = await self._services.control.cancel(caller, request.path_params["job_id"], wish.reason)
+        if done is None:
+            raise not_found()
+        if isinstance(done, NotCancelable):
+            raise Problem(409, "not_cancelable", f"{done.view.job.analysis} was registered as not cancelable.")
+        return await self._context.job_answer(request, caller, done, 200 if done.job.terminal else 202)
+
+    async def retry(self, request: Request) -> Response:
+        """Makes a new job of one that has ended."""
+        caller = self._context.caller(request)
+        refuse_unknown(request)
+        wish: RetryBody = convert(RetryBody, await self._context.body(request, optional=True))
+        made = await self._services.control.retry(
+            caller, request.path_params["job_id"], resume=wish.resume, idempotency_key=idempotency_key(request)
+        )
+        if made is None:
+            raise not_found()
+        if isinstance(made, NotTerminal):
+            raise Problem(
+                409,
+                "not_terminal",
+                "The job has not ended yet; cancel it first, or wait.",
+                current_state=made.view.job.status,
+            )
+        return await self._submitting.accepted(request, caller, made, Preferences())
+
+    async def _existing(self, caller: Caller, request: Request) -> JobView:
+        view = await self._services.reads.of(caller.org_id).job(request.path_params["job_id"])
+        if view is None:
+            raise not_found()
+        return view
+
+
+def _matches(known: str, etag: str) -> bool:
+    """Weak comparison over the list of an If-None-Match header."""
+    tags = {tag.strip().removeprefix("W/") for tag in known.split(",")}
+    return "*" in tags or etag.removeprefix("W/") in tags
+
+
+def _write_cursor(view: JobView) -> str:
+    position = f"{view.job.queued_at}:{view.job.job_id}"
+    return base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
+
+
+def _read_cursor(text: str) -> tuple[int, str]:
+    """The position in a cursor. It only says where a page starts: the org comes from the caller, always."""
+    try:
+        position = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
+        at, _, job_id = position.partition(":")
+        if not (at.isascii() and at.isdigit() and len(at) < 19 and job_id):  # noqa: PLR2004 - as an SQL integer
+            raise ValueError(position)
+        return int(at), job_id
+    except (binascii.Error, ValueError):
+        raise bad_request("cursor is not one that a list gave out.", "cursor") from None

@@ -1,0 +1,81 @@
+"""The body of `POST /analyze`: flat or under `input`, with everything that is not input taken out."""
+
+import re
+from typing import Any
+
+from starlette.requests import Request
+
+from langlauf.analysis.schema import RESERVED
+from langlauf.http.context import convert
+from langlauf.http.problems import bad_request
+from langlauf.http.schemas import AsyncMode, Options
+from langlauf.service.submit import Order
+from langlauf.settings import duration
+
+_KEY = re.compile(r"^[\x21-\x7e]{1,255}$")
+
+
+def read_order(body: dict[str, Any], idempotency_key: str | None) -> tuple[Order, AsyncMode]:
+    """What is wanted, and how it is to be answered."""
+    mode = convert(Options, body.get("options") or {}, "options.").async_mode
+    if mode.notify:
+        name = next(iter(mode.notify))
+        raise bad_request(
+            "This server leaves in-app notifications only; leave notify out.", f"options.async_mode.notify.{name}"
+        )
+    order = Order(
+        analysis=_analysis(body),
+        input=_input(body),
+        timeout_seconds=_timeout(body.get("timeout_seconds")),
+        max_retries=mode.max_retries,
+        priority_class=mode.priority_class,
+        allow_duplicate=mode.allow_duplicate,
+        idempotency_key=idempotency_key,
+    )
+    return order, mode
+
+
+def _analysis(body: dict[str, Any]) -> str | None:
+    name = body.get("analysis")
+    if name is not None and not isinstance(name, str):
+        raise bad_request("analysis must be a text.", "analysis")
+    return name
+
+
+def _input(body: dict[str, Any]) -> dict[str, Any]:
+    flat = {name: value for name, value in body.items() if name not in RESERVED}
+    if "input" not in body:
+        return flat
+    if flat:
+        name = next(iter(flat))
+        raise bad_request(f"{name!r} stands beside input; put all parameters in input, or none.", name)
+    if not isinstance(body["input"], dict):
+        raise bad_request("input must be an object.", "input")
+    return dict(body["input"])
+
+
+def _timeout(value: Any) -> float | None:
+    if value is None:
+        return None
+    try:
+        seconds = duration(value) if isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        seconds = 0.0
+    if isinstance(value, bool) or not seconds > 0:
+        raise bad_request("timeout_seconds must be a number over 0 or a text like 30m.", "timeout_seconds")
+    return seconds
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The Idempotency-Key header; a bare and a quoted key are the same."""
+    values = request.headers.getlist("idempotency-key")
+    if not values:
+        return None
+    key = values[0].strip()
+    if len(key) >= 2 and key[0] == key[-1] == '"':  # noqa: PLR2004
+        key = key[1:-1]
+    if len(values) > 1 or not _KEY.match(key):
+        raise bad_request(
+            "Idempotency-Key must be given once, with 1 to 255 visible ASCII characters.", "Idempotency-Key"
+        )
+    return key

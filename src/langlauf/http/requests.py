@@ -1,0 +1,121 @@
+"""Reading requests: body, ids, query parameters. Whatever cannot be read becomes a 400 that names it."""
+
+import json
+from typing import Any, NoReturn
+
+import msgspec
+from starlette.requests import Request
+
+from langlauf.domain.text import first_flaw
+from langlauf.http.problems import Problem, bad_request
+
+JSON = "application/json"
+
+
+async def read_object(request: Request, *, largest: int, deepest: int, optional: bool = False) -> dict[str, Any]:
+    """The request's JSON object; with `optional`, no body at all counts as an empty one."""
+    body = await _read_body(request, largest)
+    if optional and not body:
+        return {}
+    _check_media_type(request)
+    value = parse_json(body, deepest)
+    if not isinstance(value, dict):
+        raise bad_request("The body must be a JSON object.")
+    return value
+
+
+async def _read_body(request: Request, largest: int) -> bytes:
+    """Counts while it reads: what a header promises is not trusted."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > largest:
+            raise Problem(413, "payload_too_large", f"The body has more than {largest:,} bytes.", limit_bytes=largest)
+    return bytes(body)
+
+
+def _check_media_type(request: Request) -> None:
+    kind, _, parameters = request.headers.get("content-type", "").partition(";")
+    charset = parameters.strip().lower().replace('"', "")
+    if kind.strip().lower() != JSON or charset not in ("", "charset=utf-8"):
+        raise Problem(
+            415,
+            "unsupported_media_type",
+            "Send the body as Content-Type: application/json, in UTF-8.",
+            headers={"Accept": JSON},
+        )
+    if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise Problem(
+            415,
+            "unsupported_media_type",
+            "Send the body without a Content-Encoding.",
+            headers={"Accept-Encoding": "identity"},
+        )
+
+
+def parse_json(body: bytes, deepest: int) -> Any:
+    """JSON that every store can keep: no duplicate names, NUL, half surrogates, NaN or integers that lose digits."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise bad_request(f"The body is not valid JSON: {error}.") from None
+    except RecursionError:
+        raise bad_request(f"The body is nested deeper than {deepest} levels.") from None
+    if flaw := first_flaw(value, deepest):
+        field, _, detail = flaw.rpartition(": ")
+        raise bad_request(f"{field}: {detail}.", None if field == "the value" else field)
+    json.loads(body, object_pairs_hook=_refuse_duplicates)
+    return value
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise bad_request(f"The name {twice!r} stands twice in one object.", twice)
+    return found
+
+
+def whole_number(request: Request, name: str, *, default: int, lowest: int, highest: int) -> int:
+    """A query parameter that is a whole number within limits."""
+    text = _single(request, name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 12 and lowest <= int(text) <= highest):
+        raise bad_request(f"{name} must be a whole number from {lowest} to {highest}.", name)
+    return int(text)
+
+
+def choice(request: Request, name: str, choices: tuple[str, ...]) -> str | None:
+    """A query parameter that is one of a few words."""
+    text = _single(request, name)
+    if text is not None and text not in choices:
+        raise bad_request(f"{name} must be one of {', '.join(choices)}.", name)
+    return text
+
+
+def free_text(request: Request, name: str, longest: int = 256) -> str | None:
+    """A query parameter that is any text up to a length; an empty one counts as not given."""
+    text = _single(request, name)
+    if text is not None and (len(text) > longest or "\x00" in text):
+        raise bad_request(f"{name} must be a text of at most {longest} characters.", name)
+    return text or None
+
+
+def refuse_unknown(request: Request, *known: str) -> None:
+    """A parameter that this address does not know is a mistake worth telling."""
+    for name in request.query_params:
+        if name not in known:
+            _unknown(name, known)
+
+
+def _unknown(name: str, known: tuple[str, ...]) -> NoReturn:
+    raise bad_request(f"There is no parameter {name!r} here; known are {', '.join(known) or 'none'}.", name)
+
+
+def _single(request: Request, name: str) -> str | None:
+    values = request.query_params.getlist(name)
+    if len(values) > 1:
+        raise bad_request(f"{name} is given more than once.", name)
+    return values[0] if values else None

@@ -1,0 +1,87 @@
+"""Results: the permanent link of a snapshot, and an org's history."""
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from langlauf.domain.instant import to_datetime, to_text
+from langlauf.domain.views import HistoryEntry
+from langlauf.http.context import Context
+from langlauf.http.presenting import raw
+from langlauf.http.problems import Problem, not_found
+from langlauf.http.requests import choice, refuse_unknown, whole_number
+from langlauf.http.responses import answer
+from langlauf.http.schemas import HistoryAnswer, HistoryEntryOut, ResultAnswer
+
+LATEST, REQUESTED = "latest", "requested"
+_FARTHEST_OFFSET = 1_000_000
+
+
+class Results:
+    """Everything under `/analyze/results`, and `/analyze/history`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._reads = context.services.reads
+
+    async def result(self, request: Request) -> Response:
+        """A snapshot: the newest of its job, or exactly this one."""
+        caller = self._context.caller(request)
+        refuse_unknown(request, "view")
+        view = choice(request, "view", (LATEST, REQUESTED)) or LATEST
+        found = await self._reads.of(caller.org_id).result(request.path_params["result_id"], latest=view == LATEST)
+        if found is None:
+            raise not_found()
+        job, delivered = found.job, found.delivered.snapshot
+        if delivered.removed_at is not None:
+            when = to_text(delivered.removed_at)
+            raise Problem(
+                410, "expired", f"Retention removed this result at {when}.", job_id=job.job_id, expired_at=when
+            )
+        body = ResultAnswer(
+            request_id=caller.request_id,
+            result_id=delivered.result_id,
+            job_id=job.job_id,
+            job_status=job.status,
+            cancel_reason=job.cancel_reason,
+            error_code=job.error_code,
+            result_kind=delivered.result_kind,
+            result_seq=delivered.result_seq,
+            created_at=to_datetime(delivered.created_at),
+            result=raw(found.delivered.payload),
+            summary=raw(delivered.summary_json),
+            requested_result_id=found.requested.result_id,
+            requested_result_kind=found.requested.result_kind,
+            projection_mode="latest" if view == LATEST else "requested",
+        )
+        headers = {"ETag": f'W/"{delivered.result_id}-{job.event_seq}"'}
+        return answer(body, headers=headers, cache="private, no-cache")
+
+    async def history(self, request: Request) -> Response:
+        """The org's jobs that have a result, newest first."""
+        caller = self._context.caller(request)
+        refuse_unknown(request, "limit", "offset")
+        limit = whole_number(request, "limit", default=50, lowest=1, highest=200)
+        offset = whole_number(request, "offset", default=0, lowest=0, highest=_FARTHEST_OFFSET)
+        entries, total = await self._reads.of(caller.org_id).history(limit=limit, offset=offset)
+        history = [_entry_out(entry) for entry in entries]
+        body = HistoryAnswer(request_id=caller.request_id, history=history, total=total, limit=limit, offset=offset)
+        return answer(body)
+
+
+def _entry_out(entry: HistoryEntry) -> HistoryEntryOut:
+    values: dict[str, Any] = msgspec.json.decode(entry.payload)
+    return HistoryEntryOut(
+        result_id=entry.result_id,
+        job_id=entry.job_id,
+        created_at=to_datetime(entry.created_at),
+        query=_text(values.get("query")),
+        intelligence_mode=_text(values.get("intelligence_mode")),
+        status=entry.status,
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

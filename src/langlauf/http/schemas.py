@@ -1,0 +1,250 @@
+"""The shapes on the wire. The same structs encode the answers and make the OpenAPI document."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from langlauf.domain.event import ActorType, EventType
+from langlauf.domain.job import CanceledBy, Phase, PriorityClass
+from langlauf.domain.notification import Channel, DeliveryStatus
+from langlauf.domain.result import ResultKind
+from langlauf.domain.state import Status
+
+#: A stored JSON value that is sent as it is, never decoded on the way.
+JsonValue = Any
+MaxRetries = Annotated[int, msgspec.Meta(ge=0, le=100)]
+
+
+class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """How a request is answered and its job treated."""
+
+    requested: bool = False
+    priority_class: PriorityClass = "default"
+    max_retries: MaxRetries | None = None
+    allow_duplicate: bool = False
+    notify: dict[str, Any] | None = None
+
+
+class Options(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Everything of a request that is not the analysis' own input."""
+
+    async_mode: AsyncMode = AsyncMode()
+
+
+class CancelBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Why a job is to stop."""
+
+    reason: Annotated[str, msgspec.Meta(max_length=500)] | None = None
+
+
+class RetryBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Whether a new job starts with the finished chunks of the old one."""
+
+    resume: bool = True
+
+
+class JobOut(msgspec.Struct, kw_only=True):
+    """A job as a client may see it."""
+
+    job_id: str
+    org_id: str
+    analysis: str
+    requested_by_user_id: str | None
+    api_key_id: str | None
+    status: Status
+    phase: Phase
+    priority_class: PriorityClass
+    request_payload_hash: str
+    progress_percent: int
+    step: str | None
+    estimated_seconds: float | None
+    partial_count: int
+    error_count: int
+    result_id: str | None
+    queued_at: datetime
+    started_at: datetime | None
+    attempt_started_at: datetime | None
+    finished_at: datetime | None
+    updated_at: datetime
+    cancel_requested_at: datetime | None
+    canceled_at: datetime | None
+    canceled_by: CanceledBy | None
+    cancel_reason: str | None
+    failed_at: datetime | None
+    error_code: str | None
+    error_message: str | None
+    error_meta: dict[str, Any] | None
+    retryable: bool | None
+    retry_hint: Literal["retry_with_backoff", "check_input_and_retry"] | None
+    retry_count: int
+    max_retries: int
+    last_retry_at: datetime | None
+    retry_reason: str | None
+    next_attempt_at: datetime | None
+    timeout_seconds: int | float
+    retry_of: str | None
+    attempt: int
+    trace_id: str
+    request_id: str
+    event_seq: int
+    result_expired_at: datetime | None
+    status_url: str
+    result_url: str | None
+
+
+class EventOut(msgspec.Struct, kw_only=True):
+    """One entry of a job's log."""
+
+    event_id: str
+    job_id: str
+    org_id: str
+    event_type: EventType
+    event_seq: int
+    occurred_at: datetime
+    actor_type: ActorType
+    payload_json: JsonValue
+    trace_id: str
+    request_id: str
+
+
+class JobStatusOut(JobOut, kw_only=True):
+    """A job with its latest events and, once completed, its result."""
+
+    events: list[EventOut]
+    result: JsonValue
+
+
+class SnapshotOut(msgspec.Struct, kw_only=True):
+    """A stored snapshot without its payload."""
+
+    result_id: str
+    job_id: str
+    result_kind: ResultKind
+    result_seq: int
+    schema_version: int
+    created_at: datetime
+    summary_json: JsonValue
+    result_url: str
+
+
+class NotificationOut(msgspec.Struct, kw_only=True):
+    """A message about a job's end."""
+
+    notification_id: str
+    job_id: str
+    org_id: str
+    channel: Channel
+    template_key: str
+    delivery_status: DeliveryStatus
+    attempt_count: int
+    last_error: str | None
+    dedupe_key: str
+    scheduled_at: datetime
+    sent_at: datetime | None
+    created_at: datetime
+    payload_json: JsonValue
+
+
+class HistoryEntryOut(msgspec.Struct, kw_only=True):
+    """One line of an org's history."""
+
+    result_id: str
+    job_id: str
+    created_at: datetime
+    query: str | None
+    intelligence_mode: str | None
+    status: Status
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """What every JSON answer has."""
+
+    ok: bool = True
+    request_id: str
+
+
+class JobAnswer(Answer, kw_only=True):
+    """One job."""
+
+    job: JobOut
+
+
+class AcceptedAnswer(JobAnswer, kw_only=True):
+    """A job that is on disk and will run."""
+
+    accepted: bool = True
+
+
+class StatusAnswer(Answer, kw_only=True):
+    """One job with events and result."""
+
+    job: JobStatusOut
+
+
+class SyncAnswer(Answer, kw_only=True):
+    """The result of a request that was waited for."""
+
+    result: JsonValue
+    result_id: str
+    job_id: str
+
+
+class ResultAnswer(Answer, kw_only=True):
+    """A snapshot, and what became of its job."""
+
+    result_id: str
+    job_id: str
+    job_status: Status
+    cancel_reason: str | None
+    error_code: str | None
+    result_kind: ResultKind
+    result_seq: int
+    created_at: datetime
+    result: JsonValue
+    summary: JsonValue
+    requested_result_id: str
+    requested_result_kind: ResultKind
+    projection_mode: Literal["latest", "requested"]
+
+
+class JobsAnswer(Answer, kw_only=True):
+    """A page of an org's jobs."""
+
+    jobs: list[JobOut]
+    next_cursor: str | None
+
+
+class EventsAnswer(Answer, kw_only=True):
+    """A page of a job's log."""
+
+    events: list[EventOut]
+    next_after: int
+    expired: bool
+
+
+class ResultsAnswer(Answer, kw_only=True):
+    """A job's snapshots."""
+
+    results: list[SnapshotOut]
+
+
+class NotificationsAnswer(Answer, kw_only=True):
+    """A job's messages."""
+
+    notifications: list[NotificationOut]
+
+
+class HistoryAnswer(Answer, kw_only=True):
+    """A page of an org's history."""
+
+    history: list[HistoryEntryOut]
+    total: int
+    limit: int
+    offset: int
+
+
+class HealthAnswer(Answer, kw_only=True):
+    """The process is up."""
+
+    status: str

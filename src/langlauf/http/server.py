@@ -1,0 +1,54 @@
+"""The server process: uvicorn, told early when it stops, so that nobody who waits holds it up."""
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from langlauf.settings import Settings
+
+#: Above what a proxy before it keeps, and above the longest advice of Retry-After.
+_KEEP_ALIVE_SECONDS = 75
+#: A backstop: whoever waits is let go at once, this is for clients that do not read.
+_CLOSE_SECONDS = 5
+
+
+class Server(uvicorn.Server):
+    """Calls `started` once it listens, and `stopping` before it closes connections."""
+
+    def __init__(self, config: uvicorn.Config, *, started: Callable[[str], None], stopping: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._tell_started = started
+        self._tell_stopping = stopping
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._tell_started(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._tell_stopping()
+        await super().shutdown(sockets)
+
+
+def make_server(
+    app: ASGIApp, settings: Settings, *, started: Callable[[str], None], stopping: Callable[[], None]
+) -> Server:
+    """A server for one application."""
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_CLOSE_SECONDS,
+    )
+    return Server(config, started=started, stopping=stopping)

@@ -1,0 +1,150 @@
+"""`POST /analyze`: at once with 202, or waited for."""
+
+import math
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from langlauf.domain.job import Accepted, Duplicate, Job, KeyReused, QueueFull, Replayed, Submitted
+from langlauf.domain.state import Status
+from langlauf.domain.views import JobView
+from langlauf.http.context import Context
+from langlauf.http.order import idempotency_key, read_order
+from langlauf.http.preferences import Preferences, read_preferences
+from langlauf.http.presenting import job_out, raw
+from langlauf.http.problems import Problem
+from langlauf.http.responses import answer
+from langlauf.http.schemas import AcceptedAnswer, SyncAnswer
+from langlauf.service.submit import Order
+from langlauf.service.tenant import Caller
+
+_STATUS_OF_CODE = {"timeout": 504, "timeout_max_retries": 504, "network_error": 502, "validation_error": 422}
+
+
+class Submitting:
+    """Accepts work."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._services = context.services
+
+    async def analyze(self, request: Request) -> Response:
+        """Runs an analysis: waits for its result, or accepts it as a job."""
+        caller = self._context.caller(request)
+        body = await self._context.body(request)
+        order, mode = read_order(body, idempotency_key(request))
+        preferences = read_preferences(request.headers.getlist("prefer"))
+        if mode.requested or preferences.respond_async:
+            submitted = await self._services.submissions.submit(caller, order)
+            return await self.accepted(request, caller, submitted, preferences)
+        order = _always_accepted(order)
+        submitted = await self._services.submissions.submit(caller, order)
+        return await self._synchronous(request, caller, submitted)
+
+    async def accepted(
+        self, request: Request, caller: Caller, submitted: Submitted, preferences: Preferences
+    ) -> Response:
+        """202 with the job, or its result where the caller waits and it ends in time."""
+        job = await self._job_or_problem(request, submitted)
+        view = JobView(job, None)
+        headers = {"Idempotent-Replayed": "true"} if isinstance(submitted, Replayed) else {}
+        if preferences.applied:
+            headers["Preference-Applied"] = preferences.applied
+        if preferences.wait_seconds:
+            view = await self._until_ended(caller, job, preferences.wait_seconds)
+            if view.job.terminal:
+                return await self._ended(request, caller, view.job, headers)
+        moment = await self._services.reads.moment(view)
+        links = self._context.links(request)
+        headers |= {"Location": links.job(job.job_id), "Retry-After": str(moment.poll_after)}
+        body = AcceptedAnswer(request_id=caller.request_id, job=job_out(view.job, moment, links))
+        return answer(body, 202, headers=headers)
+
+    async def _synchronous(self, request: Request, caller: Caller, submitted: Submitted) -> Response:
+        job = await self._job_or_problem(request, submitted)
+        limit = self._context.settings.sync_limit
+        view = await self._until_ended(caller, job, limit)
+        replayed = isinstance(submitted, Replayed)
+        if not view.job.terminal:
+            if not replayed:
+                reason = f"no result within {limit:g} s of a synchronous request"
+                await self._services.control.cancel(caller, job.job_id, reason, by="system")
+            raise Problem(
+                504,
+                "timeout",
+                f"No result within {limit:g} s; ask for it with Prefer: respond-async.",
+                job_id=job.job_id,
+            )
+        headers = {"Idempotent-Replayed": "true"} if replayed else {}
+        return await self._ended(request, caller, view.job, headers)
+
+    async def _until_ended(self, caller: Caller, job: Job, seconds: float) -> JobView:
+        view = await self._services.followers.until(caller.org_id, job.job_id, seconds, lambda view: view.job.terminal)
+        return view or JobView(job, None)
+
+    async def _ended(self, request: Request, caller: Caller, job: Job, headers: dict[str, str]) -> Response:
+        """How a job ended, as the answer to whoever waited for it."""
+        links = self._context.links(request)
+        headers = {**headers, "Content-Location": links.job(job.job_id)}
+        if job.status is Status.COMPLETED and job.result_id:
+            found = await self._services.reads.of(caller.org_id).result(job.result_id, latest=False)
+            payload = found.delivered.payload if found else None
+            body = SyncAnswer(
+                request_id=caller.request_id, result=raw(payload), result_id=job.result_id, job_id=job.job_id
+            )
+            return answer(body, headers=headers)
+        if job.status is Status.CANCELED:
+            raise Problem(409, "canceled", f"The job was canceled: {job.cancel_reason}", job_id=job.job_id)
+        code = job.error_code or "internal"
+        status = 422 if job.retry_hint == "check_input_and_retry" else _STATUS_OF_CODE.get(code, 500)
+        raise Problem(
+            status,
+            code,
+            job.error_message or code,
+            headers=headers,
+            job_id=job.job_id,
+            retryable=job.retryable,
+            retry_hint=job.retry_hint,
+        )
+
+    async def _job_or_problem(self, request: Request, submitted: Submitted) -> Job:
+        if isinstance(submitted, Accepted | Replayed):
+            return submitted.job
+        if isinstance(submitted, KeyReused):
+            raise Problem(
+                422,
+                "idempotency_mismatch",
+                "This Idempotency-Key was used with another payload; send a new key.",
+                field="Idempotency-Key",
+            )
+        if isinstance(submitted, QueueFull):
+            raise _queue_full(submitted)
+        return await self._refuse_duplicate(request, submitted)
+
+    async def _refuse_duplicate(self, request: Request, duplicate: Duplicate) -> Job:
+        links = self._context.links(request)
+        moment = await self._services.reads.moment(JobView(duplicate.job, None))
+        raise Problem(
+            409,
+            "duplicate_job",
+            "The same analysis with the same input has not ended yet; follow that job, or set allow_duplicate.",
+            headers={"Location": links.job(duplicate.job.job_id), "Retry-After": str(moment.poll_after)},
+            job=job_out(duplicate.job, moment, links),
+        )
+
+
+def _queue_full(full: QueueFull) -> Problem:
+    """Honest about when: a queue drains, but not in a second."""
+    whose = "of this org " if full.scope == "org" else ""
+    return Problem(
+        429 if full.scope == "org" else 503,
+        "queue_full",
+        f"{full.waiting:,} jobs {whose}are waiting already; try again later.",
+        headers={"Retry-After": str(max(5, min(300, math.ceil(full.waiting / 1_000))))},
+    )
+
+
+def _always_accepted(order: Order) -> Order:
+    """A synchronous request is never refused as a duplicate: its caller wants an answer, not a link."""
+    return msgspec.structs.replace(order, allow_duplicate=True)

@@ -1,0 +1,1 @@
+"""The use cases, always for one org: submit, control, read, follow."""

@@ -1,0 +1,58 @@
+"""Looking at an org's jobs, with what is derived at the moment of looking."""
+
+import msgspec
+
+from langlauf.clock import Clock
+from langlauf.domain.eta import poll_after, remaining_seconds
+from langlauf.domain.job import Phase, phase
+from langlauf.domain.state import STARTED
+from langlauf.domain.views import Depth, JobView
+from langlauf.settings import Settings
+from langlauf.store.protocol import Store, TenantReads
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """What a job looks like right now, beyond its record."""
+
+    phase: Phase
+    estimated_seconds: float | None
+    #: whole seconds after which it is worth asking again
+    poll_after: int
+
+
+class Reads:
+    """The reads of one org at a time, and the derived facts."""
+
+    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+
+    def of(self, org_id: str) -> TenantReads:
+        """Everything of one org, and nothing else."""
+        return self._store.tenant(org_id)
+
+    async def check(self) -> None:
+        """Raises where the store does not answer."""
+        await self._store.check()
+
+    async def depth(self) -> Depth:
+        """How much there is to do, over all orgs: for operators."""
+        return await self._store.depth()
+
+    async def moment(self, view: JobView) -> Moment:
+        """The phase and the estimates of a job."""
+        job, now = view.job, self._clock.now()
+        typical = None
+        if job.status in STARTED and not job.progress_percent:
+            typical = await self._store.pace(job.analysis)
+        remaining = remaining_seconds(job, now, typical)
+        return Moment(
+            self.phase(view),
+            remaining,
+            poll_after(job, remaining),
+        )
+
+    def phase(self, view: JobView) -> Phase:
+        """The phase alone, which costs nothing."""
+        return phase(view.job, view.lease_expires_at, self._clock.now(), self._settings.lease_seconds)

@@ -1,0 +1,19 @@
+"""The use cases together, as HTTP, pages and Python callers get them."""
+
+import msgspec
+
+from langlauf.analysis.registry import Registry
+from langlauf.service.control import Control
+from langlauf.service.follow import Followers
+from langlauf.service.read import Reads
+from langlauf.service.submit import Submissions
+
+
+class Services(msgspec.Struct, frozen=True):
+    """Everything a caller may do."""
+
+    registry: Registry
+    submissions: Submissions
+    control: Control
+    reads: Reads
+    followers: Followers

@@ -1,0 +1,101 @@
+"""Accepting work: a checked request becomes a durable job, or a clear refusal."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from langlauf.analysis.registry import Analysis, Registry
+from langlauf.analysis.schema import InvalidInput, canonical, read_input
+from langlauf.clock import Clock, new_id
+from langlauf.domain.eta import expected_wait
+from langlauf.domain.job import INLINE, Job, NewJob, PriorityClass, Submitted
+from langlauf.domain.state import Status
+from langlauf.service.tenant import Caller
+from langlauf.settings import Settings
+from langlauf.store.protocol import Store
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants done. None leaves the analysis' own rule in force."""
+
+    analysis: str | None = None
+    input: dict[str, Any]
+    timeout_seconds: float | None = None
+    max_retries: int | None = None
+    priority_class: PriorityClass = "default"
+    allow_duplicate: bool = False
+    idempotency_key: str | None = None
+    retry_of: str | None = None
+    resume: bool = False
+
+
+class Submissions:
+    """Turns orders into jobs."""
+
+    def __init__(self, store: Store, registry: Registry, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._settings = settings
+        self._clock = clock
+
+    def analysis_for(self, name: str | None) -> Analysis:
+        """The analysis an order names, or the default one."""
+        name = name or self._registry.default
+        analysis = self._registry.get(name) if name else None
+        if analysis is None:
+            known = ", ".join(self._registry.names) or "none"
+            raise InvalidInput("analysis", f"there is no analysis {name!r}; registered are: {known}")
+        return analysis
+
+    async def submit(self, caller: Caller, order: Order) -> Submitted:
+        """Checks the order, and writes the job in one transaction."""
+        analysis = self.analysis_for(order.analysis)
+        payload = canonical(read_input(analysis.input_type, order.input))
+        now = self._clock.now()
+        job = Job(
+            job_id=new_id(),
+            org_id=caller.org_id,
+            analysis=analysis.name,
+            status=Status.QUEUED,
+            priority_class=order.priority_class,
+            request_payload_hash=payload_hash(analysis.name, payload),
+            request_payload_ref=INLINE,
+            queued_at=now,
+            updated_at=now,
+            timeout_seconds=_timeout(analysis, order.timeout_seconds),
+            max_retries=analysis.max_retries if order.max_retries is None else order.max_retries,
+            trace_id=caller.trace_id,
+            request_id=caller.request_id,
+            requested_by_user_id=caller.user_id,
+            api_key_id=caller.api_key_id,
+            estimated_seconds=await self._estimate(analysis.name),
+            retry_of=order.retry_of,
+        )
+        new = NewJob(
+            job=job,
+            payload=payload,
+            idempotency_key=order.idempotency_key,
+            refuse_duplicate=not (analysis.duplicates or order.allow_duplicate),
+            resume_from=order.retry_of if order.resume else None,
+            max_waiting_org=analysis.queue_limit or self._settings.max_waiting_org,
+            max_waiting_all=self._settings.max_waiting_all,
+        )
+        return await self._store.submit(new)
+
+    async def _estimate(self, analysis: str) -> float | None:
+        typical = await self._store.pace(analysis)
+        if typical is None:
+            return None
+        depth = await self._store.depth()
+        return expected_wait(depth.waiting, self._settings.max_running, typical)
+
+
+def payload_hash(analysis: str, payload: str) -> str:
+    """SHA-256 over the analysis and its canonical input."""
+    return hashlib.sha256(f'{{"analysis":"{analysis}","input":{payload}}}'.encode()).hexdigest()
+
+
+def _timeout(analysis: Analysis, wished: float | None) -> float:
+    """A request can only lower the limit."""
+    return analysis.timeout if wished is None else min(analysis.timeout, wished)

@@ -1,0 +1,79 @@
+"""Everything the program tells about itself: one name per fact, worded here and counted here."""
+
+import json
+import logging
+import sys
+from collections import Counter
+from enum import StrEnum
+from typing import Any
+
+from langlauf.clock import SystemClock
+from langlauf.domain.instant import to_text
+from langlauf.domain.redact import redacted
+
+_log = logging.getLogger("langlauf")
+_clock = SystemClock()
+
+
+class Fact(StrEnum):
+    """What can be told. The word is the name of the log line and of its counter."""
+
+    SERVER_STARTED = "server_started"
+    SERVER_STOPPED = "server_stopped"
+    REQUEST_FAILED = "request_failed"
+    ATTEMPT_STARTED = "attempt_started"
+    ATTEMPT_ENDED = "attempt_ended"
+    ATTEMPT_LOST = "attempt_lost"
+    ATTEMPT_ABANDONED = "attempt_abandoned"
+    ATTEMPT_UNWRITTEN = "attempt_unwritten"
+    JOB_SWEPT = "job_swept"
+    RETENTION_RAN = "retention_ran"
+    STORE_UNAVAILABLE = "store_unavailable"
+    UPKEEP_FAILED = "upkeep_failed"
+    STORE_IMPORTED = "store_imported"
+
+
+COUNTS: Counter[Fact] = Counter()
+
+
+def tell(fact: Fact, level: int = logging.INFO, *, error: BaseException | None = None, **fields: Any) -> None:
+    """Logs one fact with its fields, and counts it."""
+    COUNTS[fact] += 1
+    _log.log(level, fact, extra={"fields": fields}, exc_info=error)
+
+
+class ReadableLines(logging.Formatter):
+    """One line per fact, for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = getattr(record, "fields", {})
+        words = " ".join(f"{name}={value}" for name, value in fields.items())
+        line = f"{to_text(_clock.now())} {record.levelname.lower():7} {record.getMessage()} {words}".rstrip()
+        line = line.translate({ord("\n"): "\\n", ord("\r"): "\\r", 27: "\\e"})
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return redacted(line)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per fact, for machines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": to_text(_clock.now()),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return redacted(json.dumps(line, default=str))
+
+
+def set_up_logging(log_format: str, level: str) -> None:
+    """Sends the program's log to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if log_format == "json" else ReadableLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())

@@ -1,0 +1,43 @@
+"""Something that is done again and again until the program stops. A failure is told and tried again next time."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+from langlauf.telemetry import Fact, tell
+
+
+class Periodic:
+    """Runs an action at once and then every so many seconds."""
+
+    def __init__(self, name: str, every: float, action: Callable[[], Awaitable[object]]) -> None:
+        self.name = name
+        self._every = every
+        self._action = action
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it goes on."""
+        return self._task is not None and not self._task.done()
+
+    async def start(self) -> None:
+        """Begins."""
+        self._task = asyncio.create_task(self._loop(), name=self.name)
+
+    async def stop(self) -> None:
+        """Ends, in the middle of the action if need be: every action is safe to cut and to repeat."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _loop(self) -> None:
+        while True:
+            try:
+                await self._action()
+            except Exception as error:  # noqa: BLE001 - upkeep outlives whatever goes wrong in one round
+                tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty=self.name)
+            await asyncio.sleep(self._every)

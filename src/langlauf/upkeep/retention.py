@@ -1,0 +1,24 @@
+"""Cleaning up: removes what is older than the policy, and tells what it did in the words of its report."""
+
+from typing import Any
+
+import msgspec
+
+from langlauf.domain.retention import RetentionPolicy, RetentionReport
+from langlauf.store.protocol import Store
+
+
+async def clean_up(store: Store, policy: RetentionPolicy, *, dry_run: bool = False) -> RetentionReport:
+    """Removes it, or with `dry_run` only counts it; running it again removes nothing."""
+    return await store.retire(policy, dry_run=dry_run)
+
+
+def report_json(report: RetentionReport) -> dict[str, Any]:
+    """The report as JSON values."""
+    return {
+        "dry_run": report.dry_run,
+        "terminal_job_count": report.terminal_job_count,
+        "results": msgspec.to_builtins(report.results),
+        "events": msgspec.to_builtins(report.events),
+        "jobs": {"delete_count": report.jobs_deleted},
+    }

@@ -1,0 +1,58 @@
+"""Keeps the leases of running attempts alive, and carries the wish to stop back to them."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+
+from langlauf.domain.errors import StoreError
+from langlauf.hints import Hints
+from langlauf.store.protocol import Store
+from langlauf.telemetry import Fact, tell
+from langlauf.worker.attempt import RunningAttempt, Stop
+
+
+class Heartbeat:
+    """Renews all leases of a worker in one write, three times per lease and whenever attention is asked for."""
+
+    def __init__(
+        self,
+        store: Store,
+        hints: Hints,
+        *,
+        lease_seconds: float,
+        attempts: Callable[[], Collection[RunningAttempt]],
+    ) -> None:
+        self._store = store
+        self._hints = hints
+        self._lease_seconds = lease_seconds
+        self._attempts = attempts
+
+    async def run(self) -> None:
+        """Beats until it is canceled."""
+        while True:
+            await self._hints.wait_for_attention(self._lease_seconds / 3)
+            await self.beat()
+
+    async def beat(self) -> None:
+        """One renewal. A worker that cannot renew stops its attempts before their leases end."""
+        running = {attempt.lease: attempt for attempt in self._attempts()}
+        if not running:
+            return
+        try:
+            async with asyncio.timeout(self._lease_seconds / 3):
+                renewals = await self._store.renew(list(running), lease_seconds=self._lease_seconds)
+        except (StoreError, TimeoutError) as error:
+            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error) or "the heartbeat took too long")
+            renewals = []
+        for renewal in renewals:
+            attempt = running[renewal.lease]
+            if not renewal.held:
+                attempt.stop(Stop.LOST)
+                continue
+            attempt.renewed()
+            if renewal.cancel_reason is not None:
+                attempt.cancel_reason = renewal.cancel_reason
+                attempt.stop(Stop.CANCEL)
+        for attempt in running.values():
+            if attempt.lease_seems_over:
+                attempt.stop(Stop.LOST)

@@ -1,0 +1,111 @@
+"""The worker: claims as many jobs as it has free slots, and runs them side by side.
+
+Modes: *working* from `start`; *draining* from `stop` on: no new claims, running attempts may finish within the grace,
+then they are released; *stopped* when nothing runs any more.
+"""
+
+import asyncio
+import contextlib
+import logging
+
+from langlauf.analysis.registry import Registry
+from langlauf.clock import Clock, new_id
+from langlauf.domain.attempt import Claim, ClaimRequest
+from langlauf.domain.errors import StoreError
+from langlauf.hints import Hints
+from langlauf.settings import Settings
+from langlauf.store.protocol import Store
+from langlauf.telemetry import Fact, tell
+from langlauf.worker.attempt import RunningAttempt, Stop
+from langlauf.worker.heartbeat import Heartbeat
+from langlauf.worker.runner import Runner
+
+
+class Worker:
+    """One worker in this process. Its identity is fresh at each start."""
+
+    def __init__(self, store: Store, registry: Registry, settings: Settings, hints: Hints, clock: Clock) -> None:
+        self.worker_id = new_id()
+        self._store = store
+        self._registry = registry
+        self._settings = settings
+        self._hints = hints
+        self._runner = Runner(store, settings, clock)
+        self._running: dict[RunningAttempt, asyncio.Task[None]] = {}
+        self._heartbeat = Heartbeat(store, hints, lease_seconds=settings.lease_seconds, attempts=self._running.keys)
+        self._loops: list[asyncio.Task[None]] = []
+
+    @property
+    def alive(self) -> bool:
+        """Whether it claims and beats."""
+        return bool(self._loops) and not any(loop.done() for loop in self._loops)
+
+    async def start(self) -> None:
+        """Begins to claim."""
+        self._loops = [
+            asyncio.create_task(self._claim_for_ever(), name="langlauf-claims"),
+            asyncio.create_task(self._heartbeat.run(), name="langlauf-heartbeat"),
+        ]
+
+    async def stop(self) -> None:
+        """Drains: attempts may finish within the grace, then they are given back for another worker."""
+        claims, heartbeat = self._loops
+        await _end(claims)
+        await self._wait_for_attempts(self._settings.shutdown_grace)
+        for attempt in self._running:
+            attempt.stop(Stop.RELEASE)
+        await self._wait_for_attempts(self._settings.cancel_grace + 1)
+        await _end(heartbeat)
+        self._loops = []
+
+    async def _wait_for_attempts(self, seconds: float) -> None:
+        if self._running:
+            await asyncio.wait(self._running.values(), timeout=seconds)
+
+    async def _claim_for_ever(self) -> None:
+        while True:
+            try:
+                await self._claim_once()
+            except StoreError as error:
+                tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
+            await self._hints.wait_for_work(self._settings.poll_seconds)
+
+    async def _claim_once(self) -> None:
+        free = self._settings.max_running - len(self._running)
+        if free <= 0:
+            return
+        request = ClaimRequest(
+            worker_id=self.worker_id,
+            slots=free,
+            analyses=self._registry.names,
+            lease_seconds=self._settings.lease_seconds,
+            max_running=self._settings.max_running,
+        )
+        for claim in await self._store.claim(request):
+            self._run(claim)
+
+    def _run(self, claim: Claim) -> None:
+        analysis = self._registry.get(claim.analysis)
+        if analysis is None:
+            raise LookupError(f"the store gave out {claim.analysis}, which this worker did not ask for")
+        attempt = RunningAttempt(
+            claim,
+            self._store,
+            lease_seconds=self._settings.lease_seconds,
+            largest_result=self._settings.max_result,
+        )
+        task = asyncio.create_task(self._runner.run(analysis, attempt), name=f"attempt {claim.lease.job_id}")
+        self._running[attempt] = task
+        task.add_done_callback(lambda _: self._ended(attempt))
+
+    def _ended(self, attempt: RunningAttempt) -> None:
+        task = self._running.pop(attempt)
+        if not task.cancelled() and (error := task.exception()):
+            tell(Fact.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, job_id=attempt.job_id)
+        self._hints.work()
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,350 @@
+"""Retention: what goes when, what stays, and that counting tells the truth."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from langlauf.domain.retention import RetentionPolicy, RetentionReport
+from langlauf.store.sqlite import retiring
+from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.upkeep.retention import clean_up, report_json
+from tests.support.stores import DAY, Maker, SetClock, opened, query
+
+WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
+KEEP_ALL = RetentionPolicy(final_results=None, partial_results=None, events=None, jobs=None)
+Scene = Callable[[SqliteStore, Maker, SetClock], Awaitable[None]]
+
+
+def play(path: Path | str, scene: Scene) -> None:
+    """Runs a scene on a fresh store."""
+
+    async def run() -> None:
+        clock = SetClock()
+        async with opened(path, clock) as store:
+            await scene(store, Maker(store, clock), clock)
+
+    asyncio.run(run())
+
+
+def rows(path: Path, table: str) -> int:
+    """How many rows a table has."""
+    [[count]] = query(path, f"SELECT count(*) FROM {table}")  # noqa: S608 - names of our own tables
+    assert isinstance(count, int)
+    return count
+
+
+def without_flag(report: RetentionReport) -> RetentionReport:
+    """A report as if it had been a real run."""
+    return msgspec.structs.replace(report, dry_run=False)
+
+
+def test_young_jobs_keep_everything(tmp_path: Path) -> None:
+    """Nothing goes before its time."""
+    path = tmp_path / "s.db"
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        await make.completed(2)
+        clock.pass_(3 * DAY - 60)
+        report = await clean_up(store, WEEK)
+        assert (report.results.delete_count, report.events.delete_count, report.jobs_deleted) == (0, 0, 0)
+        assert (report.results.kept_count, report.events.kept_count) == (3, 6)
+        assert (report.results.eligible_terminal, report.events.eligible_terminal) == (0, 0)
+
+    play(path, scene)
+
+
+def test_events_go_first_and_the_job_says_so(tmp_path: Path) -> None:
+    """After three days the log is gone, the results stay, and the job shows when the log went."""
+    path = tmp_path / "s.db"
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        job_id = await make.completed(2)
+        clock.pass_(3 * DAY)
+        report = await clean_up(store, WEEK)
+        assert (report.events.delete_count, report.events.kept_count, report.events.eligible_terminal) == (6, 0, 1)
+        assert report.results.delete_count == 0
+        view = await store.tenant("org-a").job(job_id)
+        assert view is not None
+        assert (view.job.events_expired_at, view.job.result_expired_at) == (clock.now(), None)
+        assert await store.tenant("org-a").events(job_id, after=0, limit=10) == []
+
+    play(path, scene)
+
+
+def test_results_become_tombstones(tmp_path: Path) -> None:
+    """A removed result keeps its id, its org and the time it went, and nothing of what it said."""
+    path = tmp_path / "s.db"
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        job_id = await make.completed(1)
+        clock.pass_(7 * DAY)
+        report = await clean_up(store, WEEK)
+        assert (report.results.delete_count, report.results.kept_count) == (2, 0)
+        tenant = store.tenant("org-a")
+        view = await tenant.job(job_id)
+        assert view is not None
+        assert view.job.result_id is not None
+        found = await tenant.result(view.job.result_id, latest=False)
+        assert found is not None
+        assert (found.delivered.payload, found.delivered.snapshot.summary_json) == (None, None)
+        assert found.delivered.snapshot.removed_at == clock.now() == view.job.result_expired_at
+
+    play(path, scene)
+
+
+def test_a_record_goes_last_with_all_its_parts(tmp_path: Path) -> None:
+    """After ninety days nothing of the job is left in any table."""
+    path = tmp_path / "s.db"
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        await make.completed(2, key="k")
+        await make.failed(2)
+        clock.pass_(90 * DAY)
+        assert (await clean_up(store, WEEK)).jobs_deleted == 2
+
+    play(path, scene)
+    tables = ("jobs", "job_inputs", "job_events", "job_results", "notifications", "job_chunks", "idempotency_keys")
+    assert {table: rows(path, table) for table in tables} == dict.fromkeys(tables, 0)
+
+
+def test_only_ended_jobs_are_touched(tmp_path: Path) -> None:
+    """Queued, running and partial jobs keep everything, however old they are."""
+    path = tmp_path / "s.db"
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        await make.queued()
+        await make.running()
+        await make.partial(2)
+        clock.pass_(1_000 * DAY)
+        report = await clean_up(store, WEEK)
+        assert report.terminal_job_count == 0
+        assert (report.results.delete_count, report.events.delete_count, report.jobs_deleted) == (0, 0, 0)
+
+    play(path, scene)
+    assert (rows(path, "jobs"), rows(path, "job_events"), rows(path, "job_results")) == (3, 9, 2)
+
+
+@pytest.mark.parametrize("channel", ["webhook", "email"])
+def test_a_pending_delivery_keeps_its_job_whole(tmp_path: Path, channel: str) -> None:
+    """Nothing of a job goes while a delivery is pending; once it is sent, everything old goes."""
+    path = tmp_path / "s.db"
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        await make.completed(1)
+        query(path, "UPDATE notifications SET channel = ?", channel)
+        clock.pass_(200 * DAY)
+        held = await clean_up(store, WEEK)
+        assert (held.results.delete_count, held.events.delete_count, held.jobs_deleted) == (0, 0, 0)
+        assert (held.results.eligible_terminal, held.events.eligible_terminal) == (1, 1)
+        query(path, "UPDATE notifications SET delivery_status = 'sent'")
+        freed = await clean_up(store, WEEK)
+        assert (freed.results.delete_count, freed.events.delete_count, freed.jobs_deleted) == (2, 5, 1)
+
+    play(path, scene)
+
+
+def test_a_second_run_deletes_nothing(tmp_path: Path) -> None:
+    """What one run took, the next does not find again."""
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        await make.one_of_each()
+        clock.pass_(8 * DAY)
+        first = await clean_up(store, WEEK)
+        second = await clean_up(store, WEEK)
+        assert first.results.delete_count > 0
+        assert first.events.delete_count > 0
+        assert (second.results.delete_count, second.events.delete_count, second.jobs_deleted) == (0, 0, 0)
+        assert (second.results.eligible_terminal, second.events.eligible_terminal) == (0, 0)
+        assert (second.results.kept_count, second.events.kept_count) == (first.results.kept_count, first.events.kept_count)
+
+    play(tmp_path / "s.db", scene)
+
+
+@pytest.mark.parametrize("days", [4, 8, 91])
+@pytest.mark.parametrize("place", ["file", ":memory:"])
+def test_a_dry_run_tells_what_the_real_one_does(tmp_path: Path, days: int, place: str) -> None:
+    """A dry run changes nothing, and its figures are those of the real run after it."""
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        await make.one_of_each()
+        clock.pass_(days * DAY)
+        dry = await clean_up(store, WEEK, dry_run=True)
+        assert await clean_up(store, WEEK, dry_run=True) == dry
+        assert dry.dry_run
+        assert dry.events.delete_count > 0
+        assert await clean_up(store, WEEK) == without_flag(dry)
+
+    play(tmp_path / "s.db" if place == "file" else place, scene)
+
+
+def test_finals_and_partials_have_their_own_time(tmp_path: Path) -> None:
+    """Where partial results go earlier, the job counts as expired only when the final one is gone too."""
+    path = tmp_path / "s.db"
+    policy = RetentionPolicy(final_results=7 * DAY, partial_results=DAY, events=None, jobs=None)
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        job_id = await make.completed(2)
+        clock.pass_(DAY)
+        assert (await clean_up(store, policy)).results.delete_count == 2
+        view = await store.tenant("org-a").job(job_id)
+        assert view is not None
+        assert view.job.result_expired_at is None
+        assert [one.result_kind for one in await store.tenant("org-a").results(job_id)] == ["final"]
+        clock.pass_(6 * DAY)
+        assert (await clean_up(store, policy)).results.delete_count == 1
+        view = await store.tenant("org-a").job(job_id)
+        assert view is not None
+        assert view.job.result_expired_at == clock.now()
+
+    play(path, scene)
+
+
+@pytest.mark.parametrize("kept", ["final_results", "partial_results", "events", "jobs"])
+def test_a_kind_kept_for_ever_keeps_the_record(tmp_path: Path, kept: str) -> None:
+    """A record would take its parts along, so it stays where one of them has no end."""
+    policy = RetentionPolicy(**{"final_results": DAY, "partial_results": DAY, "events": DAY, "jobs": DAY, kept: None})
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        await make.completed(2)
+        clock.pass_(1_000 * DAY)
+        report = await clean_up(store, policy)
+        assert report.jobs_deleted == 0
+        expected = {"final_results": (2, 6), "partial_results": (1, 6), "events": (3, 0), "jobs": (3, 6)}
+        assert (report.results.delete_count, report.events.delete_count) == expected[kept]
+
+    play(tmp_path / "s.db", scene)
+
+
+def test_a_policy_without_ends_takes_nothing(tmp_path: Path) -> None:
+    """None everywhere keeps everything for ever."""
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        await make.one_of_each()
+        clock.pass_(1_000 * DAY)
+        report = await clean_up(store, KEEP_ALL)
+        assert (report.results.delete_count, report.events.delete_count, report.jobs_deleted) == (0, 0, 0)
+
+    play(tmp_path / "s.db", scene)
+
+
+def test_a_record_outlives_parts_that_are_kept_longer(tmp_path: Path) -> None:
+    """A policy that would drop the record before its results keeps the record until they may go."""
+    policy = RetentionPolicy(final_results=30 * DAY, partial_results=30 * DAY, events=3 * DAY, jobs=5 * DAY)
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        await make.completed(1)
+        clock.pass_(29 * DAY)
+        assert (await clean_up(store, policy)).jobs_deleted == 0
+        clock.pass_(DAY)
+        report = await clean_up(store, policy)
+        assert (report.results.delete_count, report.jobs_deleted) == (2, 1)
+
+    play(tmp_path / "s.db", scene)
+
+
+def test_more_than_one_page_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs beyond the first page go too, also behind a page of jobs that are held."""
+    path = tmp_path / "s.db"
+    monkeypatch.setattr(retiring, "JOBS_PER_BATCH", 2)
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        held = [await make.completed(0) for _ in range(3)]
+        for job_id in held:
+            query(path, "UPDATE notifications SET channel = 'email' WHERE job_id = ?", job_id)
+        for _ in range(5):
+            await make.completed(0)
+        clock.pass_(100 * DAY)
+        report = await clean_up(store, WEEK)
+        assert (report.results.delete_count, report.results.kept_count, report.results.eligible_terminal) == (5, 3, 8)
+        assert report.jobs_deleted == 5
+
+    play(path, scene)
+
+
+def test_batches_are_bounded_by_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write takes no more rows than its limit, unless a single job has more."""
+    monkeypatch.setattr(retiring, "_ROWS_PER_BATCH", 8)
+    sizes: list[int] = []
+    take = retiring.retire_batch
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        for _ in range(4):
+            await make.completed(0)
+        await make.completed(8)
+        clock.pass_(4 * DAY)
+        assert (await clean_up(store, WEEK)).events.delete_count == 28
+
+    def watched(tx: retiring.Transaction, batch: retiring.RetireBatch) -> int:
+        sizes.append(take(tx, batch))
+        return sizes[-1]
+
+    monkeypatch.setitem(_handlers(), retiring.RetireBatch, watched)
+    play(tmp_path / "s.db", scene)
+    assert sizes == [8, 8, 12]
+
+
+def _handlers() -> dict[type, object]:
+    from langlauf.store.sqlite import driver
+
+    return driver._HANDLERS  # type: ignore[return-value]
+
+
+def test_the_report_has_the_promised_fields(tmp_path: Path) -> None:
+    """The JSON of a run has exactly the names that scripts rely on."""
+    reports: list[RetentionReport] = []
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        await make.completed(1)
+        await make.failed()
+        clock.pass_(8 * DAY)
+        reports.append(await clean_up(store, WEEK, dry_run=True))
+
+    play(tmp_path / "s.db", scene)
+    assert report_json(reports[0]) == {
+        "dry_run": True,
+        "terminal_job_count": 2,
+        "results": {"delete_count": 2, "kept_count": 0, "eligible_terminal": 1, "skipped_missing_timestamp": 0},
+        "events": {"delete_count": 9, "kept_count": 0, "eligible_terminal": 2, "skipped_missing_timestamp": 0},
+        "jobs": {"delete_count": 0},
+    }
+
+
+def test_an_ended_job_without_its_time_is_counted_and_left(tmp_path: Path) -> None:
+    """A job that ended at no known time cannot be aged: it is counted as skipped, and nothing of it goes."""
+    path = tmp_path / "s.db"
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        await make.completed(0)
+        query(
+            path,
+            "PRAGMA ignore_check_constraints = ON; DROP TRIGGER jobs_stay_ended; UPDATE jobs SET finished_at = NULL",
+        )
+        clock.pass_(1_000 * DAY)
+        report = await clean_up(store, WEEK)
+        assert (report.results.skipped_missing_timestamp, report.events.skipped_missing_timestamp) == (1, 1)
+        assert (report.results.delete_count, report.results.kept_count, report.events.kept_count) == (0, 1, 4)
+
+    play(path, scene)
+
+
+def test_finding_uses_the_indexes_of_what_is_left(tmp_path: Path) -> None:
+    """The finders walk only over jobs that still have something: a job that was retired is not looked at again."""
+    path = tmp_path / "s.db"
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        await make.completed(1)
+        clock.pass_(8 * DAY)
+        await clean_up(store, WEEK)
+
+    play(path, scene)
+    left = query(
+        path,
+        "SELECT count(*) FROM jobs INDEXED BY idx_jobs_results_kept"
+        " WHERE finished_at IS NOT NULL AND result_id IS NOT NULL AND result_expired_at IS NULL"
+        " UNION ALL SELECT count(*) FROM jobs INDEXED BY idx_jobs_events_kept"
+        " WHERE finished_at IS NOT NULL AND events_expired_at IS NULL",
+    )
+    assert left == [(0,), (0,)]
