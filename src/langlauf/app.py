@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from starlette.types import ASGIApp
 
-from langlauf.analysis.registry import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT, Function, Registry
+from langlauf.analysis.registry import Function, Registry
 from langlauf.bootstrap import Runtime, running
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.errors import LanglaufError, RegistrationError
@@ -19,6 +19,24 @@ from langlauf.service.tenant import Caller
 from langlauf.settings import Settings, duration, load_settings
 
 F = TypeVar("F", bound=Function)
+
+
+class Rules(TypedDict, total=False):
+    """What `@app.analysis` takes."""
+
+    name: str
+    #: seconds, or a text like `30m`
+    timeout: float | str
+    max_retries: int
+    #: whether a second job with the same input is accepted while one has not ended
+    duplicates: bool
+    cancelable: bool
+    max_running: int
+    queue_limit: int
+    #: exception types that are worth another attempt
+    transient: tuple[type[BaseException], ...]
+    #: the analysis of requests that name none
+    default: bool
 
 
 class Langlauf:
@@ -50,28 +68,16 @@ class Langlauf:
     def analysis(self, function: F, /) -> F: ...
 
     @overload
-    def analysis(
-        self,
-        *,
-        name: str | None = None,
-        timeout: float | str = DEFAULT_TIMEOUT,
-        max_retries: int = DEFAULT_MAX_RETRIES,
-        duplicates: bool = False,
-        cancelable: bool = True,
-        max_running: int | None = None,
-        queue_limit: int | None = None,
-        transient: tuple[type[BaseException], ...] = (),
-        default: bool = False,
-    ) -> Callable[[F], F]: ...
+    def analysis(self, /, **rules: Unpack[Rules]) -> Callable[[F], F]: ...
 
-    def analysis(self, function: Any = None, /, **rules: Any) -> Any:
+    def analysis(self, function: F | None = None, /, **rules: Unpack[Rules]) -> F | Callable[[F], F]:
         """Registers an analysis, as `@app.analysis` or `@app.analysis(timeout="30m")`."""
-        timeout = rules.get("timeout")
-        if isinstance(timeout, str):
-            rules["timeout"] = duration(timeout)
+        known: dict[str, Any] = {**rules}
+        if isinstance(known.get("timeout"), str):
+            known["timeout"] = duration(known["timeout"])
 
         def register(made: F) -> F:
-            self.registry.register(made, **rules)
+            self.registry.register(made, **known)
             return made
 
         return register if function is None else register(function)

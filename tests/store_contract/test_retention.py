@@ -6,12 +6,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.support.stores import DAY, Maker, SetClock, opened, query
 
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.store.sqlite import retiring
 from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.store.sqlite.transaction import Transaction
 from langlauf.upkeep.retention import clean_up, report_json
-from tests.support.stores import DAY, Maker, SetClock, opened, query
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
 KEEP_ALL = RetentionPolicy(final_results=None, partial_results=None, events=None, jobs=None)
@@ -158,7 +159,10 @@ def test_a_second_run_deletes_nothing(tmp_path: Path) -> None:
         assert first.events.delete_count > 0
         assert (second.results.delete_count, second.events.delete_count, second.jobs_deleted) == (0, 0, 0)
         assert (second.results.eligible_terminal, second.events.eligible_terminal) == (0, 0)
-        assert (second.results.kept_count, second.events.kept_count) == (first.results.kept_count, first.events.kept_count)
+        assert (second.results.kept_count, second.events.kept_count) == (
+            first.results.kept_count,
+            first.events.kept_count,
+        )
 
     play(tmp_path / "s.db", scene)
 
@@ -277,7 +281,7 @@ def test_batches_are_bounded_by_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
         clock.pass_(4 * DAY)
         assert (await clean_up(store, WEEK)).events.delete_count == 28
 
-    def watched(tx: retiring.Transaction, batch: retiring.RetireBatch) -> int:
+    def watched(tx: Transaction, batch: retiring.RetireBatch) -> int:
         sizes.append(take(tx, batch))
         return sizes[-1]
 

@@ -152,7 +152,11 @@ class Maker:
         """A job that ended with an error, after some snapshots."""
         claim = await self.partial(snapshots) if snapshots else await self.running()
         write = Failed(
-            code="validation_error", message="No such place.", retryable=False, hint="check_input_and_retry", meta={"at": 1}
+            code="validation_error",
+            message="No such place.",
+            retryable=False,
+            hint="check_input_and_retry",
+            meta={"at": 1},
         )
         assert await self.store.record(claim.lease, write)
         self.clock.pass_(0.1)
@@ -208,17 +212,20 @@ class Maker:
         assert view is not None
         return view.job
 
-    async def one_of_each(self) -> None:
-        """A job in every state, and in each the ways to get there."""
-        await self.recovered()
-        await self.completed(0)
-        await self.completed(2, key=f"key-{new_id()}")
-        await self.failed()
-        await self.failed(2)
-        await self.canceled()
-        await self.stopped()
-        await self.retrying()
-        await self.released()
-        await self.queued(key=f"key-{new_id()}")
-        await self.running()
-        await self.partial()
+    async def one_of_each(self) -> dict[str, str]:
+        """A job in every state, and in each the ways to get there; their ids by what they are."""
+        recovered = await self.recovered()
+        return {
+            "recovered": recovered,
+            "plain": await self.completed(0),
+            "completed": await self.completed(2, key=f"key-{new_id()}"),
+            "failed": await self.failed(),
+            "failed_late": await self.failed(2),
+            "canceled": await self.canceled(),
+            "stopped": await self.stopped(),
+            "retrying": await self.retrying(),
+            "released": await self.released(),
+            "queued": (await self.queued(key=f"key-{new_id()}")).job_id,
+            "running": (await self.running()).lease.job_id,
+            "partial": (await self.partial()).lease.job_id,
+        }

@@ -2,7 +2,12 @@
 
 import click
 
+from langlauf.cli.completion import completion
+from langlauf.cli.control import cancel, retry
+from langlauf.cli.follow import result, status, watch
+from langlauf.cli.listing import jobs, notifications
 from langlauf.cli.serve import serve
+from langlauf.cli.submit import submit
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -12,3 +17,5 @@ def main() -> None:
 
 
 main.add_command(serve)
+for command in (submit, status, watch, result, cancel, retry, jobs, notifications, completion):
+    main.add_command(command)

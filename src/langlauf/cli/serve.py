@@ -2,6 +2,7 @@
 
 import importlib
 import ipaddress
+import os
 import sys
 from typing import Any
 
@@ -12,7 +13,7 @@ from langlauf.app import Langlauf
 from langlauf.cli.options import Stopped, read_settings, server_options
 from langlauf.domain.errors import LanglaufError
 from langlauf.http.server import make_server
-from langlauf.settings import Settings
+from langlauf.settings import BY_NAME, Settings
 from langlauf.telemetry import set_up_logging
 
 BUNDLED = "langlauf.bundled:app"
@@ -27,6 +28,8 @@ def serve(target: str, allow_open: bool, **flags: Any) -> None:
     settings = read_settings(**flags)
     set_up_logging(settings.log_format, settings.log_level)
     refuse_open_bind(settings, allow_open)
+    if settings.address_table:  # read where it is used, by the bundled analysis, wherever that runs
+        os.environ[BY_NAME["address_table"].environment] = settings.address_table
     app = load_app(target)
     app.use(settings)
 

@@ -24,10 +24,9 @@ class Turns(msgspec.Struct, frozen=True):
 
 def share(lanes: list[Lane], room: int) -> list[Turns]:
     """Deals out the free slots one by one, each to the lane that has had the fewest."""
-    heap = [(lane.virtual_start, index) for index, lane in enumerate(sorted(lanes))]
     ordered = sorted(lanes)
     starts = [0] * len(ordered)
-    heapq.heapify(heap)
+    heap = [(lane.virtual_start, index) for index, lane in enumerate(ordered)]
     while room > 0 and heap:
         turn, index = heapq.heappop(heap)
         starts[index] += 1

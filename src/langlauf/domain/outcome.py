@@ -16,7 +16,7 @@ from langlauf.domain.errors import (
 )
 from langlauf.domain.instant import Instant, to_text
 from langlauf.domain.job import CanceledBy
-from langlauf.domain.redact import clean_message
+from langlauf.domain.redact import clean_details, clean_message
 
 #: A job whose worker vanished this often is given up: it may be what kills them.
 MOST_LOST_LEASES = 10
@@ -84,7 +84,11 @@ def classify(error: BaseException, transient_types: tuple[type[BaseException], .
     if isinstance(error, AnalysisError):
         transient = isinstance(error, TransientError)
         return Failure(
-            code=error.code, message=clean_message(error.message), transient=transient, hint=error.hint, meta=error.meta
+            code=error.code,
+            message=clean_message(error.message),
+            transient=transient,
+            hint=error.hint,
+            meta=clean_details(error.meta),
         )
     message = clean_message(_words_of(error))
     code, transient, hint = _kind_of(error)

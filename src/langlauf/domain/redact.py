@@ -1,9 +1,16 @@
 """Takes secrets out of texts before they are stored."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
+
+from langlauf.domain.text import first_flaw
 
 MASK = "[redacted]"
 _LONGEST_MESSAGE = 2_000
+_DEEPEST_DETAILS = 4
+_MOST_DETAILS = 50
+_SECRET_NAME = re.compile(r"(?i)api[_-]?key|access[_-]?key|token|secret|passw|authorization|cookie")
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {MASK}"),
@@ -27,8 +34,31 @@ def redacted(text: str) -> str:
     return text
 
 
-def clean_message(text: str) -> str:
-    """An error text fit to be stored and shown: no secrets, no characters a database refuses, not endless."""
+def clean_text(text: str, longest: int) -> str:
+    """A text fit to be stored and shown: no secrets, no characters a database refuses, not endless."""
     text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
     text = redacted(text)
-    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def clean_message(text: str) -> str:
+    """An error text, fit to be stored."""
+    return clean_text(text, _LONGEST_MESSAGE)
+
+
+def clean_details(value: Any, depth: int = 0) -> Any:
+    """Details of an error, whatever they are, as a small JSON value without secrets."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float) and first_flaw(value) is None:
+        return value
+    if depth < _DEEPEST_DETAILS and isinstance(value, Mapping):
+        pairs = list(value.items())[:_MOST_DETAILS]
+        return {clean_message(str(name)): _clean_named(str(name), item, depth) for name, item in pairs}
+    if depth < _DEEPEST_DETAILS and isinstance(value, list | tuple):
+        return [clean_details(item, depth + 1) for item in value[:_MOST_DETAILS]]
+    return clean_message(value if isinstance(value, str) else repr(value))
+
+
+def _clean_named(name: str, value: Any, depth: int) -> Any:
+    return MASK if _SECRET_NAME.search(name) else clean_details(value, depth + 1)

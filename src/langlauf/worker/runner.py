@@ -24,7 +24,7 @@ from langlauf.domain.outcome import (
     after_timeout,
     classify,
 )
-from langlauf.domain.redact import redacted
+from langlauf.domain.redact import clean_text
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
@@ -36,6 +36,8 @@ _LONGEST_TRACE = 8_000
 _WRITE_AGAIN_SECONDS = 0.5
 #: The grace of a shutdown is over by then: enough for a coroutine that only needs to hear of it.
 _RELEASE_GRACE = 0.2
+#: What is left to say where the store refuses the end itself.
+_UNWRITABLE = Failed(code="result_unstorable", message="The store refused how the attempt ended.", retryable=False)
 
 
 class Runner:
@@ -130,9 +132,9 @@ class Runner:
                 await asyncio.sleep(_WRITE_AGAIN_SECONDS)
             except StoreError as error:
                 tell(Fact.ATTEMPT_UNWRITTEN, logging.ERROR, job_id=attempt.job_id, reason=str(error))
-                if isinstance(end, Failed):
+                if end == _UNWRITABLE:
                     return False
-                end = Failed(code="result_unstorable", message="The store refused the result.", retryable=False)
+                end = _UNWRITABLE
         return False
 
 
@@ -144,4 +146,4 @@ def _forget(task: asyncio.Task[Completed]) -> None:
 
 def _trace(error: BaseException) -> str:
     """Where it went wrong, for operators: no values of variables, no secrets, not endless."""
-    return redacted("".join(traceback.format_exception(error)))[-_LONGEST_TRACE:]
+    return clean_text("".join(traceback.format_exception(error))[-_LONGEST_TRACE:], _LONGEST_TRACE)

@@ -1,0 +1,51 @@
+# Two commands matter: `make run` and `make test`. Both need only Python 3.11 or later and make.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench lock clean
+
+help: ## Say what there is
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+run: $(VENV)/.run ## Install what is needed and serve the bundled analyses on http://127.0.0.1:8080
+	@$(BIN)/langlauf serve
+
+test: $(VENV)/.test ## Check style, types and imports, then run all tests
+	@echo "== style"   && $(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
+	@echo "== types"   && $(BIN)/mypy
+	@echo "== rooms"   && $(BIN)/lint-imports --no-cache
+	@echo "== tests"   && $(BIN)/pytest -n auto
+
+bench: $(VENV)/.run ## Measure this machine: raw ceiling, store, HTTP, polls
+	@$(BIN)/langlauf bench
+
+lock: $(VENV)/.test ## Choose the newest versions again and write both lock files
+	@$(PIP) install uv
+	@$(BIN)/uv pip compile pyproject.toml --extra all --group build $(LOCK_FLAGS) -o requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml --extra all --group dev -c requirements.lock $(LOCK_FLAGS) -o requirements-dev.lock
+
+LOCK_FLAGS := --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
+
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Langlauf needs Python 3.11 or later, this is %d.%d; say make PYTHON=python3.11 run" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@echo "== making the virtual environment $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
+	@echo "== installing what requirements.lock names"
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(VENV)/.test: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
+	@echo "== installing what requirements-dev.lock names"
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@

@@ -1,0 +1,1 @@
+"""Measures Langlauf on the machine it stands on. Every figure is set against another one of the same run."""

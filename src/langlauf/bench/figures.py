@@ -1,0 +1,109 @@
+"""What a run of the benchmark found, in the shape it is printed in."""
+
+import statistics
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+#: Tells how far a measurement is: steps done, steps in all.
+Watch = Callable[[int, int], None]
+ORG = "bench-org"
+ANALYSIS = "bench"
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """How long something took, in milliseconds: half of all were quicker than p50, all but one in a hundred than p99."""
+
+    p50: float
+    p99: float
+
+
+def spread(seconds: Sequence[float]) -> Spread:
+    """The spread of durations that were measured in seconds."""
+    ordered = sorted(seconds)
+    return Spread(*(round(ordered[int(share * (len(ordered) - 1))] * 1_000, 3) for share in (0.50, 0.99)))
+
+
+def median_spread(spreads: Sequence[Spread]) -> Spread:
+    """The medians of the spreads of several rounds."""
+    return Spread(statistics.median(one.p50 for one in spreads), statistics.median(one.p99 for one in spreads))
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """One round of the store's lifecycle and the ceiling that was measured right after it."""
+
+    jobs_per_second: float
+    ceiling_jobs_per_second: float
+    mean_batch: float
+    submit_ms: Spread
+    submit_to_start_ms: Spread
+
+
+class Lifecycle(msgspec.Struct, frozen=True, kw_only=True):
+    """Submit, claim, partial and complete through the store; medians over the rounds."""
+
+    jobs: int
+    concurrency: int
+    jobs_per_second: float
+    ceiling_jobs_per_second: float
+    ratio_to_ceiling: float
+    #: writes of jobs (four per job) in one transaction; the ceiling's group has the same size
+    mean_batch: float
+    submit_ms: Spread
+    submit_to_start_ms: Spread
+    rounds: list[Round]
+
+
+class Http(msgspec.Struct, frozen=True, kw_only=True):
+    """The same over HTTP, with the server in a process of its own."""
+
+    jobs: int
+    clients: int
+    jobs_per_second: float
+    #: against the ceiling of the same run, where that was measured
+    ratio_to_ceiling: float | None
+    submit_ms: Spread
+    submit_to_start_ms: Spread
+    #: from sending one job to seeing its end, nothing else going on
+    unloaded_p50_ms: float
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """What reads and writes cost beside a number of finished jobs, in microseconds each."""
+
+    finished_jobs: int
+    fill_seconds: float
+    file_bytes: int
+    status_us: float
+    status_recent_us: float
+    first_page_us: float
+    submit_and_claim_us: float
+
+
+class Ratios(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest history against the smallest one: 1 means that the history costs nothing."""
+
+    status: float
+    status_recent: float
+    first_page: float
+    submit_and_claim: float
+
+
+class Polls(msgspec.Struct, frozen=True, kw_only=True):
+    """Stores of different age, asked in turns."""
+
+    histories: list[History]
+    ratios: Ratios
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """One run. What was not asked for is None."""
+
+    measured_at: str
+    langlauf: str
+    python: str
+    sqlite: str
+    cores: int
+    lifecycle: Lifecycle | None = None
+    http: Http | None = None
+    polls: Polls | None = None

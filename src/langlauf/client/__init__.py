@@ -1,0 +1,61 @@
+"""A sync and an async client over HTTP, with the same methods and one shared core."""
+
+from langlauf.client.aio import AsyncClient, AsyncJob
+from langlauf.client.errors import (
+    ApiError,
+    BadRequest,
+    ClientError,
+    Conflict,
+    Expired,
+    Forbidden,
+    JobCanceled,
+    JobEnded,
+    JobFailed,
+    NotAllowed,
+    NotFound,
+    NotLanglauf,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+    WaitTimeout,
+)
+from langlauf.client.shapes import (
+    Event,
+    JobState,
+    JobSummary,
+    Notification,
+    Result,
+    Snapshot,
+    SubmitOptions,
+)
+from langlauf.client.sync import Client, Job
+
+__all__ = [
+    "ApiError",
+    "AsyncClient",
+    "AsyncJob",
+    "BadRequest",
+    "Client",
+    "ClientError",
+    "Conflict",
+    "Event",
+    "Expired",
+    "Forbidden",
+    "Job",
+    "JobCanceled",
+    "JobEnded",
+    "JobFailed",
+    "JobState",
+    "JobSummary",
+    "NotAllowed",
+    "NotFound",
+    "NotLanglauf",
+    "Notification",
+    "Result",
+    "Snapshot",
+    "SubmitOptions",
+    "Unauthorized",
+    "Unavailable",
+    "Unreachable",
+    "WaitTimeout",
+]

@@ -1,0 +1,23 @@
+"""Secrets in JSON values: where a text, or a name with its text, looks like one."""
+
+from typing import Any
+
+from langlauf.domain.redact import MASK, redacted
+
+
+def masked(value: Any) -> Any:
+    """The value with everything masked that looks like a secret; equal to the value where nothing does."""
+    if isinstance(value, str):
+        return redacted(value)
+    if isinstance(value, list):
+        return [masked(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _masked_under(name, item) for name, item in value.items()}
+    return value
+
+
+def _masked_under(name: str, item: Any) -> Any:
+    """A harmless text under a telling name is a secret all the same."""
+    if isinstance(item, str) and item and redacted(f"{name}=x") != f"{name}=x":
+        return MASK
+    return masked(item)

@@ -1,0 +1,217 @@
+-- The invariants about rows. A query has the name of its rule and finds what breaks it: org_id, job_id, evidence.
+-- A job with imported_at may lack what the earlier system did not keep; what retention took leaves a note in the job.
+
+-- name: orphans
+SELECT org_id, job_id, 'rows of job_inputs without their job' FROM job_inputs AS child
+WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
+GROUP BY org_id, job_id
+UNION ALL
+SELECT org_id, job_id, 'rows of job_events without their job' FROM job_events AS child
+WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
+GROUP BY org_id, job_id
+UNION ALL
+SELECT org_id, job_id, 'rows of job_results without their job' FROM job_results AS child
+WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
+GROUP BY org_id, job_id
+UNION ALL
+SELECT org_id, job_id, 'rows of notifications without their job' FROM notifications AS child
+WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
+GROUP BY org_id, job_id
+UNION ALL
+SELECT org_id, job_id, 'rows of job_chunks without their job' FROM job_chunks AS child
+WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
+GROUP BY org_id, job_id
+UNION ALL
+SELECT org_id, job_id, 'rows of leases without their job' FROM leases AS child
+WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
+GROUP BY org_id, job_id
+UNION ALL
+SELECT org_id, job_id, 'rows of idempotency_keys without their job' FROM idempotency_keys AS child
+WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
+GROUP BY org_id, job_id
+
+-- name: known_values
+-- The tables' own constraints say the same, but a read-only connection does not know them.
+SELECT org_id, job_id, 'a row of jobs' FROM jobs
+WHERE status NOT IN ('queued', 'running', 'partial', 'completed', 'failed', 'canceled')
+   OR priority_class NOT IN ('default', 'expedite') OR canceled_by NOT IN ('user', 'system', 'worker')
+   OR retryable NOT IN (0, 1) OR retry_hint NOT IN ('retry_with_backoff', 'check_input_and_retry')
+   OR min(partial_count, error_count, retry_count, max_retries, attempt, event_seq, lost_count) < 0
+   OR timeout_seconds <= 0 OR length(org_id) NOT BETWEEN 1 AND 128
+UNION ALL
+SELECT org_id, job_id, 'a row of job_events' FROM job_events WHERE actor_type NOT IN ('system', 'worker', 'user')
+UNION ALL
+SELECT org_id, job_id, 'a row of job_results' FROM job_results
+WHERE result_kind NOT IN ('partial', 'final')
+   OR ((payload IS NULL) <> (removed_at IS NOT NULL) AND result_payload_ref = 'inline:')
+UNION ALL
+SELECT org_id, job_id, 'a row of notifications' FROM notifications
+WHERE channel NOT IN ('in_app', 'email', 'webhook') OR attempt_count < 0
+   OR delivery_status NOT IN ('pending', 'sent', 'failed', 'suppressed')
+
+-- name: ended_has_time
+SELECT org_id, job_id, 'status ' || status || ', finished_at ' || coalesce(finished_at, 'null') FROM jobs
+WHERE (finished_at IS NOT NULL) <> (status IN ('completed', 'failed', 'canceled'))
+
+-- name: times_ordered
+SELECT org_id, job_id, 'queued_at ' || queued_at || ', started_at ' || coalesce(started_at, 'null')
+    || ', attempt_started_at ' || coalesce(attempt_started_at, 'null') || ', finished_at ' || coalesce(finished_at, 'null')
+FROM jobs
+WHERE imported_at IS NULL
+  AND (started_at < queued_at OR attempt_started_at < started_at
+       OR finished_at < coalesce(attempt_started_at, queued_at))
+
+-- name: attempt_has_start
+SELECT org_id, job_id, 'attempt ' || attempt || ', started_at ' || coalesce(started_at, 'null') FROM jobs
+WHERE (attempt > 0) <> (started_at IS NOT NULL)
+
+-- name: progress_bounds
+SELECT org_id, job_id, 'status ' || status || ', progress_percent ' || progress_percent FROM jobs
+WHERE progress_percent NOT BETWEEN 0 AND 100 OR (progress_percent = 100) <> (status = 'completed')
+
+-- name: cancel_fields
+-- While a worker is asked to stop, the job already says by whom and why; what ends otherwise forgets it.
+SELECT org_id, job_id, 'status ' || status || ', cancel_requested_at ' || coalesce(cancel_requested_at, 'null')
+    || ', canceled_at ' || coalesce(canceled_at, 'null') || ', canceled_by ' || coalesce(canceled_by, 'null')
+    || ', cancel_reason ' || CASE WHEN cancel_reason IS NULL THEN 'null' ELSE 'set' END
+FROM jobs
+WHERE CASE status
+    WHEN 'canceled' THEN canceled_at IS NULL OR canceled_by IS NULL OR cancel_reason IS NULL
+    WHEN 'queued' THEN coalesce(cancel_requested_at, canceled_at, canceled_by, cancel_reason) IS NOT NULL
+    WHEN 'running' THEN canceled_at IS NOT NULL OR (cancel_requested_at IS NULL) <> (canceled_by IS NULL)
+        OR (cancel_requested_at IS NOT NULL AND next_attempt_at IS NOT NULL)
+    WHEN 'partial' THEN canceled_at IS NOT NULL OR (cancel_requested_at IS NULL) <> (canceled_by IS NULL)
+        OR (cancel_requested_at IS NOT NULL AND next_attempt_at IS NOT NULL)
+    ELSE coalesce(canceled_at, canceled_by, cancel_reason) IS NOT NULL
+END
+
+-- name: error_fields
+SELECT org_id, job_id, 'status ' || status || ', error_code ' || coalesce(error_code, 'null')
+    || ', failed_at ' || coalesce(failed_at, 'null') || ', retryable ' || coalesce(retryable, 'null')
+    || ', error_message ' || CASE WHEN error_message IS NULL THEN 'null' ELSE 'set' END
+FROM jobs
+WHERE CASE status
+    WHEN 'failed' THEN error_code IS NULL OR error_message IS NULL OR failed_at IS NULL OR retryable IS NULL
+    ELSE coalesce(error_code, error_message, failed_at, retryable, retry_hint, error_meta) IS NOT NULL
+END
+
+-- name: retry_limit
+SELECT org_id, job_id, 'retry_count ' || retry_count || ', max_retries ' || max_retries FROM jobs
+WHERE retry_count > max_retries AND imported_at IS NULL
+
+-- name: input_kept
+SELECT org_id, job_id, 'there is no input' FROM jobs AS job
+WHERE NOT EXISTS (SELECT 1 FROM job_inputs AS input WHERE input.org_id = job.org_id AND input.job_id = job.job_id)
+
+-- name: lease_or_next_attempt
+SELECT job.org_id, job.job_id, CASE WHEN lease.job_id IS NULL THEN 'neither' ELSE 'both' END
+FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id)
+WHERE job.status IN ('running', 'partial') AND (lease.job_id IS NOT NULL) = (job.next_attempt_at IS NOT NULL)
+
+-- name: no_lease_at_rest
+SELECT job.org_id, job.job_id, 'status ' || job.status || ', lease until ' || coalesce(lease.expires_at, 'null')
+    || ', next_attempt_at ' || coalesce(job.next_attempt_at, 'null')
+FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id)
+WHERE job.status NOT IN ('running', 'partial') AND (lease.job_id IS NOT NULL OR job.next_attempt_at IS NOT NULL)
+
+-- name: lease_attempt
+SELECT job.org_id, job.job_id, 'the lease is for ' || lease.attempt || ', the job is at ' || job.attempt
+FROM leases AS lease JOIN jobs AS job USING (org_id, job_id)
+WHERE lease.attempt <> job.attempt
+
+-- name: lease_overdue
+SELECT org_id, job_id, 'over since ' || ((:now - expires_at) / 1000000) || ' s' FROM leases
+WHERE expires_at < :now - :patience
+
+-- name: partial_count
+SELECT org_id, job_id, 'partial_count ' || partial_count || ', partial snapshots ' || written FROM (
+    SELECT org_id, job_id, partial_count, imported_at,
+        (SELECT count(*) FROM job_results AS result
+         WHERE result.org_id = jobs.org_id AND result.job_id = jobs.job_id AND result.result_kind = 'partial') AS written
+    FROM jobs)
+WHERE CASE WHEN imported_at IS NULL THEN written <> partial_count ELSE written > partial_count END
+
+-- name: result_sequence
+SELECT org_id, job_id, 'numbers from ' || lowest || ' to ' || highest || ', snapshots ' || written FROM (
+    SELECT org_id, job_id, min(result_seq) AS lowest, max(result_seq) AS highest, count(*) AS written
+    FROM job_results GROUP BY org_id, job_id)
+JOIN jobs AS job USING (org_id, job_id)
+WHERE (lowest <> 1 OR highest <> written) AND job.imported_at IS NULL
+
+-- name: one_final_result
+SELECT org_id, job_id, 'status ' || status || ', final snapshots ' || finals FROM (
+    SELECT org_id, job_id, status, imported_at,
+        (SELECT count(*) FROM job_results AS result
+         WHERE result.org_id = jobs.org_id AND result.job_id = jobs.job_id AND result.result_kind = 'final') AS finals
+    FROM jobs)
+WHERE CASE WHEN imported_at IS NULL THEN finals <> (status = 'completed') ELSE finals > (status = 'completed') END
+
+-- name: newest_result
+SELECT org_id, job_id, 'result_id ' || coalesce(result_id, 'null') || ', newest ' || coalesce(newest, 'null') FROM (
+    SELECT org_id, job_id, result_id, imported_at,
+        (SELECT result.result_id FROM job_results AS result
+         WHERE result.org_id = jobs.org_id AND result.job_id = jobs.job_id
+         ORDER BY result.result_seq DESC LIMIT 1) AS newest
+    FROM jobs)
+WHERE result_id IS NOT newest AND imported_at IS NULL
+
+-- name: retired_after_end
+SELECT job.org_id, job.job_id, 'removed before the end' FROM jobs AS job
+WHERE job.finished_at IS NULL AND (job.result_expired_at IS NOT NULL OR job.events_expired_at IS NOT NULL)
+UNION ALL
+SELECT job.org_id, job.job_id, 'events left after they expired' FROM jobs AS job
+WHERE job.events_expired_at IS NOT NULL AND EXISTS (
+    SELECT 1 FROM job_events AS event WHERE event.org_id = job.org_id AND event.job_id = job.job_id)
+UNION ALL
+SELECT job.org_id, job.job_id, 'snapshots left after they expired' FROM jobs AS job
+WHERE job.result_expired_at IS NOT NULL AND EXISTS (
+    SELECT 1 FROM job_results AS result
+    WHERE result.org_id = job.org_id AND result.job_id = job.job_id AND result.removed_at IS NULL)
+UNION ALL
+SELECT job.org_id, job.job_id, 'all snapshots removed, and the job does not say so' FROM jobs AS job
+WHERE job.result_expired_at IS NULL
+  AND EXISTS (SELECT 1 FROM job_results AS result WHERE result.org_id = job.org_id AND result.job_id = job.job_id)
+  AND NOT EXISTS (SELECT 1 FROM job_results AS result
+                  WHERE result.org_id = job.org_id AND result.job_id = job.job_id AND result.removed_at IS NULL)
+
+-- name: in_app_message
+SELECT org_id, job_id, 'status ' || status || ', in-app messages ' || messages FROM (
+    SELECT org_id, job_id, status, imported_at,
+        (SELECT count(*) FROM notifications AS message
+         WHERE message.org_id = jobs.org_id AND message.job_id = jobs.job_id AND message.channel = 'in_app') AS messages
+    FROM jobs)
+WHERE imported_at IS NULL AND messages <> (status IN ('completed', 'failed'))
+
+-- name: message_keys
+-- For webhooks the endpoint follows, and for events that are not final their number.
+SELECT org_id, job_id, 'channel ' || channel || ', dedupe_key ' || dedupe_key FROM notifications
+WHERE CASE channel
+    WHEN 'webhook' THEN dedupe_key NOT LIKE job_id || ':webhook:' || template_key || ':_%'
+    ELSE dedupe_key <> job_id || ':' || channel || ':' || template_key
+END
+
+-- name: lane_counts
+SELECT org_id, NULL, 'lane ' || analysis || ' counts ' || sum(counted) || ', waiting are ' || sum(waits) FROM (
+    SELECT org_id, analysis, waiting AS counted, 0 AS waits FROM lanes
+    UNION ALL
+    SELECT org_id, analysis, 0, count(*) FROM jobs INDEXED BY idx_jobs_lane_head
+    WHERE started_at IS NULL AND finished_at IS NULL GROUP BY org_id, analysis)
+GROUP BY org_id, analysis HAVING sum(counted) <> sum(waits)
+
+-- name: idempotency_keys
+SELECT org_id, job_id, 'the key has another payload hash than its job'
+FROM idempotency_keys AS used JOIN jobs AS job USING (org_id, job_id)
+WHERE used.payload_hash <> job.request_payload_hash
+
+-- name: all_jobs
+SELECT {job_columns} FROM jobs AS job ORDER BY job.org_id, job.job_id
+
+-- name: all_events
+SELECT org_id, job_id, event_seq, event_type, occurred_at, payload_json FROM job_events
+ORDER BY org_id, job_id, event_seq
+
+-- name: how_many_jobs
+SELECT count(*) FROM jobs
+
+-- name: schema_objects
+SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL

@@ -1,0 +1,78 @@
+"""The invariants of a store, one rule each: what a check may find, in words that a person and a program can read.
+
+The rules about rows are queries of the driver; the rules about a job's log are in `joblog.py`, for every store alike.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+
+class Rule(NamedTuple):
+    """One invariant. What breaks a warning is odd but can happen without a fault, such as a clock that was set back."""
+
+    sentence: str
+    warning: bool = False
+
+
+RULES: dict[str, Rule] = {
+    # the file
+    "integrity": Rule("The file is sound, page by page."),
+    "schema_intact": Rule("Every table, index and trigger of the schema is there as it was made."),
+    "orphans": Rule("Every row belongs to a job of its org that exists."),
+    "known_values": Rule("A field that holds one of a few words holds one of them, and no count is below nothing."),
+    # a job and its log
+    "first_event": Rule("A job's log starts with job.queued, number 1."),
+    "event_types": Rule("Every event is of a known kind."),
+    "event_sequence": Rule("Events are numbered 1, 2, 3 … without a gap, up to the job's event_seq."),
+    "event_times": Rule("Events are in the order of their times.", warning=True),
+    "legal_transitions": Rule("Every change of state in the log is one that the table of transitions has."),
+    "nothing_after_end": Rule("Nothing happens to a job after its end."),
+    "one_final_event": Rule("An ended job has exactly one final event, any other job none."),
+    "state_matches_events": Rule("A job is in the state that its log leads to."),
+    "progress_never_falls": Rule("Progress never falls along the log, and reaches 100 at completion alone."),
+    "progress_told": Rule("A job's progress is what its log told last: no change without an event."),
+    "snapshots_told": Rule("Every snapshot has its event, with result_id, result_seq and progress_percent."),
+    "attempts_told": Rule("A job has as many attempts as its log tells of starts."),
+    "retries_told": Rule("A job has as many retries as its log tells of."),
+    "no_secrets": Rule("No event and no error text holds something that looks like a secret."),
+    # a job's row
+    "ended_has_time": Rule("A job has a time of its end exactly when it has ended."),
+    "times_ordered": Rule("A job is queued, then started, then finished."),
+    "attempt_has_start": Rule("A job has a start exactly when it has had an attempt."),
+    "progress_bounds": Rule("Progress is from 0 to 100, and 100 exactly when the job is completed."),
+    "cancel_fields": Rule("A canceled job says when, by whom and why; any other says so only while it is asked to stop."),
+    "error_fields": Rule("A failed job says with which error and when; no other job does."),
+    "retry_limit": Rule("A job is not retried more often than it may be."),
+    "input_kept": Rule("Every job has its input."),
+    # leases
+    "lease_or_next_attempt": Rule("A running or partial job has a lease or a time for its next attempt, never both."),
+    "no_lease_at_rest": Rule("A job that waits or has ended has no lease and no next attempt."),
+    "lease_attempt": Rule("A lease is for the job's current attempt."),
+    "lease_overdue": Rule("No lease has been over for longer than two sweeps.", warning=True),
+    # snapshots
+    "partial_count": Rule("partial_count is the number of partial snapshots ever written."),
+    "result_sequence": Rule("Snapshots are numbered 1, 2, 3 … without a gap."),
+    "one_final_result": Rule("A completed job has exactly one final snapshot, any other job none."),
+    "newest_result": Rule("A job's result_id is its newest snapshot."),
+    "retired_after_end": Rule("Retention took only from ended jobs, and left a note of what it took."),
+    # messages, lanes, keys
+    "in_app_message": Rule("A completed or failed job has exactly one in-app message, any other job none."),
+    "message_keys": Rule("A message's dedupe_key is made of its job, channel and template."),
+    "lane_counts": Rule("A lane counts as many waiting jobs as there are."),
+    "idempotency_keys": Rule("An idempotency key points to a job with the same payload hash."),
+}
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """A rule that does not hold, where, and what shows it. Org and job are None where it is about the whole file."""
+
+    rule: str
+    org_id: str | None
+    job_id: str | None
+    evidence: str
+
+    @property
+    def warning(self) -> bool:
+        """Whether this can happen without a fault."""
+        return RULES[self.rule].warning

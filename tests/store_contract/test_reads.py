@@ -1,0 +1,148 @@
+"""Reading: complete for one's own org, nothing for anybody else."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from langlauf.domain.attempt import Checkpoint, Partial
+from langlauf.domain.outcome import Completed
+from langlauf.domain.state import Status
+from langlauf.domain.views import JobFilter
+from langlauf.store.protocol import Store, TenantReads
+from tests.store_contract.conftest import Harness
+from tests.support.orders import ORG, accept, started, wish_to_cancel
+from tests.support.stores import SetClock
+
+Read = Callable[[TenantReads, str, str], Awaitable[Any]]
+#: Every read there is, with what an org sees that has nothing.
+READS: dict[str, tuple[Read, Any]] = {
+    "job": (lambda reads, job, _: reads.job(job), None),
+    "status": (lambda reads, job, _: reads.status(job, events=100, inline_limit=1_000), None),
+    "payload": (lambda reads, job, _: reads.payload(job), None),
+    "events": (lambda reads, job, _: reads.events(job, after=0, limit=10), []),
+    "results": (lambda reads, job, _: reads.results(job), []),
+    "result": (lambda reads, _, result: reads.result(result, latest=True), None),
+    "notifications": (lambda reads, job, _: reads.notifications(job, channel=None, limit=10), []),
+    "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), []),
+    "history": (lambda reads, _, __: reads.history(limit=10, offset=0), ([], 0)),
+    "chunk": (lambda reads, job, _: reads.chunk(job, "c"), None),
+}
+
+
+async def _finished(store: Store, clock: SetClock) -> str:
+    made = await started(store, clock, query="Bern")
+    assert await store.record(made.lease, Checkpoint(key="c", payload="1"))
+    assert await store.record(made.lease, Partial(result_id="r-1", payload='{"n":1}'))
+    assert await store.record(made.lease, Completed(result_id="r-2", payload='{"n":2}', summary='{"s":2}'))
+    return made.lease.job_id
+
+
+def test_every_read_is_in_the_list() -> None:
+    """A read that is added later is not forgotten here."""
+    public = {name for name in vars(TenantReads) if not name.startswith("_")}
+    assert public == set(READS)
+
+
+@pytest.mark.parametrize("name", READS)
+def test_another_org_sees_nothing(harness: Harness, name: str) -> None:
+    """A foreign id gives exactly what an unknown one gives, and the owner does see something."""
+    read, nothing = READS[name]
+
+    async def body(store: Store, clock: SetClock) -> None:
+        job_id = await _finished(store, clock)
+        assert await read(store.tenant("org-b"), job_id, "r-1") == nothing
+        assert await read(store.tenant(""), job_id, "r-1") == nothing
+        assert await read(store.tenant("org-%"), job_id, "r-1") == nothing
+        assert await read(store.tenant(ORG), job_id, "r-1") != nothing
+
+    harness.run(body)
+
+
+def test_a_status_has_the_latest_events_and_a_small_result(harness: Harness) -> None:
+    """Events ascend; the result is inline up to the limit, to the byte."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        job_id = await _finished(store, clock)
+        found = await store.tenant(ORG).status(job_id, events=2, inline_limit=7)
+        assert found is not None
+        assert [event.event_type for event in found.events] == ["job.partial", "job.completed"]
+        assert found.result == '{"n":2}'
+        found = await store.tenant(ORG).status(job_id, events=2, inline_limit=6)
+        assert found is not None
+        assert found.result is None
+
+    harness.run(body)
+
+
+def test_a_result_is_the_newest_or_exactly_the_one_asked_for(harness: Harness) -> None:
+    """latest delivers the final for a partial's id; requested delivers that partial."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await _finished(store, clock)
+        latest = await store.tenant(ORG).result("r-1", latest=True)
+        exact = await store.tenant(ORG).result("r-1", latest=False)
+        assert latest is not None
+        assert exact is not None
+        assert (latest.requested.result_id, latest.delivered.snapshot.result_id) == ("r-1", "r-2")
+        assert (latest.delivered.payload, exact.delivered.payload) == ('{"n":2}', '{"n":1}')
+
+    harness.run(body)
+
+
+def test_jobs_are_listed_newest_first_page_by_page(harness: Harness) -> None:
+    """Pages by position miss nothing and repeat nothing, also where jobs came in the same microsecond."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = [await accept(store, clock) for _ in range(3)]
+        clock.time -= 1_000
+        made += [await accept(store, clock) for _ in range(4)]
+        seen: list[str] = []
+        before = None
+        while True:
+            page = await store.tenant(ORG).jobs(JobFilter(limit=2, before=before))
+            if not page:
+                break
+            seen += [view.job.job_id for view in page]
+            before = (page[-1].job.queued_at, page[-1].job.job_id)
+        expected = sorted(made, key=lambda job: (job.queued_at, job.job_id), reverse=True)
+        assert seen == [job.job_id for job in expected]
+
+    harness.run(body)
+
+
+def test_jobs_can_be_filtered(harness: Harness) -> None:
+    """By state, by analysis and by a text in the input or the id, taken literally."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        bern = await accept(store, clock, query="Bern 100%")
+        census = await accept(store, clock, query="Basel", analysis="census")
+        await store.cancel(wish_to_cancel(census.job_id))
+
+        async def ids(**which: Any) -> list[str]:
+            return [view.job.job_id for view in await store.tenant(ORG).jobs(JobFilter(**which))]
+
+        assert await ids(status=Status.CANCELED) == [census.job_id]
+        assert await ids(analysis="survey") == [bern.job_id]
+        assert await ids(text="BERN") == [bern.job_id]
+        assert await ids(text="100%") == [bern.job_id]
+        assert await ids(text="_") == []
+        assert await ids(text=census.job_id) == [census.job_id]
+
+    harness.run(body)
+
+
+def test_history_has_what_has_a_result(harness: Harness) -> None:
+    """Newest first, with a total; jobs without a result are not history."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        job_id = await _finished(store, clock)
+        await accept(store, clock)
+        entries, total = await store.tenant(ORG).history(limit=10, offset=0)
+        assert [(entry.job_id, entry.result_id, entry.status) for entry in entries] == [
+            (job_id, "r-2", Status.COMPLETED)
+        ]
+        assert total == 1
+        assert (await store.tenant(ORG).history(limit=10, offset=1)) == ([], 1)
+
+    harness.run(body)

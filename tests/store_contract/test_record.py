@@ -1,0 +1,234 @@
+"""What an attempt writes: fenced, counted, and with its event in the same transaction."""
+
+import pytest
+
+from langlauf.clock import new_id
+from langlauf.domain.attempt import Checkpoint, Partial, Progress, Write
+from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
+from langlauf.domain.retry import Backoff
+from langlauf.domain.state import Status
+from langlauf.store.protocol import Store
+from tests.store_contract.conftest import Harness
+from tests.support.orders import ORG, claim, event_types, look, started, wish_to_cancel
+from tests.support.stores import LEASE_SECONDS, SetClock
+
+WRITES: dict[str, Write] = {
+    "progress": Progress(percent=50, step="late"),
+    "partial": Partial(result_id="late-partial", payload="{}"),
+    "checkpoint": Checkpoint(key="late", payload="{}"),
+    "completed": Completed(result_id="late-final", payload="{}"),
+    "failed": Failed(code="internal", message="late", retryable=False),
+    "retry": Retry(code="timeout", message="late", delay_seconds=1),
+    "canceled": Canceled(by="worker", reason="late"),
+    "released": Released(),
+}
+
+
+@pytest.mark.parametrize("kind", WRITES)
+def test_an_attempt_that_lost_its_lease_writes_nothing(harness: Harness, kind: str) -> None:
+    """Every kind of write of a zombie is refused, and the row, its log and its results stay as they were."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        zombie = await started(store, clock)
+        clock.pass_(LEASE_SECONDS + 1)
+        await store.sweep(grace_seconds=5, backoff=Backoff())
+        [owner] = await claim(store)
+        before = await look(store, owner.lease.job_id)
+        assert not await store.record(zombie.lease, WRITES[kind])
+        assert await look(store, owner.lease.job_id) == before
+        assert await store.tenant(ORG).results(owner.lease.job_id) == []
+        assert await store.tenant(ORG).chunk(owner.lease.job_id, "late") is None
+        assert len(await event_types(store, owner.lease.job_id)) == before.job.event_seq
+        assert await store.record(owner.lease, Completed(result_id=new_id(), payload="{}"))
+
+    harness.run(body)
+
+
+@pytest.mark.parametrize("kind", WRITES)
+def test_an_expired_lease_is_gone_although_nobody_took_the_job(harness: Harness, kind: str) -> None:
+    """The fence is the time, not the takeover."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        clock.pass_(LEASE_SECONDS)
+        before = await look(store, made.lease.job_id)
+        assert not await store.record(made.lease, WRITES[kind])
+        assert await look(store, made.lease.job_id) == before
+
+    harness.run(body)
+
+
+@pytest.mark.parametrize("kind", WRITES)
+def test_nothing_is_written_after_the_end(harness: Harness, kind: str) -> None:
+    """The first terminal write wins for ever."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        assert await store.record(made.lease, Completed(result_id="first", payload='{"n":1}'))
+        before = await look(store, made.lease.job_id)
+        assert not await store.record(made.lease, WRITES[kind])
+        assert await look(store, made.lease.job_id) == before
+        assert [one.result_id for one in await store.tenant(ORG).results(made.lease.job_id)] == ["first"]
+
+    harness.run(body)
+
+
+def test_progress_never_falls_and_stays_under_100(harness: Harness) -> None:
+    """Reports may jump about; what is stored only rises, also across attempts, and each has an event."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        seen = []
+        for percent in (10, 5, 40.7, 100, 20):
+            assert await store.record(made.lease, Progress(percent=percent))
+            seen.append((await look(store, made.lease.job_id)).job.progress_percent)
+        assert seen == [10, 10, 40, 99, 99]
+        assert await store.record(made.lease, Released())
+        [again] = await claim(store)
+        assert await store.record(again.lease, Progress(percent=1, step="again"))
+        job = (await look(store, made.lease.job_id)).job
+        assert (job.progress_percent, job.step) == (99, "again")
+        assert (await event_types(store, job.job_id)).count("job.progress") == 6
+
+    harness.run(body)
+
+
+def test_partials_are_versioned(harness: Harness) -> None:
+    """Each snapshot has the next number; the first one moves the job to partial."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        for number in (1, 2, 3):
+            write = Partial(result_id=f"r-{number}", payload=f'{{"n":{number}}}', summary='{"s":1}', percent=number)
+            assert await store.record(made.lease, write)
+            job = (await look(store, made.lease.job_id)).job
+            assert (job.status, job.partial_count, job.result_id) == (Status.PARTIAL, number, f"r-{number}")
+        assert await store.record(made.lease, Completed(result_id="r-4", payload='{"n":4}'))
+        snapshots = await store.tenant(ORG).results(made.lease.job_id)
+        assert [(one.result_seq, one.result_kind) for one in snapshots] == [
+            (1, "partial"),
+            (2, "partial"),
+            (3, "partial"),
+            (4, "final"),
+        ]
+        job = (await look(store, made.lease.job_id)).job
+        assert (job.status, job.progress_percent, job.result_id) == (Status.COMPLETED, 100, "r-4")
+        assert job.finished_at == clock.now()
+
+    harness.run(body)
+
+
+def test_events_of_results_name_them(harness: Harness) -> None:
+    """job.partial and job.completed have result_id, result_seq and progress_percent."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        assert await store.record(made.lease, Partial(result_id="r-1", payload="{}", percent=30))
+        assert await store.record(made.lease, Completed(result_id="r-2", payload="{}"))
+        events = await store.tenant(ORG).events(made.lease.job_id, after=2, limit=10)
+        assert [event.payload_json for event in events] == [
+            '{"result_id":"r-1","result_seq":1,"progress_percent":30}',
+            '{"result_id":"r-2","result_seq":2,"progress_percent":100}',
+        ]
+
+    harness.run(body)
+
+
+def test_a_checkpoint_keeps_its_first_value(harness: Harness) -> None:
+    """A chunk is computed once: what is there stays, and a checkpoint is no news for people."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        assert await store.record(made.lease, Checkpoint(key="year-1", payload="1"))
+        assert await store.record(made.lease, Checkpoint(key="year-1", payload="2"))
+        assert await store.tenant(ORG).chunk(made.lease.job_id, "year-1") == "1"
+        assert await event_types(store, made.lease.job_id) == ["job.queued", "job.running"]
+
+    harness.run(body)
+
+
+def test_a_resumed_job_starts_with_the_finished_chunks(harness: Harness) -> None:
+    """resume_from copies chunks within the org, and only there."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        old = await started(store, clock)
+        assert await store.record(old.lease, Checkpoint(key="year-1", payload="1"))
+        assert await store.record(old.lease, Failed(code="internal", message="no", retryable=False))
+        new = await started(store, clock, resume_from=old.lease.job_id)
+        assert await store.tenant(ORG).chunk(new.lease.job_id, "year-1") == "1"
+        foreign = await started(store, clock, org="org-b", resume_from=old.lease.job_id)
+        assert await store.tenant("org-b").chunk(foreign.lease.job_id, "year-1") is None
+
+    harness.run(body)
+
+
+def test_a_failure_tells_why_and_keeps_what_was_found(harness: Harness) -> None:
+    """failed has code, message, time and hint; snapshots and events stay readable."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        assert await store.record(made.lease, Partial(result_id="r-1", payload='{"n":1}'))
+        end = Failed(
+            code="address_intel", message="No such place.", retryable=False, hint="check_input_and_retry", meta={"at": 1}
+        )
+        assert await store.record(made.lease, end)
+        job = (await look(store, made.lease.job_id)).job
+        assert (job.status, job.error_code, job.error_message) == (Status.FAILED, "address_intel", "No such place.")
+        assert (job.retryable, job.retry_hint, job.error_meta) == (False, "check_input_and_retry", '{"at":1}')
+        assert job.failed_at == job.finished_at == clock.now()
+        found = await store.tenant(ORG).result("r-1", latest=True)
+        assert found is not None
+        assert found.delivered.payload == '{"n":1}'
+
+    harness.run(body)
+
+
+@pytest.mark.parametrize(
+    ("end", "template"),
+    [
+        (Completed(result_id="r", payload="{}"), "async.job.completed"),
+        (Failed(code="internal", message="no", retryable=False), "async.job.failed"),
+        (Canceled(by="worker", reason="asked"), None),
+    ],
+)
+def test_people_are_told_of_the_end_once(harness: Harness, end: Write, template: str | None) -> None:
+    """completed and failed leave exactly one in-app message, a cancel leaves none."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        assert await store.record(made.lease, end)
+        found = await store.tenant(ORG).notifications(made.lease.job_id, channel=None, limit=10)
+        assert [one.template_key for one in found] == ([template] if template else [])
+        for one in found:
+            assert (one.channel, one.delivery_status) == ("in_app", "pending")
+            assert one.dedupe_key == f"{made.lease.job_id}:in_app:{template}"
+
+    harness.run(body)
+
+
+@pytest.mark.parametrize("end", [Retry(code="timeout", message="slow", delay_seconds=9), Released()])
+def test_a_job_that_is_wished_to_stop_does_not_go_on(harness: Harness, end: Write) -> None:
+    """A cancel that came during the attempt counts, however the attempt ends without a result."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        await store.cancel(wish_to_cancel(made.lease.job_id))
+        assert await store.record(made.lease, end)
+        job = (await look(store, made.lease.job_id)).job
+        assert (job.status, job.canceled_by, job.cancel_reason) == (Status.CANCELED, "user", "not needed")
+
+    harness.run(body)
+
+
+def test_a_completion_that_commits_first_beats_the_cancel(harness: Harness) -> None:
+    """The job stays completed and does not look canceled."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        await store.cancel(wish_to_cancel(made.lease.job_id))
+        assert await store.record(made.lease, Completed(result_id="r", payload="{}"))
+        view = await store.cancel(wish_to_cancel(made.lease.job_id))
+        assert view is not None
+        assert (view.job.status, view.job.canceled_by, view.job.cancel_reason) == (Status.COMPLETED, None, None)
+
+    harness.run(body)

@@ -1,0 +1,179 @@
+"""Stopping jobs and taking them back from workers that vanished."""
+
+from langlauf.domain.attempt import Partial
+from langlauf.domain.outcome import MOST_LOST_LEASES, Retry
+from langlauf.domain.retry import Backoff
+from langlauf.domain.state import Status
+from langlauf.store.protocol import Store
+from tests.store_contract.conftest import Harness
+from tests.support.orders import ORG, accept, claim, event_types, look, started, wish_to_cancel
+from tests.support.stores import LEASE_SECONDS, SetClock
+
+NO_BACKOFF = Backoff(0, 0)
+
+
+async def _sweep(store: Store) -> list[str]:
+    return [one.outcome for one in await store.sweep(grace_seconds=5, backoff=NO_BACKOFF)]
+
+
+def test_a_waiting_job_is_canceled_at_once(harness: Harness) -> None:
+    """queued becomes canceled with who, why and when, and is never claimed."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        job = await accept(store, clock)
+        view = await store.cancel(wish_to_cancel(job.job_id))
+        assert view is not None
+        assert (view.job.status, view.job.canceled_by, view.job.cancel_reason) == (
+            Status.CANCELED,
+            "user",
+            "not needed",
+        )
+        assert view.job.canceled_at == view.job.finished_at == clock.now()
+        assert await claim(store) == []
+        assert (await store.depth()).waiting == 0
+        assert await event_types(store, job.job_id) == ["job.queued", "job.canceled"]
+
+    harness.run(body)
+
+
+def test_a_running_job_is_asked_to_stop_once(harness: Harness) -> None:
+    """The wish is kept in the store; asking again changes nothing."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        first = await store.cancel(wish_to_cancel(made.lease.job_id))
+        clock.pass_(1)
+        assert await store.cancel(wish_to_cancel(made.lease.job_id)) == first
+        assert first is not None
+        assert (first.job.status, first.job.cancel_requested_at is not None) == (Status.RUNNING, True)
+        assert await event_types(store, made.lease.job_id) == ["job.queued", "job.running", "job.cancel_requested"]
+
+    harness.run(body)
+
+
+def test_a_job_between_attempts_is_canceled_at_once(harness: Harness) -> None:
+    """Waiting for a retry, nobody has to agree."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        assert await store.record(made.lease, Retry(code="timeout", message="slow", delay_seconds=60))
+        view = await store.cancel(wish_to_cancel(made.lease.job_id))
+        assert view is not None
+        assert (view.job.status, view.job.next_attempt_at) == (Status.CANCELED, None)
+
+    harness.run(body)
+
+
+def test_a_job_of_a_dead_worker_is_canceled_at_once(harness: Harness) -> None:
+    """An expired lease protects nothing."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        clock.pass_(LEASE_SECONDS)
+        view = await store.cancel(wish_to_cancel(made.lease.job_id))
+        assert view is not None
+        assert (view.job.status, view.lease_expires_at) == (Status.CANCELED, None)
+
+    harness.run(body)
+
+
+def test_an_unknown_or_foreign_job_cannot_be_canceled(harness: Harness) -> None:
+    """Another org's job does not exist for the caller, and stays as it is."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        job = await accept(store, clock)
+        assert await store.cancel(wish_to_cancel(job.job_id, org="org-b")) is None
+        assert await store.cancel(wish_to_cancel("no-such-job")) is None
+        assert (await look(store, job.job_id)).job.status is Status.QUEUED
+
+    harness.run(body)
+
+
+def test_a_lost_job_goes_on_without_counting_as_a_failure(harness: Harness) -> None:
+    """The sweep notes the loss; the job keeps its state, its snapshots and its retries."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        assert await store.record(made.lease, Partial(result_id="r-1", payload="{}"))
+        clock.pass_(LEASE_SECONDS)
+        assert await _sweep(store) == ["lost"]
+        assert await _sweep(store) == []
+        job = (await look(store, made.lease.job_id)).job
+        assert (job.status, job.retry_count, job.error_count, job.lost_count) == (Status.PARTIAL, 0, 0, 1)
+        [again] = await claim(store)
+        assert again.lease.attempt == 2
+        events = await event_types(store, job.job_id)
+        assert events[-2:] == ["job.lease_lost", "job.attempt_started"]
+
+    harness.run(body)
+
+
+def test_a_job_that_loses_too_many_workers_is_given_up(harness: Harness) -> None:
+    """It may be what kills them: after ten losses it fails with worker_lost."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await accept(store, clock)
+        outcomes = []
+        for _ in range(MOST_LOST_LEASES):
+            [made] = await claim(store)
+            clock.pass_(LEASE_SECONDS)
+            outcomes += await _sweep(store)
+        assert outcomes == ["lost"] * 9 + ["failed"]
+        job = (await look(store, made.lease.job_id)).job
+        assert (job.status, job.error_code, job.lost_count) == (Status.FAILED, "worker_lost", 10)
+
+    harness.run(body)
+
+
+def test_a_job_whose_worker_vanished_while_it_was_asked_to_stop_is_canceled(harness: Harness) -> None:
+    """Somebody wished it: nobody has to compute it again."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        await store.cancel(wish_to_cancel(made.lease.job_id))
+        clock.pass_(LEASE_SECONDS)
+        assert await _sweep(store) == ["canceled"]
+        job = (await look(store, made.lease.job_id)).job
+        assert (job.status, job.canceled_by) == (Status.CANCELED, "user")
+
+    harness.run(body)
+
+
+def test_an_attempt_over_its_time_is_ended_even_if_its_worker_beats(harness: Harness) -> None:
+    """A worker that does not stop in time loses the job: retried while retries are left, then failed."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock, timeout_seconds=20.0, max_retries=1)
+        clock.pass_(10)
+        await store.renew([made.lease], lease_seconds=LEASE_SECONDS)
+        clock.pass_(14)
+        await store.renew([made.lease], lease_seconds=LEASE_SECONDS)
+        assert await _sweep(store) == []
+        clock.pass_(1)
+        assert await _sweep(store) == ["retry"]
+        [again] = await claim(store)
+        clock.pass_(25)
+        assert await _sweep(store) == ["failed"]
+        job = (await look(store, again.lease.job_id)).job
+        assert (job.error_code, job.retry_count, job.error_count) == ("timeout_max_retries", 1, 2)
+        assert job.error_meta is not None
+        assert '"threshold_seconds":20.0' in job.error_meta
+        events = await event_types(store, job.job_id)
+        assert events[2:4] == ["job.timeout", "job.retry_scheduled"]
+        assert events[-2:] == ["job.timeout", "job.failed"]
+
+    harness.run(body)
+
+
+def test_the_sweep_goes_through_all_pages(harness: Harness) -> None:
+    """More lost jobs than one page holds are all found in one sweep."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        for _ in range(7):
+            await accept(store, clock)
+        assert len(await claim(store, 7)) == 7
+        clock.pass_(LEASE_SECONDS)
+        assert len(await store.sweep(grace_seconds=5, backoff=NO_BACKOFF, limit=3)) == 7
+        assert (await store.tenant(ORG).notifications("none", channel=None, limit=1)) == []
+
+    harness.run(body)

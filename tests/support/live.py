@@ -1,0 +1,172 @@
+"""A real server on a real port, in a thread of the test's own process, so that a test can signal its analyses."""
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import uvloop
+
+from langlauf import Job, Langlauf, PermanentError, TransientError
+from langlauf.http.server import Server, make_server
+from langlauf.settings import load_settings
+
+
+class Gates:
+    """Named gates: an analysis waits at one until the test opens it."""
+
+    def __init__(self) -> None:
+        self._reached: defaultdict[str, threading.Event] = defaultdict(threading.Event)
+        self._open: defaultdict[str, threading.Event] = defaultdict(threading.Event)
+
+    async def wait(self, name: str) -> None:
+        """Called by an analysis: tells that it got here, and waits."""
+        self._reached[name].set()
+        while not self._open[name].is_set():
+            await asyncio.sleep(0.005)
+
+    def wait_until_reached(self, name: str) -> None:
+        """Called by a test."""
+        assert self._reached[name].wait(10), f"no analysis came to the gate {name}"
+
+    def open(self, name: str) -> None:
+        """Called by a test: whoever waits goes on."""
+        self._open[name].set()
+
+
+GATES = Gates()
+
+
+def sample_app(**options: Any) -> Langlauf:
+    """Analyses that do what a test asks of them."""
+    app = Langlauf(**options)
+
+    @app.analysis(duplicates=True)
+    async def echo(job: Job, query: str, intelligence_mode: str = "basic") -> dict[str, Any]:
+        """Says it back."""
+        return {"query": query, "intelligence_mode": intelligence_mode, "org": job.org_id}
+
+    @app.analysis
+    async def gated(job: Job, gate: str, partials: int = 0) -> dict[str, Any]:
+        """Stores partials, then waits at its gate."""
+        for number in range(1, partials + 1):
+            await job.partial({"n": number}, summary={"n": number}, progress=number * 10, step=f"part {number}")
+        await GATES.wait(gate)
+        return {"gate": gate}
+
+    @app.analysis(duplicates=True)
+    async def failing(job: Job, how: str) -> Any:
+        """Fails in the way it is told."""
+        await job.partial({"before": how})
+        if how == "transient":
+            raise TransientError("upstream said no, token=abcdef123456")
+        if how == "permanent":
+            raise PermanentError("no such place", code="address_intel")
+        if how == "unstorable":
+            return {"text": "x\x00"}
+        if how == "large":
+            return "x" * 3_000_000
+        raise RuntimeError(f"broken {how}")
+
+    @app.analysis(cancelable=False)
+    async def stubborn(job: Job, gate: str) -> dict[str, Any]:
+        """Cannot be canceled."""
+        await GATES.wait(gate)
+        return {}
+
+    @app.analysis(duplicates=True)
+    async def chunked(job: Job, parts: int, fail_at: int = -1) -> dict[str, Any]:
+        """Counts how often each part was computed."""
+        done = {}
+        async for part in job.chunks(range(parts), step="Part {}"):
+            if part == fail_at and job.attempt == 1:
+                raise PermanentError("stopped half-way")
+            done[str(part)] = await job.checkpoint(f"part-{part}", _count, f"{job.org_id}-{part}")
+        return done
+
+    return app
+
+
+COMPUTED: defaultdict[str, int] = defaultdict(int)
+
+
+def _count(key: str) -> int:
+    COMPUTED[key] += 1
+    return COMPUTED[key]
+
+
+class Live:
+    """A server that runs, and a client for it."""
+
+    def __init__(self, url: str, app: Langlauf, server: Server) -> None:
+        self.url = url
+        self.app = app
+        self.server = server
+        self.http = httpx2.Client(base_url=url, timeout=30, trust_env=False)
+
+    def submit(self, analysis: str, /, org: str = "default-org", **values: Any) -> dict[str, Any]:
+        """Submits a job that must be accepted."""
+        headers = {"X-Org-Id": org, "Prefer": "respond-async"}
+        response = self.http.post("/analyze", json={"analysis": analysis, "input": values}, headers=headers)
+        assert response.status_code == 202, response.text
+        job: dict[str, Any] = response.json()["job"]
+        return job
+
+    def job(self, job_id: str, org: str = "default-org", **query: Any) -> dict[str, Any]:
+        """A job as it is now."""
+        response = self.http.get(f"/analyze/jobs/{job_id}", params=query, headers={"X-Org-Id": org})
+        assert response.status_code == 200, response.text
+        job: dict[str, Any] = response.json()["job"]
+        return job
+
+    def wait(self, job_id: str, org: str = "default-org", *, until: str | None = None) -> dict[str, Any]:
+        """A job when it has ended, or has come to a state; long polls, no sleeps."""
+        for _ in range(200):
+            job = self.job(job_id, org, wait=5)
+            if job["finished_at"] or job["status"] == until:
+                return job
+        raise AssertionError(f"{job_id} did not get there: {job}")
+
+
+@contextmanager
+def live(folder: Path, app: Langlauf | None = None, **environment: str) -> Iterator[Live]:
+    """Serves an application until the block ends; settings come from the environment given, and from nothing else."""
+    app = app or sample_app()
+    known = {"ASYNC_JOBS_STORE_FILE": str(folder / "store.db"), "LANGLAUF_PORT": "0", "LANGLAUF_RETRY_BASE": "0.01"}
+    if "LANGLAUF_STORE" in environment:
+        del known["ASYNC_JOBS_STORE_FILE"]
+    settings = load_settings({**known, **environment})
+    app.use(settings)
+    urls: list[str] = []
+    ready = threading.Event()
+
+    def started(url: str) -> None:
+        urls.append(url)
+        ready.set()
+
+    def stopping() -> None:
+        if app.runtime is not None:
+            app.runtime.hints.close()
+
+    server = make_server(app.asgi(), settings, started=started, stopping=stopping)
+
+    def serve() -> None:
+        uvloop.run(server._serve())
+        ready.set()
+
+    thread = threading.Thread(target=serve, name="live-server")
+    thread.start()
+    assert ready.wait(20)
+    assert urls, "the server did not start"
+    running = Live(urls[0], app, server)
+    try:
+        yield running
+    finally:
+        running.http.close()
+        server.should_exit = True
+        thread.join(40)
+        assert not thread.is_alive(), "the server did not stop"

@@ -1,0 +1,250 @@
+"""The small pure parts: progress, backoff, estimates, fairness, times, texts, outcomes."""
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langlauf.clock import new_id
+from langlauf.domain.errors import PermanentError, ResultTooLarge, ResultUnstorable, TransientError
+from langlauf.domain.eta import expected_wait, poll_after, remaining_seconds
+from langlauf.domain.fairness import Lane, share
+from langlauf.domain.instant import SECOND, from_text, to_text
+from langlauf.domain.job import Job, Phase, phase
+from langlauf.domain.outcome import (
+    Canceled,
+    Failed,
+    Lost,
+    Retry,
+    after_failure,
+    after_loss,
+    after_timeout,
+    classify,
+)
+from langlauf.domain.progress import advanced
+from langlauf.domain.redact import MASK, clean_message, redacted
+from langlauf.domain.retry import Backoff
+from langlauf.domain.state import Status
+from langlauf.domain.text import LARGEST_INTEGER, first_flaw
+
+NOW = 1_770_000_000 * SECOND
+
+
+def _job(**fields: Any) -> Job:
+    known: dict[str, Any] = {
+        "job_id": "j",
+        "org_id": "o",
+        "analysis": "a",
+        "status": Status.QUEUED,
+        "priority_class": "default",
+        "request_payload_hash": "h",
+        "request_payload_ref": "inline:",
+        "queued_at": NOW,
+        "updated_at": NOW,
+        "timeout_seconds": 1800.0,
+        "max_retries": 3,
+        "trace_id": "t",
+        "request_id": "r",
+        **fields,
+    }
+    return Job(**known)
+
+
+@given(st.integers(0, 99), st.floats(allow_nan=False, allow_infinity=False) | st.none())
+def test_progress_only_rises_and_ends_below_100(current: int, reported: float | None) -> None:
+    """Whatever is reported, what is stored never falls and 100 is kept for the end."""
+    assert current <= advanced(current, reported) <= 99
+
+
+@given(st.integers(0, 10_000), st.floats(0, 1, exclude_max=True))
+def test_backoff_is_drawn_from_nothing_to_a_doubling_ceiling_with_a_cap(retries: int, chance: float) -> None:
+    """Full jitter; no count of retries overflows."""
+    backoff = Backoff(1.0, 60.0)
+    assert backoff.ceiling(retries) == min(60.0, 2.0 ** min(retries, 60))
+    assert 0 <= backoff.delay(retries, chance) <= backoff.ceiling(retries)
+
+
+@given(st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1)))  # noqa: DTZ001 - the zone is added below
+def test_instants_survive_text(moment: datetime) -> None:
+    """Microseconds go to RFC 3339 and back without loss, and texts sort like the instants."""
+    text = moment.replace(tzinfo=UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    assert to_text(from_text(text)) == text
+    assert from_text(text) < from_text(text) + 1
+    assert to_text(from_text(text)) < to_text(from_text(text) + 1)
+
+
+def test_a_time_with_an_offset_is_the_same_instant() -> None:
+    """Local time is understood, UTC is written."""
+    assert to_text(from_text("2026-03-01T12:00:00+02:00")) == "2026-03-01T10:00:00.000000Z"
+    assert from_text("2026-03-01T10:00:00") == from_text("2026-03-01T10:00:00Z")
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=8), st.integers(0, 40))
+def test_free_slots_are_shared_out_one_by_one(lanes: list[tuple[int, int]], room: int) -> None:
+    """All room is used while anybody waits, nobody starts more than wait, and turns stay within one of each other."""
+    waiting = [Lane(start, f"org-{index}", "a", count) for index, (start, count) in enumerate(lanes)]
+    turns = share(waiting, room)
+    assert sum(one.starts for one in turns) == min(room, sum(lane.waiting for lane in waiting))
+    assert all(one.starts <= one.lane.waiting for one in turns)
+    ends = {one.lane.org_id: one.virtual_start for one in turns}
+    hungry = [lane for lane in waiting if ends.get(lane.org_id, lane.virtual_start) - lane.virtual_start < lane.waiting]
+    for lane in hungry:
+        position = ends.get(lane.org_id, lane.virtual_start)
+        assert all(other.virtual_start - 1 <= position for other in turns)
+
+
+@pytest.mark.parametrize(
+    ("fields", "lease", "expected"),
+    [
+        ({}, None, Phase.WAITING),
+        ({"status": Status.RUNNING}, NOW + 15 * SECOND, Phase.WORKING),
+        ({"status": Status.RUNNING}, NOW + 4 * SECOND, Phase.SILENT),
+        ({"status": Status.PARTIAL, "next_attempt_at": NOW + 1}, None, Phase.BACKOFF),
+        ({"status": Status.PARTIAL, "next_attempt_at": NOW}, None, Phase.WAITING),
+        ({"status": Status.RUNNING, "cancel_requested_at": NOW}, NOW + 15 * SECOND, Phase.CANCELING),
+        ({"status": Status.FAILED, "cancel_requested_at": NOW}, None, Phase.DONE),
+    ],
+)
+def test_the_phase_tells_what_is_going_on(fields: dict[str, Any], lease: int | None, expected: Phase) -> None:
+    """One word per situation, the same for pages, commands and clients."""
+    assert phase(_job(**fields), lease, NOW, 15.0) is expected
+
+
+def test_estimates_are_honest() -> None:
+    """From progress where there is some, else from recent runs, else nothing."""
+    running = {"status": Status.RUNNING, "attempt_started_at": NOW - 30 * SECOND}
+    assert remaining_seconds(_job(**running, progress_percent=75), NOW, None) == 10.0
+    assert remaining_seconds(_job(**running), NOW, 40.0) == 10.0
+    assert remaining_seconds(_job(**running), NOW, 20.0) == 0.0
+    assert remaining_seconds(_job(**running), NOW, None) is None
+    assert remaining_seconds(_job(estimated_seconds=7.0), NOW, None) == 7.0
+    assert remaining_seconds(_job(status=Status.COMPLETED), NOW, 9.0) == 0.0
+    assert expected_wait(16, 8, 10.0) == 30.0
+    assert expected_wait(16, 8, None) is None
+
+
+@given(st.none() | st.floats(0, 1e9))
+def test_clients_are_told_whole_seconds_within_reason(remaining: float | None) -> None:
+    """Retry-After is a whole number from 1 to 30 while the job goes on."""
+    assert 1 <= poll_after(_job(), remaining) <= 30
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "transient", "hint"),
+    [
+        (TimeoutError(), "timeout", True, "retry_with_backoff"),
+        (ConnectionResetError("reset"), "network_error", True, "retry_with_backoff"),
+        (TransientError("busy"), "network_error", True, "retry_with_backoff"),
+        (PermanentError("no", code="address_intel"), "address_intel", False, "check_input_and_retry"),
+        (ValueError("bad"), "validation_error", False, "check_input_and_retry"),
+        (ZeroDivisionError(), "internal", False, None),
+        (ResultUnstorable("NaN"), "result_unstorable", False, None),
+        (ResultTooLarge("big"), "result_too_large", False, None),
+    ],
+)
+def test_errors_are_classified(error: Exception, code: str, transient: bool, hint: str | None) -> None:
+    """Time-outs and the network pass, data and logic do not."""
+    failure = classify(error)
+    assert (failure.code, failure.transient, failure.hint) == (code, transient, hint)
+
+
+def test_an_analysis_may_declare_its_own_transient_errors() -> None:
+    """A listed type is worth another attempt."""
+    assert classify(KeyError("x"), (KeyError,)).transient
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.booleans())
+def test_only_transient_failures_with_retries_left_are_tried_again(done: int, most: int, transient: bool) -> None:
+    """The decision is a function of the failure and the counts."""
+    failure = classify(TransientError("x") if transient else ValueError("x"))
+    outcome = after_failure(failure, done, most, 1.0)
+    assert isinstance(outcome, Retry) == (transient and done < most)
+
+
+@pytest.mark.parametrize(("done", "most", "code"), [(3, 3, "timeout_max_retries"), (0, 0, "timeout")])
+def test_a_last_time_out_fails_with_its_figures(done: int, most: int, code: str) -> None:
+    """error_meta has threshold_seconds, started_at and detected_at."""
+    outcome = after_timeout(
+        limit_seconds=5, started_at=NOW, detected_at=NOW + SECOND, retry_count=done, max_retries=most, delay_seconds=1
+    )
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, set(outcome.meta)) == (code, {"threshold_seconds", "started_at", "detected_at"})
+
+
+def test_a_loss_is_forgiven_a_few_times() -> None:
+    """A vanished worker is no failure of the job, until it happens too often."""
+    assert isinstance(after_loss(cancel_requested=False, cancel_reason=None, lost_before=0), Lost)
+    assert isinstance(after_loss(cancel_requested=False, cancel_reason=None, lost_before=9), Failed)
+    assert isinstance(after_loss(cancel_requested=True, cancel_reason="why", lost_before=9), Canceled)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-LARGEST_INTEGER, LARGEST_INTEGER) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=5), inner, max_size=4),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@given(JSON)
+def test_what_has_no_flaw_survives_json(value: Any) -> None:
+    """A value that passes comes back the same."""
+    assert first_flaw(value) is None
+    assert msgspec.json.decode(msgspec.json.encode(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"a": [1, {"b": "x\x00"}]}, "a[1].b: contains the character NUL"),
+        ({"a": "\ud800"}, "a: contains half of a surrogate pair"),
+        ({"a\x00": 1}, "a name in the value: contains the character NUL"),
+        ([math.nan], "[0]: not a finite number"),
+        ([math.inf], "[0]: not a finite number"),
+        (2**53, "the value: an integer that would lose digits; send it as a string"),
+        ([[[[]]]], "[0][0][0]: nested deeper than 3 levels"),
+    ],
+)
+def test_a_flaw_is_named_with_its_place(value: Any, said: str) -> None:
+    """What a store cannot keep is found wherever it hides."""
+    assert first_flaw(value, 3 if "levels" in said else 64) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization: Bearer abcdefghijkl",
+        "postgresql://user:s3cretpass@db/x",
+        "GET /x?api_key=abc123def&x=1",
+        "password='hunter2secret'",
+        '{"token": "abcdefgh12345"}',
+        "secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    ],
+)
+def test_secrets_are_masked(text: str) -> None:
+    """Nothing that looks like a secret is stored, and masking twice changes nothing."""
+    cleaned = redacted(text)
+    assert MASK in cleaned
+    assert redacted(cleaned) == cleaned
+    for secret in ("abcdefghijkl", "s3cretpass", "abc123def", "hunter2secret", "abcdefgh12345", "MfKQ9r8"):
+        assert secret not in cleaned
+
+
+@given(st.text())
+def test_a_cleaned_message_can_be_stored(text: str) -> None:
+    """No NUL, no half surrogates, not endless."""
+    cleaned = clean_message(text)
+    assert first_flaw(cleaned) is None
+    assert len(cleaned) <= 2_000
+
+
+def test_ids_are_sorted_by_time_and_unguessable() -> None:
+    """Version 7 of UUIDs: a time first, then 74 random bits."""
+    made = [new_id() for _ in range(2_000)]
+    assert len(set(made)) == len(made)
+    assert all(one[14] == "7" and one[19] in "89ab" and len(one) == 36 for one in made)
+    assert [one[:13] for one in made] == sorted(one[:13] for one in made)

@@ -1,0 +1,102 @@
+"""Registering analyses: what cannot work is refused at once, with words that help."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+
+from langlauf import Job, Langlauf
+from langlauf.analysis.schema import InvalidInput, canonical, read_input
+from langlauf.domain.errors import RegistrationError
+
+
+async def survey(job: Job, region: str, years: int = 3, mode: Literal["a", "b"] = "a") -> None:
+    """Surveys a region."""
+
+
+def test_the_first_analysis_is_the_default_unless_another_says_so() -> None:
+    """A request that names none gets it."""
+    app = Langlauf()
+    app.analysis(survey)
+    app.analysis(name="second")(survey)
+    assert app.registry.default == "survey"
+    app.analysis(name="third", default=True)(survey)
+    assert app.registry.default == "third"
+    with pytest.raises(RegistrationError, match="both say default"):
+        app.analysis(name="fourth", default=True)(survey)
+
+
+def test_the_decorator_gives_the_function_back() -> None:
+    """It can still be called and tested as what it is."""
+    app = Langlauf()
+    assert app.analysis(survey) is survey
+    assert app.analysis(name="x", timeout="30m", max_retries=1)(survey) is survey
+    analysis = app.registry.get("x")
+    assert analysis is not None
+    assert (analysis.timeout, analysis.max_retries, analysis.description) == (1_800, 1, "Surveys a region.")
+
+
+@pytest.mark.parametrize("name", ["analysis", "input", "options", "timeout_seconds"])
+def test_reserved_names_are_refused(name: str) -> None:
+    """A parameter may not be called like a part of a request."""
+    scope: dict[str, Any] = {}
+    exec(f"async def bad(job, {name}: str): ...", scope)  # noqa: S102 - the name is the parameter of this test
+    with pytest.raises(RegistrationError, match=name):
+        Langlauf().analysis(scope["bad"])
+
+
+def test_what_cannot_work_is_refused_at_registration() -> None:
+    """No handle, variable parameters, a name twice, a bad name, a plain function."""
+
+    async def no_handle() -> None: ...
+
+    async def variable(job: Job, *places: str) -> None: ...
+
+    def plain(job: Job) -> None: ...
+
+    app = Langlauf()
+    app.analysis(survey)
+    for bad in (no_handle, variable, survey):
+        with pytest.raises(RegistrationError):
+            app.analysis(bad)
+    with pytest.raises(RegistrationError, match="usable name"):
+        app.analysis(name="a b")(survey)
+    with pytest.raises(RegistrationError, match="async def"):
+        app.analysis(plain)  # type: ignore[type-var]  # what a user without a type checker would write
+    with pytest.raises(RegistrationError, match="api_prefix"):
+        Langlauf(api_prefix="analyze/")
+
+
+def test_type_hints_make_the_input() -> None:
+    """Defaults are filled in, names ordered, and errors name the field."""
+    app = Langlauf()
+    app.analysis(survey)
+    analysis = app.registry.get("survey")
+    assert analysis is not None
+    kind = analysis.input_type
+    assert canonical(read_input(kind, {"region": "CH"})) == '{"mode":"a","region":"CH","years":3}'
+    for values, field in (
+        ({}, "region"),
+        ({"region": 1}, "region"),
+        ({"region": "CH", "years": "3"}, "years"),
+        ({"region": "CH", "mode": "c"}, "mode"),
+        ({"region": "CH", "yeers": 3}, "yeers"),
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            read_input(kind, values)
+        assert caught.value.field == field
+    assert "did you mean `years`" in caught.value.message
+
+
+def test_constraints_in_hints_are_checked() -> None:
+    """Annotated limits and nested lists are part of the schema, and the path leads into them."""
+
+    async def limited(job: Job, places: Annotated[list[Annotated[str, msgspec.Meta(min_length=1)]], msgspec.Meta(max_length=2)]) -> None: ...  # fmt: skip
+
+    app = Langlauf()
+    app.analysis(limited)
+    analysis = app.registry.get("limited")
+    assert analysis is not None
+    with pytest.raises(InvalidInput) as caught:
+        read_input(analysis.input_type, {"places": ["a", ""]})
+    assert caught.value.field == "places[1]" or caught.value.field == "places[...]"

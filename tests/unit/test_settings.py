@@ -1,0 +1,87 @@
+"""Settings: one table, read strictly."""
+
+import msgspec
+import pytest
+
+from langlauf.domain.errors import SettingsError
+from langlauf.settings import SETTINGS, Settings, duration, load_settings
+
+NAMED_IN_THE_CONTRACT = {
+    "LANGLAUF_STORE", "ASYNC_JOBS_STORE_FILE", "LANGLAUF_HOST", "LANGLAUF_PORT", "API_AUTH_TOKEN", "LANGLAUF_MAX_RUNNING",
+    "LANGLAUF_LEASE_SECONDS", "LANGLAUF_SWEEP_SECONDS", "LANGLAUF_CANCEL_GRACE", "LANGLAUF_SHUTDOWN_GRACE",
+    "LANGLAUF_PUBLIC_URL", "ASYNC_JOB_RESULTS_RETENTION_SECONDS", "ASYNC_JOB_EVENTS_RETENTION_SECONDS",
+    "LANGLAUF_FINAL_RETENTION", "LANGLAUF_PARTIAL_RETENTION", "LANGLAUF_JOBS_RETENTION", "ENABLE_E2E_FAULT_INJECTION",
+    "LANGLAUF_RETRY_BASE", "LANGLAUF_RETRY_CAP", "LANGLAUF_URL",
+}  # fmt: skip
+
+
+def test_the_table_and_the_struct_are_the_same() -> None:
+    """A setting that is read nowhere, or never read, cannot exist."""
+    assert [setting.name for setting in SETTINGS] == list(Settings.__struct_fields__)
+    assert {setting.environment for setting in SETTINGS} >= NAMED_IN_THE_CONTRACT
+    assert len({setting.environment for setting in SETTINGS}) == len(SETTINGS)
+
+
+def test_the_defaults_are_those_of_the_contract() -> None:
+    """Without an environment everything has its documented value."""
+    settings = load_settings({})
+    assert (settings.host, settings.port, settings.max_running) == ("127.0.0.1", 8080, 8)
+    assert (settings.lease_seconds, settings.sweep_seconds) == (15, 5)
+    assert (settings.cancel_grace, settings.shutdown_grace, settings.sync_limit) == (5, 25, 30)
+    assert (settings.backoff.base, settings.backoff.cap) == (1, 60)
+    assert msgspec.structs.astuple(settings.retention) == (604_800, 604_800, 259_200, 7_776_000)
+    assert settings.store_path == "runtime/async_jobs/store.v1.db"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("1.5", 1.5), ("30s", 30), ("30m", 1_800), ("24h", 86_400), ("7d", 604_800)]
+)
+def test_durations_have_units(text: str, seconds: float) -> None:
+    """Seconds, or a number with s, m, h or d."""
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ASYNC_JOB_RESULTS_RETENTION_SECONDS", "a week"),
+        ("ASYNC_JOB_EVENTS_RETENTION_SECONDS", "-1"),
+        ("LANGLAUF_JOBS_RETENTION", "23h"),
+        ("LANGLAUF_MAX_RUNNING", "0"),
+        ("LANGLAUF_MAX_RUNNING", "many"),
+        ("LANGLAUF_LEASE_SECONDS", "0"),
+        ("LANGLAUF_PORT", ""),
+        ("ENABLE_E2E_FAULT_INJECTION", "perhaps"),
+        ("LANGLAUF_LOG_FORMAT", "xml"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(name: str, value: str) -> None:
+    """Never a guess."""
+    with pytest.raises(SettingsError, match=name):
+        load_settings({name: value})
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_known_one() -> None:
+    """A typing error does not silently leave a default in force; names of tests are left alone."""
+    with pytest.raises(SettingsError, match="did you mean LANGLAUF_MAX_RUNNING"):
+        load_settings({"LANGLAUF_MAX_RUNING": "3"})
+    assert load_settings({"LANGLAUF_TEST_ANYTHING": "1", "OTHER": "x"}) == load_settings({})
+
+
+def test_two_names_for_the_store_are_refused() -> None:
+    """Which one would win is nobody's guess."""
+    with pytest.raises(SettingsError, match="both set"):
+        load_settings({"LANGLAUF_STORE": "memory://", "ASYNC_JOBS_STORE_FILE": "x.db"})
+
+
+def test_flags_win_over_the_environment_and_none_means_not_given() -> None:
+    """The environment first, then flags."""
+    environment = {"LANGLAUF_MAX_RUNNING": "3"}
+    assert load_settings(environment, max_running="5").max_running == 5
+    assert load_settings(environment, max_running=None).max_running == 3
+
+
+def test_finer_retention_wins_over_the_common_one() -> None:
+    """Final and partial results may be kept for different times."""
+    policy = load_settings({"ASYNC_JOB_RESULTS_RETENTION_SECONDS": "7d", "LANGLAUF_PARTIAL_RETENTION": "1d"}).retention
+    assert (policy.final_results, policy.partial_results) == (604_800, 86_400)

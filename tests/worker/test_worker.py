@@ -1,0 +1,331 @@
+"""The worker: leases, time limits, stopping, several jobs at once; on a real store, with analyses that signal."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langlauf import Job, Langlauf, TransientError
+from langlauf.bootstrap import Runtime
+from langlauf.domain.state import Status
+from langlauf.domain.views import CancelRequest, JobView
+from langlauf.settings import load_settings
+from langlauf.telemetry import COUNTS, Fact
+
+Body = Callable[[Langlauf, Runtime], Awaitable[None]]
+
+
+def run(app: Langlauf, folder: Path, body: Body, **environment: str) -> None:
+    """Runs the application without HTTP while the test's body works with it."""
+    known = {
+        "ASYNC_JOBS_STORE_FILE": str(folder / "store.db"),
+        "LANGLAUF_LEASE_SECONDS": "1",
+        "LANGLAUF_SWEEP_SECONDS": "0.1",
+        "LANGLAUF_POLL_SECONDS": "0.1",
+        "LANGLAUF_CANCEL_GRACE": "0.2",
+        "LANGLAUF_RETRY_BASE": "0.01",
+        **environment,
+    }
+    app.use(load_settings(known))
+
+    async def main() -> None:
+        async with app.lifespan():
+            assert app.runtime is not None
+            await body(app, app.runtime)
+
+    asyncio.run(main())
+
+
+async def ended(runtime: Runtime, job_id: str, seconds: float = 10) -> JobView:
+    """The job at its end."""
+    view = await runtime.services.followers.until("default-org", job_id, seconds, lambda view: view.job.terminal)
+    assert view is not None
+    assert view.job.terminal, view.job
+    return view
+
+
+async def kinds(runtime: Runtime, job_id: str) -> list[str]:
+    """The events of a job."""
+    events = await runtime.services.reads.of("default-org").events(job_id, after=0, limit=1_000)
+    return [str(event.event_type) for event in events]
+
+
+def test_several_jobs_run_at_once_but_not_more_than_allowed(tmp_path: Path) -> None:
+    """LANGLAUF_MAX_RUNNING holds: that many side by side, the rest waits."""
+    app = Langlauf()
+    inside, most = 0, 0
+    full = asyncio.Event()
+
+    @app.analysis(duplicates=True)
+    async def meet(job: Job) -> int:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        if inside == 3:
+            full.set()
+        await full.wait()
+        await asyncio.sleep(0)
+        inside -= 1
+        return most
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        jobs = [await app.submit("meet") for _ in range(9)]
+        for job in jobs:
+            assert (await ended(runtime, job.job_id)).job.status is Status.COMPLETED
+        assert most == 3
+
+    run(app, tmp_path, body, LANGLAUF_MAX_RUNNING="3")
+
+
+def test_a_long_attempt_keeps_its_lease(tmp_path: Path) -> None:
+    """Heartbeats renew it: longer than three leases, one attempt."""
+    app = Langlauf()
+
+    @app.analysis
+    async def long(job: Job) -> int:
+        await asyncio.sleep(3.2)
+        return job.attempt
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = await app.submit("long")
+        view = await ended(runtime, job.job_id)
+        assert (view.job.status, view.job.attempt, view.job.lost_count) == (Status.COMPLETED, 1, 0)
+
+    run(app, tmp_path, body)
+
+
+def test_an_attempt_over_its_time_is_stopped_and_retried(tmp_path: Path) -> None:
+    """job.timeout for each attempt, and timeout_max_retries at the end."""
+    app = Langlauf()
+    stopped: list[int] = []
+
+    @app.analysis(timeout=0.2, max_retries=1)
+    async def slow(job: Job) -> None:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            stopped.append(job.attempt)
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = await app.submit("slow")
+        view = await ended(runtime, job.job_id)
+        assert (view.job.status, view.job.error_code) == (Status.FAILED, "timeout_max_retries")
+        assert stopped == [1, 2]
+        assert await kinds(runtime, job.job_id) == [
+            "job.queued",
+            "job.running",
+            "job.timeout",
+            "job.retry_scheduled",
+            "job.attempt_started",
+            "job.timeout",
+            "job.failed",
+        ]
+
+    run(app, tmp_path, body)
+
+
+def test_a_cancel_reaches_the_coroutine(tmp_path: Path) -> None:
+    """The running code is canceled at once, not at the next heartbeat, and its job ends as canceled."""
+    app = Langlauf()
+    began = asyncio.Event()
+    left: list[str] = []
+
+    @app.analysis
+    async def endless(job: Job) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            left.append(job.job_id)
+            raise
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = await app.submit("endless")
+        await began.wait()
+        asked = time.monotonic()
+        await _cancel(runtime, job.job_id)
+        view = await ended(runtime, job.job_id)
+        assert time.monotonic() - asked < 5
+        assert (view.job.status, view.job.canceled_by, left) == (Status.CANCELED, "user", [job.job_id])
+
+    run(app, tmp_path, body, LANGLAUF_LEASE_SECONDS="60")
+
+
+async def _cancel(runtime: Runtime, job_id: str) -> None:
+    request = CancelRequest(org_id="default-org", job_id=job_id, by="user", reason="enough", request_id="r")
+    assert await runtime.store.cancel(request) is not None
+
+
+def test_a_coroutine_that_ignores_cancellation_is_abandoned(tmp_path: Path) -> None:
+    """After the grace its job ends, its slot is free, its writes are refused, and it is told."""
+    app = Langlauf()
+    began, let_go = asyncio.Event(), asyncio.Event()
+    refused: list[str] = []
+
+    @app.analysis
+    async def deaf(job: Job) -> None:
+        began.set()
+        while not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                continue
+        try:
+            await job.partial({"too": "late"})
+        except Exception as error:
+            refused.append(type(error).__name__)
+            raise
+
+    @app.analysis
+    async def quick(job: Job) -> str:
+        return "done"
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        before = COUNTS[Fact.ATTEMPT_ABANDONED]
+        job = await app.submit("deaf")
+        await began.wait()
+        await _cancel(runtime, job.job_id)
+        assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
+        assert COUNTS[Fact.ATTEMPT_ABANDONED] == before + 1
+        other = await app.submit("quick")
+        assert (await ended(runtime, other.job_id)).job.status is Status.COMPLETED
+        let_go.set()
+        for _ in range(100):
+            if refused:
+                break
+            await asyncio.sleep(0.01)
+        assert refused == ["StaleAttempt"]
+        assert await runtime.services.reads.of("default-org").results(job.job_id) == []
+
+    run(app, tmp_path, body, LANGLAUF_MAX_RUNNING="1")
+
+
+def test_a_checkpoint_is_computed_once_over_all_attempts(tmp_path: Path) -> None:
+    """After a failed attempt the finished chunks come from the store, plain and async alike."""
+    app = Langlauf()
+    computed: list[str] = []
+
+    def plain(name: str) -> dict[str, Any]:
+        computed.append(name)
+        return {"name": name, "pair": (1, 2)}
+
+    async def slow(name: str) -> str:
+        computed.append(name)
+        return name
+
+    @app.analysis
+    async def survey(job: Job) -> Any:
+        first = await job.checkpoint("a", plain, "a")
+        second = await job.checkpoint("b", slow, "b")
+        closure = await job.checkpoint("c", lambda: computed.append("c"))
+        if job.attempt == 1:
+            raise TransientError("network")
+        return [first, second, closure]
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = await app.submit("survey")
+        view = await ended(runtime, job.job_id)
+        assert (view.job.status, view.job.attempt) == (Status.COMPLETED, 2)
+        assert computed == ["a", "b", "c"]
+        found = await runtime.services.reads.of("default-org").result(view.job.result_id or "", latest=True)
+        assert found is not None
+        assert found.delivered.payload == '[{"name":"a","pair":[1,2]},"b",null]'
+
+    run(app, tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (float("nan"), "result_unstorable"),
+        ({"a": float("inf")}, "result_unstorable"),
+        ("\x00", "result_unstorable"),
+        ("\ud800", "result_unstorable"),
+        (2**60, "result_unstorable"),
+        (object(), "result_unstorable"),
+        ("x" * 2_000, "result_too_large"),
+    ],
+)
+def test_a_result_that_cannot_be_stored_ends_its_job(tmp_path: Path, value: object, code: str) -> None:
+    """failed with its code, at once, without a retry; the error text itself can be stored."""
+    app = Langlauf()
+
+    @app.analysis
+    async def strange(job: Job) -> object:
+        return value
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = await app.submit("strange")
+        view = await ended(runtime, job.job_id)
+        assert (view.job.status, view.job.error_code, view.job.attempt) == (Status.FAILED, code, 1)
+
+    run(app, tmp_path, body, LANGLAUF_MAX_RESULT="1000")
+
+
+def test_an_error_text_is_cleaned_and_its_trace_kept_for_operators(tmp_path: Path) -> None:
+    """NUL and secrets do not reach the store; the trace is in error_meta."""
+    app = Langlauf()
+
+    @app.analysis
+    async def rude(job: Job) -> None:
+        raise RuntimeError("bad \x00 password=hunter2secret \ud800")
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = await app.submit("rude")
+        view = await ended(runtime, job.job_id)
+        assert view.job.error_code == "internal"
+        assert "hunter2secret" not in (view.job.error_message or "") + (view.job.error_meta or "")
+        assert "Traceback" in (view.job.error_meta or "")
+        assert "Traceback" not in (view.job.error_message or "")
+
+    run(app, tmp_path, body)
+
+
+def test_chunks_report_progress_and_yield_every_item_in_every_attempt(tmp_path: Path) -> None:
+    """Percent rises with the items; the step names the item."""
+    app = Langlauf()
+    seen: list[int] = []
+
+    @app.analysis
+    async def walk(job: Job) -> None:
+        async for item in job.chunks(range(4), step="Reading {}"):
+            seen.append(item)
+            if job.attempt == 1 and item == 2:
+                raise TransientError("network")
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = await app.submit("walk")
+        await ended(runtime, job.job_id)
+        assert seen == [0, 1, 2, 0, 1, 2, 3]
+        events = await runtime.services.reads.of("default-org").events(job.job_id, after=0, limit=100)
+        steps = [event.payload_json for event in events if event.event_type == "job.progress"]
+        assert steps[0] == '{"progress_percent":0,"step":"Reading 0"}'
+        assert steps[-1] == '{"progress_percent":75,"step":"Reading 3"}'
+
+    run(app, tmp_path, body)
+
+
+def test_a_job_submitted_before_a_restart_runs_after_it(tmp_path: Path) -> None:
+    """What was accepted without a worker waits in the file for one."""
+    made: list[str] = []
+
+    def application() -> Langlauf:
+        app = Langlauf()
+
+        @app.analysis
+        async def hello(job: Job, name: str) -> str:
+            return f"hello {name}"
+
+        return app
+
+    async def submit(app: Langlauf, _: Runtime) -> None:
+        made.append((await app.submit("hello", name="Ada")).job_id)
+
+    async def finish(_: Langlauf, runtime: Runtime) -> None:
+        assert (await ended(runtime, made[0])).job.status is Status.COMPLETED
+
+    run(application(), tmp_path, submit, LANGLAUF_WORKERS="0")
+    run(application(), tmp_path, finish)
