@@ -17,6 +17,7 @@ from langlauf.http.tenant import DEFAULT_ORG
 from langlauf.service.submit import Order
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings, duration, load_settings
+from langlauf.ui.pages import page_routes
 
 F = TypeVar("F", bound=Function)
 
@@ -95,7 +96,7 @@ class Langlauf:
 
     def asgi(self) -> ASGIApp:
         """The API as an ASGI application with its own lifespan."""
-        return build_app(self._current, self.lifespan, self.settings.cors_origins)
+        return build_app(self._current, self.lifespan, page_routes, self.settings.cors_origins)
 
     def _current(self) -> Context:
         self._running()

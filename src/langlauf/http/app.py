@@ -1,6 +1,6 @@
 """The ASGI application: routes, the entrance before them, and CORS before that."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -16,6 +16,8 @@ from langlauf.http.results import Results
 from langlauf.http.submitting import Submitting
 from langlauf.http.system import System
 
+#: Makes the routes of the web pages, which lie above this room.
+Pages = Callable[[Context], Sequence[BaseRoute]]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 ALLOWED_HEADERS = (
     "Authorization",
@@ -46,8 +48,9 @@ EXPOSED_HEADERS = (
 class Application:
     """Routes behind the entrance. The routes are made when the application runs: before, there is nothing to call."""
 
-    def __init__(self, context: Callable[[], Context], lifespan: Lifespan) -> None:
+    def __init__(self, context: Callable[[], Context], lifespan: Lifespan, pages: Pages) -> None:
         self._current = context
+        self._pages = pages
         self._lifespan = Router(lifespan=lifespan)
         self._made_for: Context | None = None
         self._router = Router()
@@ -62,7 +65,8 @@ class Application:
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         context = self._current()
         if context is not self._made_for:
-            self._made_for, self._router = context, Router(api_routes(context), redirect_slashes=False)
+            routes = [*api_routes(context), *self._pages(context)]
+            self._made_for, self._router = context, Router(routes, redirect_slashes=False)
         # With an application in its scope the router raises for unknown paths and methods: they get our error shape.
         scope["app"] = self
         await self._router(scope, receive, send)
@@ -92,10 +96,12 @@ def api_routes(context: Context) -> list[BaseRoute]:
     ]
 
 
-def build_app(context: Callable[[], Context], lifespan: Lifespan, cors_origins: tuple[str, ...]) -> ASGIApp:
+def build_app(
+    context: Callable[[], Context], lifespan: Lifespan, pages: Pages, cors_origins: tuple[str, ...]
+) -> ASGIApp:
     """The whole application with its lifespan."""
     return CORSMiddleware(
-        Application(context, lifespan),
+        Application(context, lifespan, pages),
         allow_origins=cors_origins,
         allow_methods=["GET", "HEAD", "POST"],
         allow_headers=ALLOWED_HEADERS,

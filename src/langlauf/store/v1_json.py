@@ -151,9 +151,7 @@ def read_document(content: bytes) -> EarlierStore:
     """The records of a file; raises `NotAnEarlierStore` with the place of the first thing that does not fit."""
     document = _decode(content, _Document, "the file")
     if not 1 <= document.schema_version <= SCHEMA_VERSION:
-        raise NotAnEarlierStore(
-            f"schema_version is {document.schema_version}; known are 1 to {SCHEMA_VERSION}"
-        )
+        raise NotAnEarlierStore(f"schema_version is {document.schema_version}; known are 1 to {SCHEMA_VERSION}")
     return EarlierStore(
         jobs={key: _decode(raw, EarlierJob, f"jobs.{key}") for key, raw in document.jobs.items()},
         events={key: _decode(raw, list[EarlierEvent], f"events.{key}") for key, raw in document.events.items()},

@@ -13,12 +13,11 @@ from langlauf.domain.errors import RetryHint
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE, Job
-from langlauf.domain.notification import Notification, dedupe_key
+from langlauf.domain.notification import Notification
 from langlauf.domain.progress import HIGHEST_UNFINISHED
 from langlauf.domain.redact import clean_message
-from langlauf.domain.result import Snapshot, StoredResult
+from langlauf.domain.result import StoredResult
 from langlauf.domain.state import STARTED, TERMINAL, Status
-from langlauf.store.masking import masked
 from langlauf.store.v1_json import (
     EarlierEvent,
     EarlierJob,
@@ -29,14 +28,13 @@ from langlauf.store.v1_json import (
     instant,
     text_of,
 )
+from langlauf.store.v1_parts import Owner, make_event, read_events, read_notifications, read_results
 
 DEFAULT_ORG = "default-org"
 _DEFAULT_TIMEOUT = 1800.0
 _DEFAULT_RETRIES = 3
 _ORG = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$")
 _HASH = re.compile(r"^[0-9a-f]{64}$")
-#: The earlier system's other word for the same event.
-_OTHER_WORDS = {"job.started": EventType.RUNNING}
 #: Names that a request may have beside the input.
 _NOT_INPUT = ("analysis", "input", "options", "timeout_seconds")
 
@@ -76,9 +74,7 @@ def to_records(store: EarlierStore, *, now: Instant, default_analysis: str) -> l
         owner(result.job_id, f"results.{key}").results[key] = result
     for key, message in store.notifications.items():
         owner(message.job_id, f"notifications.{key}").notifications[key] = message
-    records = [
-        _Reader(job_id, job, parts[job_id], now, default_analysis).read() for job_id, job in store.jobs.items()
-    ]
+    records = [_Reader(job_id, job, parts[job_id], now, default_analysis).read() for job_id, job in store.jobs.items()]
     _refuse_shared_results(records, store)
     return records
 
@@ -101,20 +97,25 @@ class _Reader:
         self._now = now
         self._where = f"jobs.{key}"
         self._analysis = job.analysis or default_analysis
-        self._org_id = job.org_id or DEFAULT_ORG
-        self._trace_id = job.trace_id or hashlib.sha256(key.encode()).hexdigest()[:32]
-        self._request_id = job.request_id or key
+        self._owner = Owner(
+            org_id=job.org_id or DEFAULT_ORG,
+            job_id=key,
+            status=job.status,
+            trace_id=job.trace_id or hashlib.sha256(key.encode()).hexdigest()[:32],
+            request_id=job.request_id or key,
+            queued_at=self._queued_at(),
+        )
 
     def read(self) -> ImportedJob:
         if self._job.job_id not in (None, self._key):
             raise NotAnEarlierStore(f"{self._where}.job_id: it is {self._job.job_id}")
-        if not _ORG.match(self._org_id):
-            raise NotAnEarlierStore(f"{self._where}.org_id: {self._org_id!r} is not an org")
-        queued_at = self._queued_at()
-        events = self._events(queued_at)
-        results = self._results(queued_at)
+        owner = self._owner
+        if not _ORG.match(owner.org_id):
+            raise NotAnEarlierStore(f"{self._where}.org_id: {owner.org_id!r} is not an org")
+        events = read_events(owner, self._parts.events)
+        results = read_results(owner, self._parts.results, self._at("finished_at"))
         payload = self._input()
-        job = self._read_job(queued_at, events, results, payload)
+        job = self._read_job(events, results, payload)
         if job.status in STARTED and job.next_attempt_at is None:
             job, events = self._lose(job, events)
         record = ImportedJob(
@@ -122,12 +123,12 @@ class _Reader:
             payload=payload,
             idempotency_key=self._job.idempotency_key,
             chunks=[
-                (key, text_of(chunk.payload) or "null", self._time(chunk.created_at, "chunks") or queued_at)
+                (key, text_of(chunk.payload) or "null", self._time(chunk.created_at, "chunks") or owner.queued_at)
                 for key, chunk in self._job.chunks.items()
             ],
             events=events,
             results=results,
-            notifications=self._notifications(job),
+            notifications=list(read_notifications(owner, self._parts.notifications, job.finished_at or job.updated_at)),
         )
         self._refuse_nul(record)
         return record
@@ -163,8 +164,9 @@ class _Reader:
 
     # -- the job -------------------------------------------------------------------------------------------------------
 
-    def _read_job(self, queued_at: Instant, events: list[Event], results: list[StoredResult], payload: str) -> Job:
-        job = self._job
+    def _read_job(self, events: list[Event], results: list[StoredResult], payload: str) -> Job:
+        job, owner = self._job, self._owner
+        queued_at = owner.queued_at
         status = job.status
         started_at = self._started_at(queued_at)
         last = events[-1].occurred_at if events else None
@@ -175,7 +177,7 @@ class _Reader:
         known_partials = max(job.partial_count or 0, partials, 0 if status in TERMINAL else max(numbers, default=0))
         return Job(
             job_id=self._key,
-            org_id=self._org_id,
+            org_id=owner.org_id,
             analysis=self._analysis,
             status=status,
             priority_class=job.priority_class,
@@ -185,8 +187,8 @@ class _Reader:
             updated_at=self._at("updated_at") or finished_at or last or started_at or queued_at,
             timeout_seconds=float(job.timeout_seconds or _DEFAULT_TIMEOUT),
             max_retries=_DEFAULT_RETRIES if job.max_retries is None else job.max_retries,
-            trace_id=self._trace_id,
-            request_id=self._request_id,
+            trace_id=owner.trace_id,
+            request_id=owner.request_id,
             requested_by_user_id=job.requested_by_user_id,
             api_key_id=job.api_key_id,
             progress_percent=self._progress(),
@@ -268,7 +270,9 @@ class _Reader:
         whole = [event.event_seq for event in events] == list(range(1, job.event_seq + 1))
         wished = job.cancel_requested_at is not None
         kind = EventType.CANCELED if wished else EventType.LEASE_LOST
-        facts = {"canceled_by": job.canceled_by, "cancel_reason": job.cancel_reason} if wished else {"attempt": job.attempt}
+        facts = (
+            {"canceled_by": job.canceled_by, "cancel_reason": job.cancel_reason} if wished else {"attempt": job.attempt}
+        )
         changes: dict[str, Any] = {"updated_at": self._now, "event_seq": job.event_seq + (whole and job.event_seq > 0)}
         if wished:
             changes |= {"status": Status.CANCELED, "canceled_at": self._now, "finished_at": self._now}
@@ -278,110 +282,14 @@ class _Reader:
         if lost.event_seq == job.event_seq:
             return lost, events
         text = msgspec.json.encode(facts).decode()
-        told = self._event(lost.event_seq, kind, self._now, "system", text)
+        told = make_event(self._owner, lost.event_seq, kind, self._now, "system", text)
         return lost, [*events, told]
-
-    # -- its parts -----------------------------------------------------------------------------------------------------
-
-    def _event(self, seq: int, kind: EventType, at: Instant, actor: Any, payload: str, **ids: str | None) -> Event:
-        event_id = ids.get("event_id") or f"{self._key}-{seq}"
-        trace_id, request_id = ids.get("trace_id") or self._trace_id, ids.get("request_id") or self._request_id
-        return Event(self._org_id, self._key, seq, event_id, kind, at, actor, payload, trace_id, request_id)
-
-    def _events(self, queued_at: Instant) -> list[Event]:
-        events: list[Event] = []
-        at = queued_at
-        for index, one in enumerate(self._parts.events):
-            where = f"events.{self._key}[{index}]"
-            try:
-                kind = _OTHER_WORDS.get(one.event_type) or EventType(one.event_type)
-            except ValueError:
-                raise NotAnEarlierStore(f"{where}.event_type: {one.event_type!r} is not known") from None
-            seq = one.event_seq or (events[-1].event_seq if events else 0) + 1
-            if events and seq <= events[-1].event_seq or seq < 1:
-                raise NotAnEarlierStore(f"{where}.event_seq: {seq} does not follow the one before")
-            at = instant(one.occurred_at, f"{where}.occurred_at") or at
-            ids = {"event_id": one.event_id, "trace_id": one.trace_id, "request_id": one.request_id}
-            events.append(self._event(seq, kind, at, one.actor_type, _clean_json(one.payload_json), **ids))
-        return events
-
-    def _results(self, queued_at: Instant) -> list[StoredResult]:
-        found = sorted(self._parts.results.items(), key=lambda item: item[1].result_seq)
-        numbers = [one.result_seq for _, one in found]
-        if len(set(numbers)) < len(numbers):
-            raise NotAnEarlierStore(f"results of {self._where}: two have the same result_seq")
-        finals = [key for key, one in found if one.result_kind == "final"]
-        if len(finals) > (self._job.status is Status.COMPLETED):
-            raise NotAnEarlierStore(f"results.{finals[-1]}: the job is {self._job.status} and has {len(finals)} final")
-        shift = max(0, 1 - numbers[0]) if numbers else 0
-        return [self._result(key, one, shift, queued_at) for key, one in found]
-
-    def _result(self, key: str, one: EarlierResult, shift: int, queued_at: Instant) -> StoredResult:
-        where = f"results.{key}"
-        if one.result_id not in (None, key):
-            raise NotAnEarlierStore(f"{where}.result_id: it is {one.result_id}")
-        removed_at = instant(one.removed_at, f"{where}.removed_at")
-        if removed_at is None and not bytes(one.result_payload):
-            raise NotAnEarlierStore(f"{where}: it has no result_payload")
-        created_at = instant(one.created_at, f"{where}.created_at") or self._at("finished_at") or queued_at
-        snapshot = Snapshot(
-            self._org_id,
-            key,
-            self._key,
-            one.result_kind,
-            one.result_seq + shift,
-            one.schema_version,
-            INLINE,
-            created_at,
-            text_of(one.summary_json) if removed_at is None else None,
-            removed_at,
-        )
-        return StoredResult(
-            snapshot=snapshot, payload=None if removed_at is not None else text_of(one.result_payload) or "null"
-        )
-
-    def _notifications(self, job: Job) -> list[Notification]:
-        found = []
-        for key, one in self._parts.notifications.items():
-            where = f"notifications.{key}"
-            if one.notification_id not in (None, key):
-                raise NotAnEarlierStore(f"{where}.notification_id: it is {one.notification_id}")
-            created_at = instant(one.created_at, f"{where}.created_at") or job.finished_at or job.updated_at
-            computed = dedupe_key(self._key, one.channel, one.template_key)
-            found.append(
-                Notification(
-                    org_id=self._org_id,
-                    notification_id=key,
-                    job_id=self._key,
-                    channel=one.channel,
-                    template_key=one.template_key,
-                    delivery_status=one.delivery_status,
-                    attempt_count=max(0, one.attempt_count),
-                    last_error=one.last_error,
-                    dedupe_key=(one.dedupe_key or computed) if one.channel == "webhook" else computed,
-                    scheduled_at=instant(one.scheduled_at, f"{where}.scheduled_at") or created_at,
-                    sent_at=instant(one.sent_at, f"{where}.sent_at"),
-                    created_at=created_at,
-                    payload_json=text_of(one.payload_json) or "{}",
-                )
-            )
-        return found
 
     def _refuse_nul(self, record: ImportedJob) -> None:
         for part in (record.job, *record.events, *(one.snapshot for one in record.results), *record.notifications):
             for name in part.__struct_fields__:
                 if "\x00" in str(getattr(part, name)):
                     raise NotAnEarlierStore(f"{self._where}: {name} contains the character NUL")
-
-
-def _clean_json(raw: msgspec.Raw) -> str:
-    """The payload of an event, secrets masked as in every event of ours."""
-    text = text_of(raw)
-    if text is None:
-        return "{}"
-    value = msgspec.json.decode(text)
-    clean = masked(value)
-    return text if clean == value else msgspec.json.encode(clean).decode()
 
 
 def _payload_hash(analysis: str, payload: str) -> str:

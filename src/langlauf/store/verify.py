@@ -41,7 +41,9 @@ RULES: dict[str, Rule] = {
     "times_ordered": Rule("A job is queued, then started, then finished."),
     "attempt_has_start": Rule("A job has a start exactly when it has had an attempt."),
     "progress_bounds": Rule("Progress is from 0 to 100, and 100 exactly when the job is completed."),
-    "cancel_fields": Rule("A canceled job says when, by whom and why; any other says so only while it is asked to stop."),
+    "cancel_fields": Rule(
+        "A canceled job says when, by whom and why; any other says so only while it is asked to stop."
+    ),
     "error_fields": Rule("A failed job says with which error and when; no other job does."),
     "retry_limit": Rule("A job is not retried more often than it may be."),
     "input_kept": Rule("Every job has its input."),

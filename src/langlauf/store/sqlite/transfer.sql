@@ -1,0 +1,33 @@
+-- Taking over a store of the earlier system, and writing one.
+
+-- name: import_by_name
+SELECT sha256, imported_at, jobs FROM imports WHERE file_name = :file_name ORDER BY imported_at LIMIT 1
+
+-- name: import_by_content
+SELECT sha256, imported_at, jobs FROM imports WHERE sha256 = :sha256 ORDER BY imported_at LIMIT 1
+
+-- name: note_import
+INSERT INTO imports (file_name, sha256, imported_at, jobs) VALUES (:file_name, :sha256, :now, :jobs)
+
+-- name: known_job
+SELECT 1 FROM jobs WHERE org_id = :org_id AND job_id = :job_id
+
+-- name: insert_chunk
+INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at) VALUES (?, ?, ?, ?, ?)
+
+-- name: every_job
+SELECT {job_columns}, input.payload, used.idempotency_key
+FROM jobs AS job LEFT JOIN job_inputs AS input USING (org_id, job_id) LEFT JOIN idempotency_keys AS used USING (org_id, job_id)
+ORDER BY job.org_id, job.job_id
+
+-- name: chunks_of_job
+SELECT chunk_key, payload, created_at FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id ORDER BY chunk_key
+
+-- name: every_event
+SELECT {event_columns} FROM job_events AS event ORDER BY event.org_id, event.job_id, event.event_seq
+
+-- name: every_result
+SELECT {snapshot_columns}, snapshot.payload FROM job_results AS snapshot ORDER BY snapshot.org_id, snapshot.result_id
+
+-- name: every_notification
+SELECT {notification_columns} FROM notifications AS notification ORDER BY notification.org_id, notification.notification_id

@@ -1,0 +1,1 @@
+"""The web pages: rendered on the server, readable without JavaScript."""
