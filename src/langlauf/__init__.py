@@ -2,6 +2,7 @@
 
 from langlauf.analysis.handle import Job
 from langlauf.app import Langlauf
+from langlauf.client import AsyncClient, Client
 from langlauf.domain.errors import PermanentError, TransientError
 
-__all__ = ["Job", "Langlauf", "PermanentError", "TransientError"]
+__all__ = ["AsyncClient", "Client", "Job", "Langlauf", "PermanentError", "TransientError"]

@@ -1,5 +1,6 @@
 """The one place that wires: settings, store, use cases, worker, upkeep."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,8 +14,10 @@ from langlauf.service.read import Reads
 from langlauf.service.services import Services
 from langlauf.service.submit import Submissions
 from langlauf.settings import Settings
+from langlauf.store.location import resolve_sqlite_path
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import Fact, tell
 from langlauf.upkeep.periodic import Periodic
 from langlauf.upkeep.retention import clean_up
@@ -38,7 +41,11 @@ class Runtime:
 
 async def open_store(settings: Settings, clock: Clock, hints: Hints, default_analysis: str = "address") -> Store:
     """Opens the store that the settings name; a store of the earlier system is imported first, once."""
-    path = settings.store_path
+    path, earlier = resolve_sqlite_path(settings.store_path)
+    if earlier is not None:
+        report = await asyncio.to_thread(import_v1, path, earlier, default_analysis=default_analysis)
+        if report.imported:
+            tell(Fact.STORE_IMPORTED, source=str(earlier), jobs=report.jobs)
     return await SqliteStore.open(path, clock=clock, hints=hints)
 
 

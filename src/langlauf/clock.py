@@ -8,6 +8,12 @@ from typing import Protocol
 from langlauf.domain.instant import Instant
 
 _jitter = random.SystemRandom()
+_STOCK = 256
+_stock: list[str] = []
+# A child that came by forking must not draw what its parent draws.
+os.register_at_fork(after_in_child=_stock.clear)
+#: The two highest bits of this digit are 1 and 0, the others are chance.
+_VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
 
 class Clock(Protocol):
@@ -25,19 +31,28 @@ class SystemClock:
         return time.time_ns() // 1_000
 
 
+def _chance() -> str:
+    """32 random hexadecimal digits nobody else gets, in this thread or another."""
+    while True:
+        try:
+            return _stock.pop()
+        except IndexError:
+            # Asking the system lets another thread run first: many draws in one cost as much as one.
+            digits = os.urandom(_STOCK * 16).hex()
+            _stock.extend(digits[start : start + 32] for start in range(0, len(digits), 32))
+
+
 def new_id() -> str:
     """An unguessable UUID of version 7: sorted by time, with 74 random bits."""
-    milliseconds = time.time_ns() // 1_000_000
-    chance = int.from_bytes(os.urandom(10), "big")
-    number = (milliseconds & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76 | (chance >> 62 & 0xFFF) << 64 | 0b10 << 62
-    number |= chance & 0x3FFFFFFFFFFFFFFF
-    digits = f"{number:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    time_digits = f"{time.time_ns() // 1_000_000:012x}"
+    chance = _chance()
+    variant = _VARIANTS[chance[0]]
+    return f"{time_digits[:8]}-{time_digits[8:]}-7{chance[1:4]}-{variant}{chance[4:7]}-{chance[7:19]}"
 
 
 def new_trace_id() -> str:
     """A random W3C trace id."""
-    return os.urandom(16).hex()
+    return _chance()
 
 
 def draw() -> float:

@@ -1,33 +1,17 @@
 """Retention: what goes when, what stays, and that counting tells the truth."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.support.stores import DAY, Maker, SetClock, opened, query
+from tests.support.stores import DAY, Maker, SetClock, play, query
 
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
-from langlauf.store.sqlite import retiring
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.transaction import Transaction
 from langlauf.upkeep.retention import clean_up, report_json
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
 KEEP_ALL = RetentionPolicy(final_results=None, partial_results=None, events=None, jobs=None)
-Scene = Callable[[SqliteStore, Maker, SetClock], Awaitable[None]]
-
-
-def play(path: Path | str, scene: Scene) -> None:
-    """Runs a scene on a fresh store."""
-
-    async def run() -> None:
-        clock = SetClock()
-        async with opened(path, clock) as store:
-            await scene(store, Maker(store, clock), clock)
-
-    asyncio.run(run())
 
 
 def rows(path: Path, table: str) -> int:
@@ -249,53 +233,6 @@ def test_a_record_outlives_parts_that_are_kept_longer(tmp_path: Path) -> None:
     play(tmp_path / "s.db", scene)
 
 
-def test_more_than_one_page_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs beyond the first page go too, also behind a page of jobs that are held."""
-    path = tmp_path / "s.db"
-    monkeypatch.setattr(retiring, "JOBS_PER_BATCH", 2)
-
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
-        held = [await make.completed(0) for _ in range(3)]
-        for job_id in held:
-            query(path, "UPDATE notifications SET channel = 'email' WHERE job_id = ?", job_id)
-        for _ in range(5):
-            await make.completed(0)
-        clock.pass_(100 * DAY)
-        report = await clean_up(store, WEEK)
-        assert (report.results.delete_count, report.results.kept_count, report.results.eligible_terminal) == (5, 3, 8)
-        assert report.jobs_deleted == 5
-
-    play(path, scene)
-
-
-def test_batches_are_bounded_by_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write takes no more rows than its limit, unless a single job has more."""
-    monkeypatch.setattr(retiring, "_ROWS_PER_BATCH", 8)
-    sizes: list[int] = []
-    take = retiring.retire_batch
-
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
-        for _ in range(4):
-            await make.completed(0)
-        await make.completed(8)
-        clock.pass_(4 * DAY)
-        assert (await clean_up(store, WEEK)).events.delete_count == 28
-
-    def watched(tx: Transaction, batch: retiring.RetireBatch) -> int:
-        sizes.append(take(tx, batch))
-        return sizes[-1]
-
-    monkeypatch.setitem(_handlers(), retiring.RetireBatch, watched)
-    play(tmp_path / "s.db", scene)
-    assert sizes == [8, 8, 12]
-
-
-def _handlers() -> dict[type, object]:
-    from langlauf.store.sqlite import driver
-
-    return driver._HANDLERS  # type: ignore[return-value]
-
-
 def test_the_report_has_the_promised_fields(tmp_path: Path) -> None:
     """The JSON of a run has exactly the names that scripts rely on."""
     reports: list[RetentionReport] = []
@@ -332,23 +269,3 @@ def test_an_ended_job_without_its_time_is_counted_and_left(tmp_path: Path) -> No
         assert (report.results.delete_count, report.results.kept_count, report.events.kept_count) == (0, 1, 4)
 
     play(path, scene)
-
-
-def test_finding_uses_the_indexes_of_what_is_left(tmp_path: Path) -> None:
-    """The finders walk only over jobs that still have something: a job that was retired is not looked at again."""
-    path = tmp_path / "s.db"
-
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
-        await make.completed(1)
-        clock.pass_(8 * DAY)
-        await clean_up(store, WEEK)
-
-    play(path, scene)
-    left = query(
-        path,
-        "SELECT count(*) FROM jobs INDEXED BY idx_jobs_results_kept"
-        " WHERE finished_at IS NOT NULL AND result_id IS NOT NULL AND result_expired_at IS NULL"
-        " UNION ALL SELECT count(*) FROM jobs INDEXED BY idx_jobs_events_kept"
-        " WHERE finished_at IS NOT NULL AND events_expired_at IS NULL",
-    )
-    assert left == [(0,), (0,)]

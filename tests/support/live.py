@@ -154,8 +154,12 @@ def live(folder: Path, app: Langlauf | None = None, **environment: str) -> Itera
 
     server = make_server(app.asgi(), settings, started=started, stopping=stopping)
 
+    async def main() -> None:
+        async with app.lifespan():
+            await server.serve()
+
     def serve() -> None:
-        uvloop.run(server._serve())
+        uvloop.run(main())
         ready.set()
 
     thread = threading.Thread(target=serve, name="live-server")

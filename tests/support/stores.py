@@ -141,12 +141,16 @@ class Maker:
     async def completed(self, snapshots: int = 2, *, key: str | None = None) -> str:
         """A job with partial snapshots and a final one."""
         claim = await self.running(key=key)
+        await self.finish(claim, snapshots)
+        return claim.lease.job_id
+
+    async def finish(self, claim: Claim, snapshots: int = 0) -> None:
+        """Shows some more snapshots and completes the job."""
         for number in range(1, snapshots + 1):
             await self._partial(claim, number)
         write = Completed(result_id=new_id(), payload='{"found":"all"}', summary='{"found":"all"}')
         assert await self.store.record(claim.lease, write)
         self.clock.pass_(0.1)
-        return claim.lease.job_id
 
     async def failed(self, snapshots: int = 0) -> str:
         """A job that ended with an error, after some snapshots."""
@@ -212,8 +216,8 @@ class Maker:
         assert view is not None
         return view.job
 
-    async def one_of_each(self) -> dict[str, str]:
-        """A job in every state, and in each the ways to get there; their ids by what they are."""
+    async def at_rest(self) -> dict[str, str]:
+        """Jobs in every state that no worker holds; their ids by what they are."""
         recovered = await self.recovered()
         return {
             "recovered": recovered,
@@ -226,6 +230,19 @@ class Maker:
             "retrying": await self.retrying(),
             "released": await self.released(),
             "queued": (await self.queued(key=f"key-{new_id()}")).job_id,
-            "running": (await self.running()).lease.job_id,
-            "partial": (await self.partial()).lease.job_id,
         }
+
+    async def one_of_each(self) -> dict[str, str]:
+        """A job in every state, and in each the ways to get there; their ids by what they are."""
+        at_rest = await self.at_rest()
+        running, partial = await self.running(), await self.partial()
+        return at_rest | {"running": running.lease.job_id, "partial": partial.lease.job_id}
+
+
+Scene = Callable[[SqliteStore, Maker, SetClock], Awaitable[None]]
+
+
+def play(path: Path | str, scene: Scene) -> None:
+    """Runs a scene on a fresh store."""
+    clock = SetClock()
+    with_store(path, clock, lambda store: scene(store, Maker(store, clock), clock))

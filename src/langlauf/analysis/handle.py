@@ -9,10 +9,12 @@ from typing import Any, Protocol, TypeVar
 from langlauf.analysis.payload import decode, encode
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
+from langlauf.domain.redact import clean_text
 
 Item = TypeVar("Item")
 #: Steps of quick chunks need not all be written; people cannot read faster than this.
 _STEP_SECONDS = 0.25
+_LONGEST_STEP = 200
 
 
 class Attempt(Protocol):
@@ -62,7 +64,7 @@ class Job:
 
     async def progress(self, percent: float | None = None, step: str | None = None) -> None:
         """Tells how far the job is. It never goes back, and 100 is kept for the end."""
-        await self._attempt.write(Progress(percent=percent, step=step))
+        await self._attempt.write(Progress(percent=percent, step=_step(step)))
 
     async def partial(
         self, payload: Any, *, summary: Any = None, progress: float | None = None, step: str | None = None
@@ -75,7 +77,7 @@ class Job:
             payload=encode(payload, limit),
             summary=None if summary is None else encode(summary, limit),
             percent=progress,
-            step=step,
+            step=_step(step),
         )
         await self._attempt.write(write)
         return result_id
@@ -104,6 +106,11 @@ class Job:
                 shown_percent, shown_at = percent, time.monotonic()
                 await self.progress(percent, step.format(item) if step else None)
             yield item
+
+
+def _step(text: str | None) -> str | None:
+    """What a step says, fit to be stored and shown on one line."""
+    return None if text is None else clean_text(text, _LONGEST_STEP)
 
 
 async def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:

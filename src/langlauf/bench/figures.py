@@ -12,7 +12,7 @@ ANALYSIS = "bench"
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """How long something took, in milliseconds: half of all were quicker than p50, all but one in a hundred than p99."""
+    """How long something took, in milliseconds: half were quicker than p50, all but one in a hundred than p99."""
 
     p50: float
     p99: float
@@ -74,8 +74,10 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     finished_jobs: int
     fill_seconds: float
     file_bytes: int
+    #: the same thousand jobs again and again
     status_us: float
-    status_recent_us: float
+    #: jobs that were not asked for before: in a large store their pages are in no cache
+    status_first_us: float
     first_page_us: float
     submit_and_claim_us: float
 
@@ -84,7 +86,7 @@ class Ratios(msgspec.Struct, frozen=True, kw_only=True):
     """The largest history against the smallest one: 1 means that the history costs nothing."""
 
     status: float
-    status_recent: float
+    status_first: float
     first_page: float
     submit_and_claim: float
 
@@ -100,7 +102,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """One run. What was not asked for is None."""
 
     measured_at: str
-    langlauf: str
     python: str
     sqlite: str
     cores: int

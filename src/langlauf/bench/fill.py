@@ -87,7 +87,7 @@ def _drop_indexes_and_triggers(connection: apsw.Connection) -> list[str]:
     ).fetchall()
     for kind, name, _ in found:
         connection.execute(f"DROP {kind} {name}")
-    return [sql for _, _, sql in found]
+    return [str(sql) for _, _, sql in found]
 
 
 def _copy_statement(connection: apsw.Connection, table: str) -> str:
@@ -97,7 +97,8 @@ def _copy_statement(connection: apsw.Connection, table: str) -> str:
     return f"""
         WITH RECURSIVE
             ages (age) AS (SELECT :oldest UNION ALL SELECT age - 1 FROM ages WHERE age > :newest),
-            real AS MATERIALIZED (SELECT job_id AS real_id, queued_at / 1000 AS real_time FROM jobs ORDER BY rowid LIMIT 1),
+            real AS MATERIALIZED (
+                SELECT job_id AS real_id, queued_at / 1000 AS real_time FROM jobs ORDER BY rowid LIMIT 1),
             model AS MATERIALIZED (
                 SELECT {table}.*, real_time, {is_final} AS is_final
                 FROM real JOIN {table} ON org_id = '{ORG}' AND job_id = real_id),

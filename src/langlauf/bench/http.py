@@ -17,7 +17,7 @@ from langlauf.bench.client import Connection
 from langlauf.bench.figures import Http, Watch, spread
 from langlauf.clock import new_id
 from langlauf.domain.errors import LanglaufError
-from langlauf.domain.instant import SECOND, from_text, seconds_between
+from langlauf.domain.instant import from_text, seconds_between
 from langlauf.settings import BY_ENVIRONMENT
 
 _START = "from langlauf.cli.main import main; main()"
@@ -31,28 +31,26 @@ def measure_http(
     folder: Path, *, jobs: int, clients: int, max_running: int, ceiling: float | None, watch: Watch
 ) -> Http:
     """Jobs per second, and how long submitting and starting takes, with so many clients at once."""
-    return uvloop.run(_measure(folder, jobs, clients, max_running, ceiling, watch))
 
+    async def measure() -> Http:
+        async with _serving(folder, max_running) as url:
+            await _Load(url, max(clients, jobs // 10), lambda *_: None).run(clients)  # warms up
+            load = _Load(url, jobs, watch)
+            began = time.perf_counter()
+            await load.run(clients)
+            jobs_per_second = jobs / (time.perf_counter() - began)
+            alone = await _unloaded(url)
+        return Http(
+            jobs=jobs,
+            clients=clients,
+            jobs_per_second=round(jobs_per_second, 1),
+            ratio_to_ceiling=None if ceiling is None else round(jobs_per_second / ceiling, 3),
+            submit_ms=spread(load.submits),
+            submit_to_start_ms=spread(load.starts),
+            unloaded_p50_ms=spread(alone).p50,
+        )
 
-async def _measure(
-    folder: Path, jobs: int, clients: int, max_running: int, ceiling: float | None, watch: Watch
-) -> Http:
-    async with _serving(folder, max_running) as url:
-        load = _Load(url, jobs, watch)
-        await _Load(url, max(clients, jobs // 10), lambda *_: None).run(clients)  # warms up
-        began = time.perf_counter()
-        await load.run(clients)
-        jobs_per_second = jobs / (time.perf_counter() - began)
-        alone = await _unloaded(url)
-    return Http(
-        jobs=jobs,
-        clients=clients,
-        jobs_per_second=round(jobs_per_second, 1),
-        ratio_to_ceiling=None if ceiling is None else round(jobs_per_second / ceiling, 3),
-        submit_ms=spread(load.submits),
-        submit_to_start_ms=spread(load.starts),
-        unloaded_p50_ms=spread(alone).p50,
-    )
+    return uvloop.run(measure())
 
 
 @asynccontextmanager
@@ -82,10 +80,14 @@ async def _address(process: asyncio.subprocess.Process, log: Path) -> str:
     """Where the server listens, as soon as it says so."""
     deadline = time.monotonic() + _START_SECONDS
     while process.returncode is None and time.monotonic() < deadline:
-        if found := _SERVES.search(log.read_text(errors="replace")):
+        if found := _SERVES.search(_said(log)):
             return found[1]
         await asyncio.sleep(0.05)
-    raise LanglaufError(f"the server did not start: {log.read_text(errors='replace')[-500:]}")
+    raise LanglaufError(f"the server did not start: {_said(log)[-500:]}")
+
+
+def _said(log: Path) -> str:
+    return log.read_text("utf-8", errors="replace")
 
 
 class _Load:
@@ -121,7 +123,9 @@ class _Load:
 
 async def _run_one(connection: Connection) -> tuple[float, dict[str, Any]]:
     """How long submitting took, and the job at its end."""
-    body = msgspec.json.encode({"query": f"Bahnhofstrasse 1, {new_id()}", "options": {"async_mode": {"requested": True}}})
+    body = msgspec.json.encode(
+        {"query": f"Bahnhofstrasse 1, {new_id()}", "options": {"async_mode": {"requested": True}}}
+    )
     began = time.perf_counter()
     job = (await connection.post("/analyze", body))["job"]
     seconds = time.perf_counter() - began

@@ -1,8 +1,8 @@
 """What a history costs: stores with few and with many finished jobs, asked the same things in turns.
 
-A status is asked for as a server under load asks: many at once, so that the way to the reader's thread and back is
-shared and what is left is the read itself. Once any job of the whole history is asked for, which finds no page in the
-store's cache when there are many, and once the latest thousand, which is what people poll.
+Polling asks for the same jobs again and again: a thousand of them, drawn from the whole history, many at once as a
+server under load does, so that the way to the reader's thread is shared and what is left is the read itself. A first
+look at other jobs comes apart: in a large store their pages are in no cache yet.
 """
 
 import asyncio
@@ -24,9 +24,11 @@ from langlauf.domain.views import JobFilter
 from langlauf.hints import Hints
 from langlauf.store.sqlite.driver import SqliteStore
 
-_RECENT = 1_000
+_POLLED = 1_000
 _AT_ONCE = 32
+_WARM_UPS = 100
 _BURSTS = 200
+_FIRST_LOOKS = 100
 _SINGLE = 200
 _EVENTS, _INLINE = 100, 256 * 1024
 
@@ -39,8 +41,9 @@ class _Aged:
         self.store = store
         self.jobs = jobs
         self.fill_seconds = fill_seconds
-        self.any_ids, self.recent_ids = _ids(path, jobs)
-        self.taken: dict[str, list[float]] = {"status": [], "recent": [], "page": [], "work": []}
+        ids = _some_ids(path, jobs)
+        self.polled, self.others = ids[:_POLLED], ids[_POLLED:] or ids
+        self.taken: dict[str, list[float]] = {"warm-up": [], "status": [], "first": [], "page": [], "work": []}
 
     def figures(self) -> History:
         """The medians."""
@@ -50,7 +53,7 @@ class _Aged:
             fill_seconds=round(self.fill_seconds, 1),
             file_bytes=self.path.stat().st_size,
             status_us=cost["status"],
-            status_recent_us=cost["recent"],
+            status_first_us=cost["first"],
             first_page_us=cost["page"],
             submit_and_claim_us=cost["work"],
         )
@@ -69,7 +72,7 @@ def measure_polls(folder: Path, histories: tuple[int, ...], watch_fill: Watch, w
     small, large = found[0], found[-1]
     ratios = Ratios(
         status=round(large.status_us / small.status_us, 3),
-        status_recent=round(large.status_recent_us / small.status_recent_us, 3),
+        status_first=round(large.status_first_us / small.status_first_us, 3),
         first_page=round(large.first_page_us / small.first_page_us, 3),
         submit_and_claim=round(large.submit_and_claim_us / small.submit_and_claim_us, 3),
     )
@@ -82,58 +85,62 @@ async def _compare(filled: list[tuple[Path, int, float]], watch: Watch) -> list[
     try:
         for path, size, seconds in filled:
             stores.append(_Aged(path, await SqliteStore.open(str(path), clock=clock, hints=Hints()), size, seconds))
-        for number in range(_BURSTS + _SINGLE):
-            watch(number + 1, _BURSTS + _SINGLE)
-            # Whoever comes second finds the processor as the first one left it: take turns.
-            for aged in stores if number % 2 else reversed(stores):
-                await (_burst(aged) if number < _BURSTS else _single(aged, clock))
+        await _in_turns(stores, clock, watch)
         return [aged.figures() for aged in stores]
     finally:
         for aged in stores:
             await aged.store.close()
 
 
-async def _burst(aged: _Aged) -> None:
-    await _timed(aged.taken["status"], lambda: _poll(aged.store, aged.any_ids), _AT_ONCE)
-    await _timed(aged.taken["recent"], lambda: _poll(aged.store, aged.recent_ids), _AT_ONCE)
+async def _in_turns(stores: list[_Aged], clock: SystemClock, watch: Watch) -> None:
+    """Every store does the same thing before the next thing comes; who begins changes."""
+    plan: list[tuple[int, Callable[[_Aged], Awaitable[None]]]] = [
+        (_WARM_UPS, lambda aged: _poll(aged, "warm-up", aged.polled)),
+        (_BURSTS, lambda aged: _poll(aged, "status", aged.polled)),
+        (_FIRST_LOOKS, lambda aged: _poll(aged, "first", aged.others)),
+        (_SINGLE, _list_jobs),
+        (_SINGLE, lambda aged: _submit_and_claim(aged, clock)),
+    ]
+    total, done = sum(times for times, _ in plan), 0
+    for times, measure in plan:
+        for number in range(times):
+            for aged in stores if number % 2 else reversed(stores):
+                await measure(aged)
+            watch(done := done + 1, total)
 
 
-async def _single(aged: _Aged, clock: SystemClock) -> None:
-    await _timed(aged.taken["page"], lambda: aged.store.tenant(ORG).jobs(JobFilter()))
-    await _timed(aged.taken["work"], lambda: _submit_and_claim(aged.store, clock))
-
-
-async def _timed(taken: list[float], run: Callable[[], Awaitable[object]], count: int = 1) -> None:
-    began = time.perf_counter()
-    await run()
-    taken.append((time.perf_counter() - began) / count)
-
-
-async def _poll(store: SqliteStore, ids: list[str]) -> None:
-    reads = store.tenant(ORG)
+async def _poll(aged: _Aged, name: str, ids: list[str]) -> None:
+    reads = aged.store.tenant(ORG)
     wanted = random.choices(ids, k=_AT_ONCE)  # noqa: S311 - which jobs are polled is no secret
-    found = await asyncio.gather(
-        *(reads.status(job_id, events=_EVENTS, inline_limit=_INLINE) for job_id in wanted)
-    )
+    began = time.perf_counter()
+    found = await asyncio.gather(*(reads.status(job_id, events=_EVENTS, inline_limit=_INLINE) for job_id in wanted))
+    aged.taken[name].append((time.perf_counter() - began) / _AT_ONCE)
     if not all(found):
         raise LanglaufError("a finished job of the benchmark cannot be found")
 
 
-async def _submit_and_claim(store: SqliteStore, clock: SystemClock) -> None:
-    await store.submit(new_job(clock))
-    if len(await store.claim(claim_request(1))) != 1:
+async def _list_jobs(aged: _Aged) -> None:
+    began = time.perf_counter()
+    await aged.store.tenant(ORG).jobs(JobFilter())
+    aged.taken["page"].append(time.perf_counter() - began)
+
+
+async def _submit_and_claim(aged: _Aged, clock: SystemClock) -> None:
+    new = new_job(clock)
+    began = time.perf_counter()
+    await aged.store.submit(new)
+    claims = await aged.store.claim(claim_request(1))
+    aged.taken["work"].append(time.perf_counter() - began)
+    if len(claims) != 1:
         raise LanglaufError("a job of the benchmark cannot be claimed")
 
 
-def _ids(path: Path, jobs: int) -> tuple[list[str], list[str]]:
-    """Jobs from anywhere in the history, and the latest ones."""
+def _some_ids(path: Path, jobs: int) -> list[str]:
+    """Jobs from anywhere in the history: those that are polled, and others."""
+    wanted = min(jobs, _POLLED + _FIRST_LOOKS * _AT_ONCE)
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        rows = random.sample(range(1, jobs + 1), min(jobs, _AT_ONCE * _BURSTS))
-        anywhere = [connection.execute("SELECT job_id FROM jobs WHERE rowid = ?", (row,)).get for row in rows]
-        latest = connection.execute(
-            "SELECT job_id FROM jobs WHERE org_id = ? ORDER BY job_id DESC LIMIT ?", (ORG, _RECENT)
-        ).fetchall()
+        rows = random.sample(range(1, jobs + 1), wanted)
+        return [str(connection.execute("SELECT job_id FROM jobs WHERE rowid = ?", (row,)).get) for row in rows]
     finally:
         connection.close()
-    return [str(job_id) for job_id in anywhere], [str(row[0]) for row in latest]

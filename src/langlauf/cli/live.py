@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from langlauf.cli.printing import note, plain, progress_words, span, state_words
+from langlauf.cli.printing import note, progress_words, span, state_words
 from langlauf.client import JobState
 from langlauf.domain.state import Status
 
@@ -23,6 +23,8 @@ _COLORS = {
 }
 _REDRAWS_PER_SECOND = 4
 _BAR_WIDTH = 28
+#: Columns that do not jump when a word gets longer.
+_STATE_WIDTH, _PERCENT_WIDTH = len(Status.COMPLETED), len("100 %")
 
 
 def show(states: Iterable[JobState]) -> None:
@@ -76,7 +78,8 @@ class Picture:
             line.add_column(no_wrap=True)
         line.add_column(no_wrap=True, overflow="ellipsis")
         percent, *rest = progress_words(state)
-        line.add_row(Text(state_words(state), color), bar, percent, Text(plain(", ".join(rest)) + _left(left)))
+        words = Text(", ".join(rest) + _left(left))
+        line.add_row(Text(state_words(state).ljust(_STATE_WIDTH), color), bar, percent.rjust(_PERCENT_WIDTH), words)
         return line
 
 

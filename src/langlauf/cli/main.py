@@ -2,12 +2,19 @@
 
 import click
 
+from langlauf.cli.bench import bench
+from langlauf.cli.cleanup import cleanup
 from langlauf.cli.completion import completion
 from langlauf.cli.control import cancel, retry
 from langlauf.cli.follow import result, status, watch
 from langlauf.cli.listing import jobs, notifications
+from langlauf.cli.openapi import openapi
 from langlauf.cli.serve import serve
 from langlauf.cli.submit import submit
+from langlauf.cli.transfer import export_store, import_store
+from langlauf.cli.upkeep import migrate_store, sweep
+from langlauf.cli.verify import verify
+from langlauf.cli.worker import worker
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -19,3 +26,6 @@ def main() -> None:
 main.add_command(serve)
 for command in (submit, status, watch, result, cancel, retry, jobs, notifications, completion):
     main.add_command(command)
+for command in (worker, cleanup, sweep, migrate_store, verify, import_store, export_store, openapi):
+    main.add_command(command)
+main.add_command(bench)

@@ -15,7 +15,11 @@ from langlauf.domain.state import TERMINAL, Status
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _TWO_MINUTES, _TWO_HOURS, _TWO_DAYS = 2 * _MINUTE, 2 * _HOUR, 2 * _DAY
 #: Phases that say more than the state does.
-_TELLING = {Phase.BACKOFF: "waiting for a retry", Phase.SILENT: "worker is silent", Phase.CANCELING: "stopping"}
+_TELLING: dict[str, str] = {
+    Phase.BACKOFF: "waiting for a retry",
+    Phase.SILENT: "worker is silent",
+    Phase.CANCELING: "stopping",
+}
 
 
 def json_text(value: Any) -> bytes:

@@ -1,8 +1,10 @@
 """`langlauf serve`: API and workers in one process."""
 
+import asyncio
 import importlib
 import ipaddress
 import os
+import signal
 import sys
 from typing import Any
 
@@ -12,7 +14,7 @@ import uvloop
 from langlauf.app import Langlauf
 from langlauf.cli.options import Stopped, read_settings, server_options
 from langlauf.domain.errors import LanglaufError
-from langlauf.http.server import make_server
+from langlauf.http.server import Server, make_server
 from langlauf.settings import BY_NAME, Settings
 from langlauf.telemetry import set_up_logging
 
@@ -38,9 +40,20 @@ def serve(target: str, allow_open: bool, **flags: Any) -> None:
             app.runtime.hints.close()
 
     server = make_server(app.asgi(), settings, started=lambda url: _welcome(url, app), stopping=stopping)
-    uvloop.run(server.serve())
+    try:
+        uvloop.run(_serve(app, server))
+    except LanglaufError as error:
+        raise Stopped(str(error)) from error
     if not server.started:
         sys.exit(1)
+
+
+async def _serve(app: Langlauf, server: Server) -> None:
+    """Serves until a signal; then the server stops first, and the workers give back what they cannot finish."""
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, server.stop)
+    async with app.lifespan():
+        await server.serve()
 
 
 def load_app(target: str) -> Langlauf:

@@ -167,7 +167,7 @@ class AsyncJob:
     async def partials(self, timeout: float | None = None) -> AsyncIterator[Result]:  # noqa: ASYNC109
         """Every partial snapshot with its payload, live, until the job has ended."""
         async for event in self.events(timeout=timeout):
-            if event.event_type is EventType.PARTIAL:
+            if event.event_type == EventType.PARTIAL:
                 yield await self._client.get_result(event.payload_json["result_id"], view="requested")
 
     async def snapshots(self) -> list[Snapshot]:

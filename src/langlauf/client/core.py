@@ -16,18 +16,20 @@ from langlauf.client.following import EventLog, Watch
 from langlauf.client.listing import JobPages
 from langlauf.client.shapes import (
     DEFAULT_OPTIONS,
+    JobAnswer,
     JobState,
     JobSummary,
     Notification,
+    NotificationsAnswer,
     Result,
     Snapshot,
+    SnapshotsAnswer,
     SubmitOptions,
     View,
 )
 from langlauf.clock import new_id
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.state import Status
-from langlauf.http import schemas
 from langlauf.settings import BY_NAME, load_settings
 
 DEFAULT_PREFIX = "/analyze"
@@ -79,12 +81,12 @@ class Core:
     def _accept(self, path: str, body: Mapping[str, Any], key: str | None) -> Talk[JobSummary]:
         request = _post(path, body, {"Idempotency-Key": key or new_id()})
         reply = yield from ask(request)
-        return read(reply, schemas.JobAnswer).job
+        return read(reply, JobAnswer).job
 
     def cancel(self, job_id: str, reason: str | None) -> Talk[JobSummary]:
         """The job, ended or stopping. Repeating it changes nothing."""
         reply = yield from ask(_post(f"{self._job(job_id)}/cancel", {"reason": reason}))
-        return read(reply, schemas.JobAnswer).job
+        return read(reply, JobAnswer).job
 
     def status(self, job_id: str) -> Talk[JobState]:
         """The job as it is now."""
@@ -124,13 +126,13 @@ class Core:
     def snapshots(self, job_id: str) -> Talk[list[Snapshot]]:
         """All snapshots of a job, without their payloads."""
         reply = yield from ask(Request(path=f"{self._job(job_id)}/results"))
-        return read(reply, schemas.ResultsAnswer).results
+        return read(reply, SnapshotsAnswer).results
 
     def notifications(self, job_id: str, channel: str | None, limit: int | None) -> Talk[list[Notification]]:
         """The messages about a job, latest first."""
         params = {name: value for name, value in (("channel", channel), ("limit", limit)) if value is not None}
         reply = yield from ask(Request(path=f"{self._job(job_id)}/notifications", params=params))
-        return read(reply, schemas.NotificationsAnswer).notifications
+        return read(reply, NotificationsAnswer).notifications
 
     def jobs(self, *, status: str | None, analysis: str | None, q: str | None, limit: int | None) -> JobPages:
         """The org's jobs, newest first, page by page."""

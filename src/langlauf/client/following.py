@@ -9,11 +9,12 @@ import time
 
 from langlauf.client.errors import Unavailable, Unreachable, WaitTimeout
 from langlauf.client.exchange import FOLLOWING, NOT_MODIFIED, Deadline, Patience, Reply, Request, Talk, ask, read
-from langlauf.client.shapes import Event, JobState
+from langlauf.client.shapes import Event, EventsAnswer, JobState, StateAnswer
 from langlauf.domain.event import STATE_AFTER
 from langlauf.domain.state import TERMINAL
-from langlauf.http import schemas
 
+#: The kinds of events that end a job's log.
+_LAST_WORDS = frozenset(str(kind) for kind, state in STATE_AFTER.items() if state in TERMINAL)
 #: Under the 30 s a server holds an answer at most, and under the idle time of common proxies.
 _LONGEST_HOLD = 25
 _LONGEST_PAGE = 1_000
@@ -51,7 +52,7 @@ class Watch:
             reply = yield from self.ask(self._request())
             if reply.status != NOT_MODIFIED:
                 self._etag, self._pause = reply.headers.get("etag"), 0.0
-                self.state = read(reply, schemas.StatusAnswer).job
+                self.state = read(reply, StateAnswer).job
                 return self.state
             self._pause = _PAUSE_SECONDS if time.monotonic() - asked_at < _QUICK_SECONDS else 0.0
 
@@ -107,7 +108,7 @@ class EventLog:
             events = yield from (self._page() if self._behind else self._latest())
             if events:
                 self.position = events[-1].event_seq
-                self.ended = STATE_AFTER.get(events[-1].event_type) in TERMINAL
+                self.ended = events[-1].event_type in _LAST_WORDS
                 return events
         return []
 
@@ -115,7 +116,7 @@ class EventLog:
         """What is stored already."""
         params = {"after": self.position, "limit": _LONGEST_PAGE}
         reply = yield from self._watch.ask(Request(path=f"{self._path}/events", params=params))
-        page = read(reply, schemas.EventsAnswer)
+        page = read(reply, EventsAnswer)
         self._behind = len(page.events) == _LONGEST_PAGE
         self.ended = not page.events and (page.expired or self._watch.ended)
         return page.events

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from langlauf.client.exchange import Request, Talk, ask, read
-from langlauf.client.shapes import JobSummary
-from langlauf.http import schemas
+from langlauf.client.shapes import JobsAnswer, JobSummary
 
 _LONGEST_PAGE = 200
 
@@ -27,7 +26,7 @@ class JobPages:
         params: dict[str, str | int] = {**self._which, "limit": size}
         if self._cursor is not None:
             params["cursor"] = self._cursor
-        page = read((yield from ask(Request(path=self._path, params=params))), schemas.JobsAnswer)
+        page = read((yield from ask(Request(path=self._path, params=params))), JobsAnswer)
         self._cursor = page.next_cursor
         if self._left is not None:
             self._left -= len(page.jobs)

@@ -1,24 +1,16 @@
-"""What the client hands out: the shapes on the wire, under the names a caller would give them."""
+"""What the client hands out: the shapes on the wire, as a caller would name them.
 
-from typing import Literal
+They are the client's own, so that it can be newer or older than its server: members it does not know are ignored, and
+words that may grow in number are plain text. A test holds them against the server's.
+"""
+
+from datetime import datetime
+from typing import Any, Literal
 
 import msgspec
 
 from langlauf.domain.job import PriorityClass
-from langlauf.http import schemas
-
-#: A job without its events and result, as lists and acceptance show it.
-JobSummary = schemas.JobOut
-#: A job with its latest events and, once completed, its result.
-JobState = schemas.JobStatusOut
-#: One entry of a job's log.
-Event = schemas.EventOut
-#: A stored snapshot without its payload.
-Snapshot = schemas.SnapshotOut
-#: A snapshot with its payload, and what became of its job.
-Result = schemas.ResultAnswer
-#: A message about a job's end.
-Notification = schemas.NotificationOut
+from langlauf.domain.state import Status
 
 View = Literal["latest", "requested"]
 
@@ -37,3 +29,166 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_OPTIONS = SubmitOptions()
+
+
+class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A job without its events and result, as lists and acceptance show it."""
+
+    job_id: str
+    org_id: str
+    analysis: str
+    requested_by_user_id: str | None
+    api_key_id: str | None
+    status: Status
+    #: what is going on right now: waiting, backoff, working, silent, canceling or done
+    phase: str
+    priority_class: str
+    request_payload_hash: str
+    progress_percent: int
+    step: str | None
+    #: seconds until it ends, as far as anybody can tell
+    estimated_seconds: float | None
+    partial_count: int
+    error_count: int
+    result_id: str | None
+    queued_at: datetime
+    started_at: datetime | None
+    attempt_started_at: datetime | None
+    finished_at: datetime | None
+    updated_at: datetime
+    cancel_requested_at: datetime | None
+    canceled_at: datetime | None
+    canceled_by: str | None
+    cancel_reason: str | None
+    failed_at: datetime | None
+    error_code: str | None
+    error_message: str | None
+    error_meta: dict[str, Any] | None
+    retryable: bool | None
+    #: retry_with_backoff or check_input_and_retry
+    retry_hint: str | None
+    retry_count: int
+    max_retries: int
+    last_retry_at: datetime | None
+    retry_reason: str | None
+    next_attempt_at: datetime | None
+    timeout_seconds: int | float
+    retry_of: str | None
+    #: how often it was executed so far
+    attempt: int
+    trace_id: str
+    request_id: str
+    #: the number of its latest event
+    event_seq: int
+    result_expired_at: datetime | None
+    status_url: str
+    result_url: str | None
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of a job's log."""
+
+    event_id: str
+    job_id: str
+    org_id: str
+    event_type: str
+    event_seq: int
+    occurred_at: datetime
+    actor_type: str
+    payload_json: Any
+    trace_id: str
+    request_id: str
+
+
+class JobState(JobSummary, frozen=True, kw_only=True):
+    """A job with its latest events and, once completed, its result; a large result is left out."""
+
+    events: list[Event]
+    result: Any
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored snapshot without its payload."""
+
+    result_id: str
+    job_id: str
+    result_kind: str
+    result_seq: int
+    schema_version: int
+    created_at: datetime
+    summary_json: Any
+    result_url: str
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot with its payload, and what became of its job."""
+
+    result_id: str
+    job_id: str
+    job_status: Status
+    cancel_reason: str | None
+    error_code: str | None
+    result_kind: str
+    result_seq: int
+    created_at: datetime
+    result: Any
+    summary: Any
+    requested_result_id: str
+    requested_result_kind: str
+    projection_mode: str
+
+
+class Notification(msgspec.Struct, frozen=True, kw_only=True):
+    """A message about a job's end."""
+
+    notification_id: str
+    job_id: str
+    org_id: str
+    channel: str
+    template_key: str
+    delivery_status: str
+    attempt_count: int
+    last_error: str | None
+    dedupe_key: str
+    scheduled_at: datetime
+    sent_at: datetime | None
+    created_at: datetime
+    payload_json: Any
+
+
+class JobAnswer(msgspec.Struct, frozen=True):
+    """One job."""
+
+    job: JobSummary
+
+
+class StateAnswer(msgspec.Struct, frozen=True):
+    """One job with events and result."""
+
+    job: JobState
+
+
+class EventsAnswer(msgspec.Struct, frozen=True):
+    """A page of a job's log."""
+
+    events: list[Event]
+    expired: bool = False
+
+
+class JobsAnswer(msgspec.Struct, frozen=True):
+    """A page of an org's jobs."""
+
+    jobs: list[JobSummary]
+    next_cursor: str | None = None
+
+
+class SnapshotsAnswer(msgspec.Struct, frozen=True):
+    """A job's snapshots."""
+
+    results: list[Snapshot]
+
+
+class NotificationsAnswer(msgspec.Struct, frozen=True):
+    """A job's messages."""
+
+    notifications: list[Notification]

@@ -168,7 +168,7 @@ class Job:
     def partials(self, timeout: float | None = None) -> Iterator[Result]:
         """Every partial snapshot with its payload, live, until the job has ended."""
         for event in self.events(timeout=timeout):
-            if event.event_type is EventType.PARTIAL:
+            if event.event_type == EventType.PARTIAL:
                 yield self._client.get_result(event.payload_json["result_id"], view="requested")
 
     def snapshots(self) -> list[Snapshot]:

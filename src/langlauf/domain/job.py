@@ -1,5 +1,6 @@
 """A job as the store keeps it, what makes a new one, and what is derived from it."""
 
+import hashlib
 from enum import StrEnum
 from typing import Literal
 
@@ -118,6 +119,11 @@ class QueueFull(msgspec.Struct, frozen=True):
 
 
 Submitted = Accepted | Replayed | KeyReused | Duplicate | QueueFull
+
+
+def payload_hash(analysis: str, payload: str) -> str:
+    """SHA-256 over the analysis and its input as canonical JSON text."""
+    return hashlib.sha256(f'{{"analysis":"{analysis}","input":{payload}}}'.encode()).hexdigest()
 
 
 class Phase(StrEnum):

@@ -1,7 +1,8 @@
 """The server process: uvicorn, told early when it stops, so that nobody who waits holds it up."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -21,6 +22,16 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._tell_started = started
         self._tell_stopping = stopping
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals belong to the program: it also stops its workers, after this server and before it ends."""
+        yield
+
+    def stop(self) -> None:
+        """Asks the server to stop; asked again, it does not wait for anybody."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -44,7 +55,7 @@ def make_server(
         loop="uvloop",
         http="httptools",
         ws="none",
-        lifespan="on",
+        lifespan="off",  # the program opens the application around the server
         log_config=None,
         access_log=False,
         server_header=False,

@@ -4,6 +4,7 @@ import msgspec
 
 from langlauf.analysis.registry import Registry
 from langlauf.domain.job import CanceledBy, Submitted
+from langlauf.domain.redact import clean_message
 from langlauf.service.submit import Order, Submissions
 from langlauf.service.tenant import Caller
 from langlauf.domain.views import CancelRequest, JobView
@@ -46,7 +47,7 @@ class Control:
             org_id=caller.org_id,
             job_id=job_id,
             by=by,
-            reason=reason or DEFAULT_REASON,
+            reason=clean_message(reason or DEFAULT_REASON),
             request_id=caller.request_id,
         )
         return await self._store.cancel(request)

@@ -1,6 +1,5 @@
 """Accepting work: a checked request becomes a durable job, or a clear refusal."""
 
-import hashlib
 from typing import Any
 
 import msgspec
@@ -9,7 +8,7 @@ from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.clock import Clock, new_id
 from langlauf.domain.eta import expected_wait
-from langlauf.domain.job import INLINE, Job, NewJob, PriorityClass, Submitted
+from langlauf.domain.job import INLINE, Job, NewJob, PriorityClass, Submitted, payload_hash
 from langlauf.domain.state import Status
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
@@ -89,11 +88,6 @@ class Submissions:
             return None
         depth = await self._store.depth()
         return expected_wait(depth.waiting, self._settings.max_running, typical)
-
-
-def payload_hash(analysis: str, payload: str) -> str:
-    """SHA-256 over the analysis and its canonical input."""
-    return hashlib.sha256(f'{{"analysis":"{analysis}","input":{payload}}}'.encode()).hexdigest()
 
 
 def _timeout(analysis: Analysis, wished: float | None) -> float:

@@ -4,10 +4,9 @@ import re
 from pathlib import Path
 
 from langlauf.domain.errors import SettingsError
+from langlauf.settings import DEFAULT_STORE
 from langlauf.store.sqlite.connection import MEMORY
 
-#: The default store; beside it, and only there, a store of the earlier system is found without being named.
-DEFAULT_PATH = "runtime/async_jobs/store.v1.db"
 SUPPORTED = "sqlite:///path, memory:// or a path"
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://(.*)$", re.DOTALL)
 _EARLIER = ".json"
@@ -27,8 +26,9 @@ def resolve_sqlite_path(text: str) -> tuple[str, Path | None]:
         raise SettingsError(f"the store {text!r} is a folder: name a file in it")
     if path.suffix.lower() == _EARLIER:
         return str(path.with_suffix(".db")), path if path.exists() else None
+    # Beside the default store, and only there, a store of the earlier system is found without being named.
     earlier = path.with_suffix(_EARLIER)
-    if path.absolute() == Path(DEFAULT_PATH).absolute() and not path.exists() and earlier.exists():
+    if path.absolute() == Path(DEFAULT_STORE).absolute() and not path.exists() and earlier.exists():
         return str(path), earlier
     return str(path), None
 

@@ -50,7 +50,7 @@ def read_events(owner: Owner, events: list[EarlierEvent]) -> list[Event]:
         if seq <= last:
             raise NotAnEarlierStore(f"{where}.event_seq: {seq} does not follow {last}")
         at = instant(one.occurred_at, f"{where}.occurred_at") or at
-        event = make_event(owner, seq, kind, at, one.actor_type, _clean_json(one.payload_json))
+        event = make_event(owner, seq, kind, at, actor=one.actor_type, payload=_clean_json(one.payload_json))
         names = ("event_id", "trace_id", "request_id")
         given = {name: value for name in names if (value := getattr(one, name)) is not None}
         found.append(msgspec.structs.replace(event, **given))
@@ -58,7 +58,7 @@ def read_events(owner: Owner, events: list[EarlierEvent]) -> list[Event]:
     return found
 
 
-def make_event(owner: Owner, seq: int, kind: EventType, at: Instant, actor: ActorType, payload: str) -> Event:
+def make_event(owner: Owner, seq: int, kind: EventType, at: Instant, *, actor: ActorType, payload: str) -> Event:
     """An event of a job, with the ids of the job."""
     event_id = f"{owner.job_id}-{seq}"
     return Event(owner.org_id, owner.job_id, seq, event_id, kind, at, actor, payload, owner.trace_id, owner.request_id)

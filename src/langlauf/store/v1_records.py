@@ -12,7 +12,7 @@ import msgspec
 from langlauf.domain.errors import RetryHint
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import INLINE, Job
+from langlauf.domain.job import INLINE, Job, payload_hash
 from langlauf.domain.notification import Notification
 from langlauf.domain.progress import HIGHEST_UNFINISHED
 from langlauf.domain.redact import clean_message
@@ -181,7 +181,7 @@ class _Reader:
             analysis=self._analysis,
             status=status,
             priority_class=job.priority_class,
-            request_payload_hash=given if _HASH.match(given) else _payload_hash(self._analysis, payload),
+            request_payload_hash=given if _HASH.match(given) else payload_hash(self._analysis, payload),
             request_payload_ref=INLINE,
             queued_at=queued_at,
             updated_at=self._at("updated_at") or finished_at or last or started_at or queued_at,
@@ -282,7 +282,7 @@ class _Reader:
         if lost.event_seq == job.event_seq:
             return lost, events
         text = msgspec.json.encode(facts).decode()
-        told = make_event(self._owner, lost.event_seq, kind, self._now, "system", text)
+        told = make_event(self._owner, lost.event_seq, kind, self._now, actor="system", payload=text)
         return lost, [*events, told]
 
     def _refuse_nul(self, record: ImportedJob) -> None:
@@ -290,7 +290,3 @@ class _Reader:
             for name in part.__struct_fields__:
                 if "\x00" in str(getattr(part, name)):
                     raise NotAnEarlierStore(f"{self._where}: {name} contains the character NUL")
-
-
-def _payload_hash(analysis: str, payload: str) -> str:
-    return hashlib.sha256(f'{{"analysis":"{analysis}","input":{payload}}}'.encode()).hexdigest()

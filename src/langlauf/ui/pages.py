@@ -1,10 +1,26 @@
 """The routes of the web pages."""
 
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from langlauf.http.context import Context
+from langlauf.ui.job import JobPage
+from langlauf.ui.problem import ProblemPages
+from langlauf.ui.reference import ReferencePage
+from langlauf.ui.rendering import STYLESHEET, Rendering
+from langlauf.ui.result import ResultPage
+from langlauf.ui.start import StartPage
 
 
 def page_routes(context: Context) -> list[BaseRoute]:
     """Every page."""
-    return []
+    rendering = Rendering(context)
+    problems = ProblemPages(rendering)
+    return [
+        rendering.tenant_page("/", StartPage(context, rendering).show, missing="missing.page"),
+        rendering.tenant_page("/jobs/{job_id}", JobPage(context, rendering).show, missing="missing.job"),
+        rendering.tenant_page("/results/{result_id}", ResultPage(context, rendering).show, missing="missing.result"),
+        rendering.public_page("/docs", ReferencePage(context, rendering).show),
+        rendering.public_page("/problems", problems.list),
+        rendering.public_page("/problems/{code}", problems.show),
+        Route(STYLESHEET, rendering.stylesheet),
+    ]

@@ -6,7 +6,7 @@ from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal
 from langlauf.domain.event import EventType
 from langlauf.domain.fairness import Lane, share
 from langlauf.domain.instant import Instant, after
-from langlauf.store.sqlite.transaction import Transaction, json_text
+from langlauf.store.sqlite.transaction import Row, Transaction, json_text
 
 
 class RenewRequest(msgspec.Struct, frozen=True):
@@ -28,29 +28,29 @@ def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
     if len(picked) < room:
         picked += _waiting_jobs(tx, analyses, room - len(picked))
     expires_at = after(tx.now, request.lease_seconds)
-    claims = [_claim_one(tx, org_id, job_id, expires_at) for org_id, job_id in picked]
-    taken = [made for made in claims if made is not None]
-    tx.run_many("insert_lease", [_lease_row(made, request.worker_id) for made in taken])
-    return taken
+    claims = [_claim_of(tx, row, expires_at) for row in picked]
+    keys = [{"org_id": made.lease.org_id, "job_id": made.lease.job_id, "now": tx.now} for made in claims]
+    if tx.run_many("claim_job", keys) != len(claims):
+        raise RuntimeError("a job was picked that cannot be claimed")
+    tx.run_many("insert_lease", [_lease_row(made, request.worker_id) for made in claims])
+    return claims
 
 
-def _waiting_jobs(tx: Transaction, analyses: str, room: int) -> list[tuple[str, str]]:
+def _waiting_jobs(tx: Transaction, analyses: str, room: int) -> list[Row]:
     lanes = [Lane(*row) for row in tx.rows("waiting_lanes", analyses=analyses, room=room)]
-    picked: list[tuple[str, str]] = []
+    picked: list[Row] = []
     for turns in share(lanes, room):
         lane = {"org_id": turns.lane.org_id, "analysis": turns.lane.analysis}
-        picked += [(row[0], row[1]) for row in tx.rows("lane_heads", **lane, starts=turns.starts)]
+        picked += tx.rows("lane_heads", **lane, starts=turns.starts)
         tx.run("lane_advance", **lane, virtual_start=turns.virtual_start)
         tx.run("clock_advance", virtual_now=turns.lane.virtual_start)
         tx.waiting(turns.lane.org_id, turns.lane.analysis, -turns.starts)
     return picked
 
 
-def _claim_one(tx: Transaction, org_id: str, job_id: str, expires_at: Instant) -> Claim | None:
-    row = tx.one("claim_job", org_id=org_id, job_id=job_id, now=tx.now)
-    if row is None:
-        return None
-    attempt, seq, analysis, timeout, percent, retry_count, max_retries, trace_id, request_id, payload = row
+def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
+    """The claim of a picked job, with its event."""
+    org_id, job_id, attempt, seq, analysis, timeout, percent, retries, max_retries, trace_id, request_id, payload = row
     kind = EventType.RUNNING if attempt == 1 else EventType.ATTEMPT_STARTED
     tx.event(org_id, job_id, seq, kind, "worker", (trace_id, request_id), {"attempt": attempt})
     return Claim(
@@ -61,7 +61,7 @@ def _claim_one(tx: Transaction, org_id: str, job_id: str, expires_at: Instant) -
         expires_at=expires_at,
         timeout_seconds=timeout,
         progress_percent=percent,
-        retry_count=retry_count,
+        retry_count=retries,
         max_retries=max_retries,
         trace_id=trace_id,
         request_id=request_id,

@@ -37,8 +37,8 @@ def import_v1(
 ) -> ImportReport:
     """Brings the JSON store into the SQLite file, completely or not at all.
 
-    With `once`, a file of that name that was imported before is left alone, whatever it holds by now; else only the same
-    content is. Raises `StoreError` with what is wrong and where; nothing is written then.
+    With `once`, a file of that name that was imported before is left alone, whatever it holds by now; else only the
+    same content is. Raises `StoreError` with what is wrong and where; nothing is written then.
     """
     run = _Import(json_path, default_analysis, clock or SystemClock(), once=once)
     if Path(db_path).exists():
@@ -55,6 +55,8 @@ def _into_new(run: "_Import", path: Path) -> ImportReport:
             os.link(making, path)
         except FileExistsError:  # another process was faster; its file has the jobs
             return run.into(str(path))
+        except OSError:  # a file system without links
+            making.replace(path)
         _sync_folder(path.parent)
         return report
     finally:
@@ -120,9 +122,8 @@ class _Import:
         for record in records:
             job = record.job
             if tx.one("known_job", org_id=job.org_id, job_id=job.job_id):
-                raise StoreError(
-                    f"{self._json_path} cannot be imported: the job {job.job_id} of {job.org_id} is in the store already"
-                )
+                known = f"the job {job.job_id} of {job.org_id} is in the store already"
+                raise StoreError(f"{self._json_path} cannot be imported: {known}")
 
     def _report(self, digest: str, records: list[ImportedJob], now: int) -> ImportReport:
         counts = Counter[str]()

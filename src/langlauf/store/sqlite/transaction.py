@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import apsw
@@ -51,6 +52,12 @@ class Transaction:
         self._paces: defaultdict[str, list[float]] = defaultdict(list)
         self._waiting_orgs: dict[str, int] = {}
         self._waiting_all: int | None = None
+        self._changed_orgs: Counter[str] = Counter()
+        self._changed_all = 0
+
+    @cached_property
+    def _now_text(self) -> str:
+        return to_text(self.now)
 
     def rows(self, query: str, /, **values: Any) -> list[Row]:
         """All rows of a query."""
@@ -66,9 +73,11 @@ class Transaction:
         self.connection.execute(self._queries[query], values)
         return self.connection.changes()
 
-    def run_many(self, query: str, rows: Sequence[Row]) -> None:
-        """Runs a change once per row."""
+    def run_many(self, query: str, rows: Sequence[Row | Mapping[str, Any]]) -> int:
+        """Runs a change once per row and tells how many rows it touched in all."""
+        before = self.connection.total_changes()
         self.connection.executemany(self._queries[query], rows)
+        return self.connection.total_changes() - before
 
     def append(self, query: str, row: Row) -> None:
         """Keeps a row for the set-wise insert at the end."""
@@ -100,7 +109,7 @@ class Transaction:
         template = TEMPLATES.get(status)
         if template is None:
             return
-        payload = json_text({"job_id": job_id, "status": status, **facts, "finished_at": to_text(self.now)})
+        payload = json_text({"job_id": job_id, "status": status, **facts, "finished_at": self._now_text})
         key = dedupe_key(job_id, "in_app", template)
         row = (org_id, new_id(), job_id, "in_app", template, "pending", 0, None, key, self.now, None, self.now, payload)
         self.append("insert_notification", row)
@@ -108,6 +117,8 @@ class Transaction:
     def waiting(self, org_id: str, analysis: str, change: int) -> None:
         """Counts a job into or out of its lane."""
         self._lanes[org_id, analysis] += change
+        self._changed_orgs[org_id] += change
+        self._changed_all += change
 
     def waiting_counts(self, org_id: str) -> tuple[int, int]:
         """How many jobs wait, of one org and in all, those of this transaction included."""
@@ -115,8 +126,7 @@ class Transaction:
             self._waiting_all = self._count("waiting_of_all")
         if org_id not in self._waiting_orgs:
             self._waiting_orgs[org_id] = self._count("waiting_of_org", org_id=org_id)
-        of_org = sum(change for (org, _), change in self._lanes.items() if org == org_id)
-        return self._waiting_orgs[org_id] + of_org, self._waiting_all + self._lanes.total()
+        return self._waiting_orgs[org_id] + self._changed_orgs[org_id], self._waiting_all + self._changed_all
 
     def _count(self, query: str, /, **values: Any) -> int:
         row = self.one(query, **values)
@@ -138,6 +148,7 @@ class Transaction:
             self.run_many(query, rows)
         lanes, self._lanes = self._lanes, Counter()
         self._waiting_orgs, self._waiting_all = {}, None
+        self._changed_orgs, self._changed_all = Counter(), 0
         for (org_id, analysis), change in lanes.items():
             if change:
                 query = "lane_join" if change > 0 else "lane_leave"

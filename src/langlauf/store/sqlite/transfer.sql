@@ -17,7 +17,9 @@ INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at) VALUES (
 
 -- name: every_job
 SELECT {job_columns}, input.payload, used.idempotency_key
-FROM jobs AS job LEFT JOIN job_inputs AS input USING (org_id, job_id) LEFT JOIN idempotency_keys AS used USING (org_id, job_id)
+FROM jobs AS job
+LEFT JOIN job_inputs AS input USING (org_id, job_id)
+LEFT JOIN idempotency_keys AS used USING (org_id, job_id)
 ORDER BY job.org_id, job.job_id
 
 -- name: chunks_of_job
@@ -30,4 +32,5 @@ SELECT {event_columns} FROM job_events AS event ORDER BY event.org_id, event.job
 SELECT {snapshot_columns}, snapshot.payload FROM job_results AS snapshot ORDER BY snapshot.org_id, snapshot.result_id
 
 -- name: every_notification
-SELECT {notification_columns} FROM notifications AS notification ORDER BY notification.org_id, notification.notification_id
+SELECT {notification_columns} FROM notifications AS notification
+ORDER BY notification.org_id, notification.notification_id

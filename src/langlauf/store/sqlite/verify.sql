@@ -55,7 +55,8 @@ WHERE (finished_at IS NOT NULL) <> (status IN ('completed', 'failed', 'canceled'
 
 -- name: times_ordered
 SELECT org_id, job_id, 'queued_at ' || queued_at || ', started_at ' || coalesce(started_at, 'null')
-    || ', attempt_started_at ' || coalesce(attempt_started_at, 'null') || ', finished_at ' || coalesce(finished_at, 'null')
+    || ', attempt_started_at ' || coalesce(attempt_started_at, 'null')
+    || ', finished_at ' || coalesce(finished_at, 'null')
 FROM jobs
 WHERE imported_at IS NULL
   AND (started_at < queued_at OR attempt_started_at < started_at
@@ -127,7 +128,8 @@ WHERE expires_at < :now - :patience
 SELECT org_id, job_id, 'partial_count ' || partial_count || ', partial snapshots ' || written FROM (
     SELECT org_id, job_id, partial_count, imported_at,
         (SELECT count(*) FROM job_results AS result
-         WHERE result.org_id = jobs.org_id AND result.job_id = jobs.job_id AND result.result_kind = 'partial') AS written
+         WHERE result.org_id = jobs.org_id AND result.job_id = jobs.job_id
+           AND result.result_kind = 'partial') AS written
     FROM jobs)
 WHERE CASE WHEN imported_at IS NULL THEN written <> partial_count ELSE written > partial_count END
 
@@ -194,7 +196,7 @@ END
 SELECT org_id, NULL, 'lane ' || analysis || ' counts ' || sum(counted) || ', waiting are ' || sum(waits) FROM (
     SELECT org_id, analysis, waiting AS counted, 0 AS waits FROM lanes
     UNION ALL
-    SELECT org_id, analysis, 0, count(*) FROM jobs INDEXED BY idx_jobs_lane_head
+    SELECT org_id, analysis, 0, count(*) FROM jobs
     WHERE started_at IS NULL AND finished_at IS NULL GROUP BY org_id, analysis)
 GROUP BY org_id, analysis HAVING sum(counted) <> sum(waits)
 

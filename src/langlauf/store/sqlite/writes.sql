@@ -61,8 +61,11 @@ UPDATE lanes SET waiting = waiting + :change WHERE org_id = :org_id AND analysis
 SELECT count(*) FROM leases WHERE expires_at > :now
 
 -- name: due_jobs
--- Jobs that had started and may go on: lost, released, or due for a retry.
-SELECT org_id, job_id FROM jobs INDEXED BY idx_jobs_retry_eligible
+-- Jobs that had started and may go on: lost, released, or due for a retry. Attempt and event are the next ones.
+SELECT org_id, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
+    trace_id, request_id,
+    (SELECT payload FROM job_inputs AS input WHERE input.org_id = jobs.org_id AND input.job_id = jobs.job_id)
+FROM jobs INDEXED BY idx_jobs_retry_eligible
 WHERE next_attempt_at <= :now AND analysis IN (SELECT value FROM json_each(:analyses))
 ORDER BY next_attempt_at LIMIT :room
 
@@ -73,7 +76,11 @@ WHERE waiting > 0 AND analysis IN (SELECT value FROM json_each(:analyses))
 ORDER BY virtual_start, org_id, analysis LIMIT :room
 
 -- name: lane_heads
-SELECT org_id, job_id FROM jobs INDEXED BY idx_jobs_lane_head
+-- The waiting jobs whose turn is next, with the same columns as due_jobs.
+SELECT org_id, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
+    trace_id, request_id,
+    (SELECT payload FROM job_inputs AS input WHERE input.org_id = jobs.org_id AND input.job_id = jobs.job_id)
+FROM jobs INDEXED BY idx_jobs_lane_head
 WHERE org_id = :org_id AND analysis = :analysis AND started_at IS NULL AND finished_at IS NULL
 ORDER BY priority_class DESC, queued_at, job_id LIMIT :starts
 
@@ -95,8 +102,6 @@ UPDATE jobs SET
     updated_at = :now
 WHERE org_id = :org_id AND job_id = :job_id
   AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= :now))
-RETURNING attempt, event_seq, analysis, timeout_seconds, progress_percent, retry_count, max_retries, trace_id, request_id,
-    (SELECT payload FROM job_inputs AS input WHERE input.org_id = jobs.org_id AND input.job_id = jobs.job_id)
 
 -- name: insert_lease
 INSERT INTO leases (org_id, job_id, attempt, worker_id, expires_at, deadline_at) VALUES (?, ?, ?, ?, ?, ?)

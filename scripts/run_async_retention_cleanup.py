@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""Removes results, events and records of jobs that are older than their retention, and prints what it did as JSON.
+
+The same as `langlauf cleanup --json`; `--help` lists the flags. Runs with whatever Python starts it: where that one
+does not have the package, the project's own is used.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT_VENV = ROOT / ".venv"
+PROJECT_PYTHON = PROJECT_VENV / "bin" / "python"
+
+
+def main() -> None:
+    """Hands over to the command, in a Python that has the package."""
+    try:
+        from langlauf.cli.cleanup import cleanup
+    except ImportError as error:
+        start_with_project_python(error)
+    else:
+        cleanup.main([*sys.argv[1:], "--json"], prog_name=Path(__file__).name)
+
+
+def start_with_project_python(error: ImportError) -> None:
+    """Replaces this process; where that cannot help, says what to do."""
+    if PROJECT_PYTHON.exists() and Path(sys.prefix).resolve() != PROJECT_VENV.resolve():
+        os.execv(PROJECT_PYTHON, [str(PROJECT_PYTHON), __file__, *sys.argv[1:]])  # noqa: S606 - the project's own Python
+    sys.exit(
+        f"{sys.executable} cannot load langlauf ({error}): start this script with a Python that has it installed, "
+        f"or make the project's own, {PROJECT_PYTHON}, by `make run`"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Prints what was measured: for people as a table, for documents as Markdown, for machines as JSON."""
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from langlauf.bench.figures import Http, Lifecycle, Polls, Report
+
+#: What was measured, the figure, and what to hold it against.
+Line = tuple[str, str, str]
+
+
+def lines_of(report: Report) -> list[Line]:
+    """Every figure of a report, ratios first."""
+    lines: list[Line] = []
+    if report.lifecycle:
+        lines += _lifecycle_lines(report.lifecycle)
+    if report.http:
+        lines += _http_lines(report.http)
+    if report.polls:
+        lines += _polls_lines(report.polls)
+    return lines
+
+
+def _lifecycle_lines(found: Lifecycle) -> list[Line]:
+    where = f"store, {found.concurrency} jobs at once"
+    return [
+        (f"{where}: ratio to the raw ceiling", f"{found.ratio_to_ceiling:.2f}", "0.5 or more at 64 jobs at once"),
+        (f"{where}: jobs/s", f"{found.jobs_per_second:,.0f}", f"medians of {len(found.rounds)} rounds in turns"),
+        ("raw ceiling: jobs/s", f"{found.ceiling_jobs_per_second:,.0f}", f"groups of {found.mean_batch:.0f}"),
+        (f"{where}: submit p50 / p99, ms", f"{found.submit_ms.p50:.1f} / {found.submit_ms.p99:.1f}", ""),
+        (
+            f"{where}: submit to start p50 / p99, ms",
+            f"{found.submit_to_start_ms.p50:.1f} / {found.submit_to_start_ms.p99:.1f}",
+            "",
+        ),
+    ]
+
+
+def _http_lines(found: Http) -> list[Line]:
+    where = f"HTTP, {found.clients} clients"
+    ratio = "not measured" if found.ratio_to_ceiling is None else f"{found.ratio_to_ceiling:.2f}"
+    return [
+        (f"{where}: ratio to the raw ceiling", ratio, ""),
+        (f"{where}: jobs/s", f"{found.jobs_per_second:,.0f}", "submitted, then polled with ?wait= to the end"),
+        (
+            f"{where}: submit p50 / p99, ms",
+            f"{found.submit_ms.p50:.1f} / {found.submit_ms.p99:.1f}",
+            "p99 under 50 with 32 clients",
+        ),
+        (
+            f"{where}: submit to start p50 / p99, ms",
+            f"{found.submit_to_start_ms.p50:.1f} / {found.submit_to_start_ms.p99:.1f}",
+            "",
+        ),
+        ("HTTP, one job alone: p50, ms", f"{found.unloaded_p50_ms:.1f}", "from sending it to seeing its end"),
+    ]
+
+
+def _polls_lines(found: Polls) -> list[Line]:
+    small, large = found.histories[0], found.histories[-1]
+    sizes = f"{small.finished_jobs:,} and {large.finished_jobs:,} finished jobs"
+    ratios = found.ratios
+    filled = "; ".join(
+        f"{one.finished_jobs:,}: {one.fill_seconds:.1f} s, {one.file_bytes / 1e6:,.0f} MB" for one in found.histories
+    )
+    return [
+        (f"status poll, {sizes}: ratio", f"{ratios.status:.2f}", "under 1.3"),
+        ("status poll, µs", f"{small.status_us:.0f} / {large.status_us:.0f}", "the same 1,000 jobs, 32 at once"),
+        ("first look at a job: ratio", f"{ratios.status_first:.2f}", "its pages are in no cache"),
+        ("first look at a job, µs", f"{small.status_first_us:.0f} / {large.status_first_us:.0f}", "32 at once"),
+        ("first page of the jobs: ratio", f"{ratios.first_page:.2f}", ""),
+        ("first page of the jobs, µs", f"{small.first_page_us:,.0f} / {large.first_page_us:,.0f}", "50 jobs"),
+        ("submit and claim: ratio", f"{ratios.submit_and_claim:.2f}", ""),
+        (
+            "submit and claim, µs",
+            f"{small.submit_and_claim_us:,.0f} / {large.submit_and_claim_us:,.0f}",
+            "one at a time, two commits",
+        ),
+        ("filling the stores", filled, "not part of any figure"),
+    ]
+
+
+def heading(report: Report) -> str:
+    """When and on what it was measured."""
+    cores = f"{report.cores} core" + ("s" if report.cores > 1 else "")
+    return f"{report.measured_at[:10]}, {cores}, Python {report.python}, SQLite {report.sqlite}"
+
+
+def print_table(report: Report) -> None:
+    """A table on standard output."""
+    table = Table(title=heading(report), title_justify="left")
+    table.add_column("what")
+    table.add_column("figure", justify="right")
+    table.add_column("wanted, or how", style="dim")
+    for line in lines_of(report):
+        table.add_row(*line)
+    Console().print(table)
+
+
+def as_markdown(report: Report) -> str:
+    """The same table for a document."""
+    rows = [("what", "figure", "wanted, or how"), ("---", "---:", "---"), *lines_of(report)]
+    return "\n".join([heading(report), "", *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def as_json(report: Report) -> str:
+    """Everything, rounds included."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()

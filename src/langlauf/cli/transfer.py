@@ -1,0 +1,84 @@
+"""`langlauf import-store` and `export-store`: the JSON store of the earlier system, in and out."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+import msgspec
+
+from langlauf.cli.options import Stopped
+from langlauf.cli.stores import located, settings_for
+from langlauf.domain.errors import StoreError
+from langlauf.store.sqlite.exporting import ExportReport, export_v1
+from langlauf.store.sqlite.importing import import_v1
+
+_store_option = click.option(
+    "--store", default=None, metavar="URL", help="The store, as a URL or a path. [LANGLAUF_STORE]"
+)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+
+
+@click.command("import-store")
+@click.argument("file", type=click.Path(path_type=Path))
+@_store_option
+@click.option("--analysis", default="address", show_default=True, help="The analysis of jobs that name none.")
+@_json_option
+def import_store(file: Path, store: str | None, analysis: str, as_json: bool) -> None:
+    """Import FILE, a JSON store of the earlier system: completely or not at all. FILE is not changed."""
+    path, _ = located(settings_for(store))
+    try:
+        report = import_v1(path, file, default_analysis=analysis, once=False)
+    except StoreError as error:
+        raise Stopped(str(error)) from None
+    if as_json:
+        click.echo(msgspec.json.encode(report))
+    elif not report.imported:
+        click.echo(f"{file} is in {path} already; nothing was changed")
+    else:
+        parts = f"{report.jobs} jobs, {report.events} events, {report.results} results"
+        click.echo(f"{path}: {parts}, {report.notifications} notifications; {report.lost} were running and go on")
+
+
+@click.command("export-store")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@_store_option
+@click.option("--force", is_flag=True, help="Replace FILE where it exists.")
+@_json_option
+def export_store(file: Path, store: str | None, force: bool, as_json: bool) -> None:
+    """Export the store to FILE in the format of the earlier system; - is standard output."""
+    path, _ = located(settings_for(store))
+    to_stdout = str(file) == "-"
+    if file.exists() and not to_stdout and not force:
+        raise Stopped(f"{file} exists: say --force to replace it")
+    try:
+        report = export_v1(path, sys.stdout.buffer.write) if to_stdout else _export_to(path, file)
+    except StoreError as error:
+        raise Stopped(str(error)) from None
+    except OSError as error:
+        raise Stopped(f"{file} cannot be written: {error.strerror}") from None
+    if to_stdout:
+        sys.stdout.buffer.flush()
+    if as_json:
+        click.echo(msgspec.json.encode(report), err=to_stdout)
+    else:
+        counts = f"{report.jobs} jobs, {report.events} events, {report.results} results"
+        click.echo(f"{file}: {counts}, {report.notifications} notifications", err=True)
+
+
+def _export_to(path: str, file: Path) -> ExportReport:
+    """Writes beside the place and moves it there when it is whole: a reader sees the old file or the new one."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    making = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            report = export_v1(path, out.write)
+            out.flush()
+            os.fsync(out.fileno())
+        making.replace(file)
+    except BaseException:
+        making.unlink(missing_ok=True)
+        raise
+    return report

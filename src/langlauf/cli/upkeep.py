@@ -1,0 +1,62 @@
+"""`langlauf sweep` and `langlauf migrate`: work on the store, also beside a running server."""
+
+import asyncio
+import json
+
+import click
+
+from langlauf.bootstrap import open_store
+from langlauf.cli.options import Stopped
+from langlauf.cli.stores import located, settings_for
+from langlauf.clock import SystemClock
+from langlauf.domain.errors import LanglaufError
+from langlauf.domain.views import Swept
+from langlauf.hints import Hints
+from langlauf.settings import Settings
+from langlauf.store.sqlite.connection import applied_migrations, migrate, open_connection
+from langlauf.store.sqlite.importing import import_v1
+from langlauf.upkeep.sweep import sweep_once
+
+
+@click.command("sweep")
+@click.option("--store", metavar="URL", help="The store; else as the environment says. [LANGLAUF_STORE]")
+@click.option("--json", "as_json", is_flag=True, help="The same: the answer is JSON either way.")
+def sweep(store: str | None, as_json: bool) -> None:  # noqa: ARG001, FBT001 - the flag is there for uniformity
+    """Take jobs back from workers that vanished or let them run out of time, once."""
+    settings = settings_for(store)
+    located(settings)
+    try:
+        swept = asyncio.run(_sweep(settings))
+    except LanglaufError as error:
+        raise Stopped(str(error)) from error
+    answer = {"updated_count": len(swept), "updated_jobs": [one.job_id for one in swept]}
+    click.echo(json.dumps(answer))
+
+
+async def _sweep(settings: Settings) -> list[Swept]:
+    opened = await open_store(settings, SystemClock(), Hints())
+    try:
+        return await sweep_once(opened, settings)
+    finally:
+        await opened.close()
+
+
+@click.command("migrate")
+@click.option("--store", metavar="URL", help="The store; else as the environment says. [LANGLAUF_STORE]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def migrate_store(store: str | None, as_json: bool) -> None:  # noqa: FBT001 - a flag
+    """Bring the schema of the store up to date; it is done at every start as well."""
+    path, earlier = located(settings_for(store))
+    try:
+        if earlier is not None:
+            import_v1(path, earlier)
+        connection = open_connection(path)
+        done = migrate(connection)
+        schema = applied_migrations(connection)
+        connection.close()
+    except LanglaufError as error:
+        raise Stopped(str(error)) from error
+    if as_json:
+        click.echo(json.dumps({"store": path, "schema": schema, "applied": done}))
+    else:
+        click.echo(f"{path}: schema {schema}, " + (f"applied {', '.join(done)}" if done else "nothing to do"))

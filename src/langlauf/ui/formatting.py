@@ -1,0 +1,125 @@
+"""Values become what people read: times, durations, sizes, JSON. Nothing here knows a page."""
+
+import math
+from typing import Any
+
+import msgspec
+from markupsafe import Markup
+
+from langlauf.domain.instant import Instant, to_datetime
+from langlauf.domain.job import Phase
+from langlauf.domain.state import Status
+from langlauf.ui.language import Language
+
+#: Beyond these a browser gets slow, and nobody reads on: the page shows the beginning and says so.
+LARGEST_JSON = 256 * 1024
+MOST_LINES = 5_000
+LINES_OF_MANY = 200
+_MOST_ROWS = 50
+_LONGEST_VALUE = 500
+_MINUTE, _HOUR = 60, 3_600
+#: Phases that say more about a started job than its state does.
+_TELLING = {
+    Phase.CANCELING: "canceling",
+    Phase.BACKOFF: "backoff",
+    Phase.SILENT: "silent",
+    Phase.WAITING: "waiting",
+}
+
+
+def time_tag(instant: Instant) -> Markup:
+    """A point in time for machines and, with its zone named, for people."""
+    moment = to_datetime(instant)
+    machine = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Markup('<time datetime="{}">{}</time>').format(machine, f"{moment:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def face(status: Status, phase: Phase) -> str:
+    """The one word that picks shape, colour and text of a job's state."""
+    if status is Status.QUEUED and phase is Phase.WAITING:
+        return status.value
+    return _TELLING.get(phase, status.value)
+
+
+def about(seconds: float, language: Language) -> Markup:
+    """An estimate, as coarse as it is uncertain."""
+    if seconds < 10:  # noqa: PLR2004 - a rounded ten seconds
+        return language.say("about.moment")
+    if seconds < _MINUTE:
+        return language.say("about.seconds", seconds=math.ceil(seconds / 10) * 10)
+    if seconds < _HOUR:
+        return language.say("about.minutes", minutes=math.ceil(seconds / _MINUTE))
+    hours, rest = divmod(math.ceil(seconds / _MINUTE), _MINUTE)
+    return language.say("about.hours", hours=hours, minutes=rest)
+
+
+def took(seconds: float) -> str:
+    """A measured duration."""
+    if seconds < _MINUTE:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), _MINUTE)
+    hours, minutes = divmod(minutes, _MINUTE)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def size(count: int) -> str:
+    """A number of bytes."""
+    if count < 1024:  # noqa: PLR2004
+        return f"{count} B"
+    kibibytes = count / 1024
+    return f"{kibibytes:.0f} KiB" if kibibytes < 1024 else f"{kibibytes / 1024:.1f} MiB"  # noqa: PLR2004
+
+
+class Excerpt(msgspec.Struct, frozen=True):
+    """JSON to look at. `text` is empty where even the beginning would be too much."""
+
+    text: str
+    size: str
+    complete: bool
+
+
+def excerpt(json_text: str) -> Excerpt:
+    """Stored JSON with line breaks. Numbers stay as they were written: nothing is decoded."""
+    length = len(json_text.encode())
+    if length > LARGEST_JSON:
+        return Excerpt("", size(length), complete=False)
+    text = msgspec.json.format(json_text, indent=2)
+    lines = text.split("\n")
+    if len(lines) <= MOST_LINES:
+        return Excerpt(text, size(length), complete=True)
+    return Excerpt("\n".join(lines[:LINES_OF_MANY]), size(length), complete=False)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line of a summary."""
+
+    name: str
+    value: str
+
+
+def summary_rows(json_text: str | None) -> list[Row]:
+    """A summary as lines, however it is built; long values are cut."""
+    if json_text is None:
+        return []
+    try:
+        values = msgspec.json.decode(json_text, type=dict[str, msgspec.Raw])
+    except msgspec.MsgspecError:
+        return [Row("", _cut(_plain(json_text.encode())))]
+    return [Row(name, _cut(_plain(bytes(value)))) for name, value in list(values.items())[:_MOST_ROWS]]
+
+
+def _plain(json_bytes: bytes) -> str:
+    """A text without its quotes, anything else as the JSON it is."""
+    if json_bytes.lstrip().startswith(b'"'):
+        return msgspec.json.decode(json_bytes, type=str)
+    return json_bytes.decode()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+
+
+def facts_of(json_text: str) -> dict[str, Any]:
+    """The payload of an event by name; one that is no object tells nothing."""
+    value = msgspec.json.decode(json_text)
+    return value if isinstance(value, dict) else {}

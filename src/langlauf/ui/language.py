@@ -1,0 +1,53 @@
+"""The words of the pages, in German and English, and which of the two a reader gets."""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from markupsafe import Markup
+
+#: The first one is for readers who wish for neither.
+LANGUAGES = ("en", "de")
+
+
+class Language(msgspec.Struct, frozen=True):
+    """All texts in one language. They may hold markup of their own; what is put into them is escaped."""
+
+    code: str
+    texts: Mapping[str, str]
+
+    def say(self, key: str, /, **values: Any) -> Markup:
+        """One text with its values; a key that does not exist is a mistake of ours and raises."""
+        text = Markup(self.texts[key])  # noqa: S704 - our own file, and format() escapes the values
+        return text.format(**values) if values else text
+
+
+def load_language(code: str) -> Language:
+    """The texts that ship with the package."""
+    text = (files(__package__) / "translations" / f"{code}.json").read_bytes()
+    return Language(code, msgspec.json.decode(text, type=dict[str, str]))
+
+
+def preferred(accept_language: str) -> str:
+    """The language that an Accept-Language header likes best among ours."""
+    best, best_quality = LANGUAGES[0], 0.0
+    for wish in accept_language.split(","):
+        tag, _, parameter = wish.partition(";")
+        code = tag.strip().lower().partition("-")[0]
+        quality = _quality(parameter)
+        if code in LANGUAGES and quality > best_quality:
+            best, best_quality = code, quality
+    return best
+
+
+def _quality(parameter: str) -> float:
+    """The weight of a wish: 1 where none is said, 0 where it cannot be read."""
+    name, _, value = parameter.strip().partition("=")
+    if not name:
+        return 1.0
+    try:
+        quality = float(value) if name.strip().lower() == "q" else 0.0
+    except ValueError:
+        return 0.0
+    return quality if 0 <= quality <= 1 else 0.0

@@ -1,0 +1,140 @@
+"""The API reference, read from the OpenAPI document, so that it says what the document says."""
+
+import re
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from langlauf.http.context import Context
+from langlauf.http.openapi import build_document
+from langlauf.ui.fields import Field, Part, Schema, fields_of, kind_of, to_json
+from langlauf.ui.rendering import PUBLIC, Rendering, Visit
+
+_CODE = re.compile(r"`([a-z_]+)`:")
+_PROBLEM = "application/problem+json"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One way an operation answers. `codes` are the error codes that come with the status."""
+
+    status: int
+    phrase: str
+    media: str
+    kind: list[Part]
+    description: str
+    codes: list[str]
+    headers: list[str]
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """One method of one path."""
+
+    name: str
+    method: str
+    path: str
+    summary: str
+    parameters: list[Field]
+    body: list[Part]
+    body_required: bool
+    answers: list[Answer]
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """A named schema, or one of its alternatives. `kind` is for those that are no objects."""
+
+    title: str
+    description: str
+    fields: list[Field]
+    kind: list[Part]
+
+
+class Component(msgspec.Struct, frozen=True, kw_only=True):
+    """A schema with its alternatives, which most have one of."""
+
+    name: str
+    description: str
+    shapes: list[Shape]
+
+
+class ReferencePage:
+    """`/docs`."""
+
+    def __init__(self, context: Context, rendering: Rendering) -> None:
+        self._rendering = rendering
+        document = build_document(context.services.registry, context.prefix)
+        self._groups = operations_by_tag(document)
+        self._components = [_component(name, schema) for name, schema in document["components"]["schemas"].items()]
+
+    async def show(self, visit: Visit) -> Response:
+        """The page; it is the same for everybody."""
+        return self._rendering.page(
+            visit, "reference.html", cache=PUBLIC, groups=self._groups, components=self._components
+        )
+
+
+def operations_by_tag(document: dict[str, Any]) -> dict[str, list[Operation]]:
+    """Every operation of the document, in its order, under its tag."""
+    groups: dict[str, list[Operation]] = {}
+    for path, methods in document["paths"].items():
+        for method, described in methods.items():
+            groups.setdefault(described["tags"][0], []).append(_operation(path, method, described))
+    return groups
+
+
+def _operation(path: str, method: str, described: Schema) -> Operation:
+    body = described.get("requestBody", {})
+    content = body.get("content", {}).get("application/json", {})
+    return Operation(
+        name=described["operationId"],
+        method=method.upper(),
+        path=path,
+        summary=described["summary"],
+        parameters=[_parameter(one) for one in described["parameters"]],
+        body=kind_of(content["schema"]) if content else [],
+        body_required=body.get("required", False),
+        answers=[_answer(int(status), one) for status, one in sorted(described["responses"].items())],
+    )
+
+
+def _parameter(described: Schema) -> Field:
+    schema = described["schema"]
+    return Field(
+        name=described["name"],
+        kind=kind_of(schema),
+        required=described["required"],
+        default=to_json(schema["default"]) if "default" in schema else None,
+        description=described["description"],
+        where=described["in"],
+    )
+
+
+def _answer(status: int, described: Schema) -> Answer:
+    media, content = next(iter(described.get("content", {}).items()), ("", {}))
+    return Answer(
+        status=status,
+        phrase=HTTPStatus(status).phrase,
+        media=media,
+        kind=kind_of(content["schema"]) if content else [],
+        description=described["description"],
+        codes=_CODE.findall(described["description"]) if media == _PROBLEM else [],
+        headers=list(described.get("headers", {})),
+    )
+
+
+def _component(name: str, schema: Schema) -> Component:
+    alternatives = schema.get("anyOf") or [schema]
+    return Component(
+        name=name,
+        description=schema.get("description", ""),
+        shapes=[
+            Shape(
+                title=one.get("title", name),
+                description=one.get("description", ""),
+                fields=fields_of(one),
+                kind=[] if one.get("properties") else kind_of(one),
+            )
+            for one in alternatives
+        ],
+    )

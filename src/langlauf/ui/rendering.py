@@ -1,0 +1,181 @@
+"""How every page is made: its language, its links, its headers, and HTML where something goes wrong."""
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from langlauf.domain.errors import StoreUnavailable
+from langlauf.http.context import Context
+from langlauf.http.problems import TITLES, Problem
+from langlauf.http.responses import VARY
+from langlauf.service.tenant import Caller
+from langlauf.telemetry import Fact, tell
+from langlauf.ui.formatting import time_tag
+from langlauf.ui.language import LANGUAGES, Language, load_language, preferred
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+PRIVATE = "private, no-store"
+PUBLIC = "public, max-age=300"
+STYLESHEET = "/static/langlauf.css"
+_FOR_EVER = "public, max-age=31536000, immutable"
+_RETRY_SECONDS = "5"
+#: Parameters that a change of language keeps.
+_KEPT = ("view", "refresh")
+
+
+class Visit(msgspec.Struct, frozen=True, kw_only=True):
+    """One request for a page, and how it is to be spoken to."""
+
+    request: Request
+    language: Language
+    #: whether the address asks for the language: then the links on the page ask for it too
+    chosen: bool
+    #: the way from this page to the root, relative, so that a mount point or a proxy's prefix is never in the way
+    root: str
+
+    @property
+    def request_id(self) -> str:
+        """The id that finds the request in the log."""
+        return str(self.request.scope["langlauf.request_id"])
+
+    def link(self, *path: str, **query: str) -> str:
+        """The address of another page."""
+        if self.chosen:
+            query["lang"] = self.language.code
+        address = self.root + "/".join(quote(part, safe="") for part in path)
+        return f"{address}?{urlencode(query)}" if query else address
+
+    def here(self, **query: str) -> str:
+        """The address of this page with other parameters; an empty one is left out."""
+        kept = {name: self.request.query_params[name] for name in _KEPT if name in self.request.query_params}
+        if self.chosen:
+            kept["lang"] = self.language.code
+        kept |= query
+        return "?" + urlencode({name: value for name, value in kept.items() if value})
+
+
+TenantPage = Callable[[Visit, Caller], Awaitable[Response]]
+PublicPage = Callable[[Visit], Awaitable[Response]]
+
+
+class Rendering:
+    """Makes routes of pages. A page raises `Problem`; what the reader gets is HTML."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._languages = {code: load_language(code) for code in LANGUAGES}
+        self._style = (files(__package__) / "static" / "langlauf.css").read_bytes()
+        self._style_version = hashlib.sha256(self._style).hexdigest()[:16]
+        self._templates = Environment(
+            loader=PackageLoader(__package__),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters["instant"] = time_tag
+        self._templates.filters["code_marks"] = code_marks
+
+    def tenant_page(self, path: str, show: TenantPage, *, missing: str) -> Route:
+        """A page of one org's data. `missing` is the text key of its 404, the same for foreign and unknown ids."""
+
+        async def endpoint(request: Request) -> Response:
+            visit, org = self._visit(request, path), None
+            try:
+                caller = self._context.caller(request)
+                org = caller.org_id
+                return await show(visit, caller)
+            except Problem as problem:
+                return self._error(visit, problem, missing, org)
+            except StoreUnavailable as error:
+                tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
+                headers = {"Retry-After": _RETRY_SECONDS}
+                problem = Problem(503, "unavailable", TITLES["unavailable"], headers=headers)
+                return self._error(visit, problem, missing, org)
+
+        return Route(path, endpoint)
+
+    def public_page(self, path: str, show: PublicPage, *, missing: str = "missing.page") -> Route:
+        """A page that holds nothing of an org, and so needs no key."""
+
+        async def endpoint(request: Request) -> Response:
+            visit = self._visit(request, path)
+            try:
+                return await show(visit)
+            except Problem as problem:
+                return self._error(visit, problem, missing, None)
+
+        return Route(path, endpoint)
+
+    def page(
+        self,
+        visit: Visit,
+        template: str,
+        status: int = 200,
+        *,
+        cache: str = PRIVATE,
+        headers: Mapping[str, str] | None = None,
+        **values: Any,
+    ) -> Response:
+        """A page with the headers that every page has."""
+        fields = {
+            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": cache,
+            "Vary": f"{VARY}, Accept-Language",
+            "Content-Language": visit.language.code,
+            **(headers or {}),
+        }
+        return HTMLResponse(self.html(visit, template, **values), status, headers=fields)
+
+    def html(self, visit: Visit, template: str, **values: Any) -> str:
+        """A page's text."""
+        shared = {
+            "visit": visit,
+            "t": visit.language.say,
+            "link": visit.link,
+            "languages": self._languages,
+            "stylesheet": f"{visit.root}{STYLESHEET.removeprefix('/')}?v={self._style_version}",
+            "org": None,
+        }
+        return self._templates.get_template(template).render({**shared, **values})
+
+    async def stylesheet(self, request: Request) -> Response:
+        """The one style sheet; under the address of its content it never changes."""
+        current = request.query_params.get("v") == self._style_version
+        headers = {"Cache-Control": _FOR_EVER if current else "no-cache"}
+        return Response(self._style, headers=headers, media_type="text/css")
+
+    def _visit(self, request: Request, path: str) -> Visit:
+        wished = request.query_params.get("lang")
+        chosen = wished in LANGUAGES
+        code = wished if wished in LANGUAGES else preferred(request.headers.get("accept-language", ""))
+        root = "../" * (path.count("/") - 1) or "./"
+        return Visit(request=request, language=self._languages[code], chosen=chosen, root=root)
+
+    def _error(self, visit: Visit, problem: Problem, missing: str, org: str | None) -> Response:
+        """The page of an error. One for 404 says nothing about what was asked for."""
+        key = missing if problem.code == "not_found" else f"problem.{problem.code}.title"
+        return self.page(
+            visit, "error.html", problem.status, headers=problem.headers, problem=problem, title_key=key, org=org
+        )
+
+
+def code_marks(text: str) -> Markup:
+    """Text in which `backticks` mark code, as descriptions of the API have it."""
+    parts = text.split("`")
+    marked = (Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(parts))
+    return Markup("").join(marked)

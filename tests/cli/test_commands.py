@@ -1,0 +1,171 @@
+"""What each client command does and prints."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.cli.conftest import Commands
+
+from langlauf.cli.main import main
+from langlauf.client import Client
+from langlauf.settings import SETTINGS
+
+
+def test_submit_prints_the_id_alone(langlauf: Commands, client: Client) -> None:
+    """A script can take the id from standard output; the hint is on standard error."""
+    result = langlauf.run("submit", "value=1")
+    job_id = result.stdout.strip()
+    assert client.job(job_id).status().job_id == job_id
+    assert f"langlauf watch {job_id}" in result.stderr
+
+
+def test_words_are_json_or_text(langlauf: Commands) -> None:
+    """A value that is JSON is taken as JSON, anything else as text."""
+    for word, value in [
+        ("3", 3),
+        ("CH", "CH"),
+        ('"3"', "3"),
+        ("[1, null]", [1, None]),
+        ("true", True),
+        ("", ""),
+        ("NaN", "NaN"),
+        ("a=b", "a=b"),
+    ]:
+        assert json.loads(langlauf.run("submit", f"value={word}", "--wait").stdout)["value"] == value
+
+
+def test_input_from_flag_file_and_standard_input(langlauf: Commands, tmp_path: Path) -> None:
+    """A JSON object may come from anywhere, and words add to it."""
+    file = tmp_path / "input.json"
+    file.write_text('{"count": 1}')
+    for words, stdin in [
+        (("--input", '{"count": 1}'), None),
+        (("--input-file", str(file)), None),
+        (("--input-file", "-"), '{"count": 1}'),
+        (("--input", '{"count": 7}', "count=1"), None),
+    ]:
+        result = langlauf.run("submit", "-a", "steps", *words, "--wait", stdin=stdin)
+        assert json.loads(result.stdout) == {"done": [0]}
+
+
+def test_options_of_a_submission(langlauf: Commands) -> None:
+    """Flags reach the job."""
+    flags = ("--priority", "expedite", "--timeout-seconds", "2m", "--max-retries", "0", "--idempotency-key", "once")
+    job = langlauf.json("submit", "value=1", *flags)
+    assert (job["priority_class"], job["timeout_seconds"], job["max_retries"]) == ("expedite", 120, 0)
+    assert langlauf.json("submit", "value=1", *flags)["job_id"] == job["job_id"]
+
+
+def test_status_for_people_and_for_machines(langlauf: Commands) -> None:
+    """The same facts, once as lines and once as JSON."""
+    job = langlauf.json("submit", "-a", "fail", "how=bug", "--wait", exit_code=1)
+    shown = langlauf.run("status", job["job_id"]).stdout
+    assert all(part in shown for part in (job["job_id"], "failed", "a mistake"))
+    assert langlauf.json("status", job["job_id"])["status"] == "failed"
+
+
+def test_watch_json_is_the_final_state(langlauf: Commands) -> None:
+    """A machine that watches gets the end as one document."""
+    assert langlauf.json("watch", langlauf.submit("value=1"))["result"]["value"] == 1
+
+
+def test_result_by_job_and_by_result(langlauf: Commands, client: Client) -> None:
+    """Both ids lead to the result; a partial's id to the newest, or to exactly that one."""
+    job = langlauf.json("submit", "-a", "steps", "count=2", "--wait")
+    final = {"done": [0, 1]}
+    assert json.loads(langlauf.run("result", job["job_id"]).stdout) == final
+    first = client.job(job["job_id"]).snapshots()[0].result_id
+    assert json.loads(langlauf.run("result", first).stdout) == final
+    exact = langlauf.run("result", first, "--view", "requested")
+    assert json.loads(exact.stdout) == {"done": [0]}
+    assert "partial result 1" in exact.stderr
+    assert langlauf.json("result", first)["projection_mode"] == "latest"
+
+
+def test_result_into_a_file(langlauf: Commands, tmp_path: Path) -> None:
+    """A result goes to a file, and no file is left where there is no result."""
+    job = langlauf.json("submit", "value=1", "--wait")
+    result = langlauf.run("result", job["job_id"], "--output", str(tmp_path / "result.json"))
+    assert result.stdout == ""
+    assert json.loads((tmp_path / "result.json").read_text())["value"] == 1
+    langlauf.run("result", "nothing", "--output", str(tmp_path / "none.json"), exit_code=4)
+    assert not (tmp_path / "none.json").exists()
+
+
+def test_result_of_a_job_that_has_none(langlauf: Commands, until_step: Callable[[str, str], None]) -> None:
+    """The reason is told: not yet, failed, or canceled."""
+    job = langlauf.submit("-a", "hang")
+    until_step(job, "hanging")
+    assert "no result yet" in langlauf.run("result", job, exit_code=1).stderr
+    langlauf.run("cancel", job, "--wait")
+    assert "been canceled without a result" in langlauf.run("result", job, exit_code=1).stderr
+    failed = langlauf.json("submit", "-a", "fail", "how=bug", "--wait", exit_code=1)
+    assert "a mistake" in langlauf.run("result", failed["job_id"], exit_code=1).stderr
+
+
+def test_partial_result_of_a_failed_job(langlauf: Commands) -> None:
+    """What a job made before it failed can still be had, and is called partial."""
+    job = langlauf.json("submit", "-a", "fail", "how=bug", "partials=2", "--wait", exit_code=1)
+    result = langlauf.run("result", job["job_id"])
+    assert json.loads(result.stdout) == {"before": 1}
+    assert "the job is failed" in result.stderr
+
+
+def test_cancel(langlauf: Commands, until_step: Callable[[str, str], None]) -> None:
+    """Stopping is told, waited for on request, and harmless when it comes too late."""
+    job = langlauf.submit("-a", "hang")
+    until_step(job, "hanging")
+    assert "is stopping" in langlauf.run("cancel", job, "--reason", "enough").stderr
+    assert langlauf.json("cancel", job, "--wait")["cancel_reason"] == "enough"
+    done = langlauf.json("submit", "value=1", "--wait")
+    assert "had ended before" in langlauf.run("cancel", done["job_id"]).stderr
+
+
+def test_retry(langlauf: Commands) -> None:
+    """A new job is made of an old one, and can be watched at once."""
+    job = langlauf.json("submit", "-a", "steps", "--wait")["job_id"]
+    assert langlauf.json("retry", job, "--no-resume")["retry_of"] == job
+    other = langlauf.json("submit", "value=1", "--wait")["job_id"]
+    assert '"value": 1' in langlauf.run("retry", other, "--watch").stdout
+    assert langlauf.run("retry", other).stdout.strip() != other
+
+
+def test_jobs(langlauf: Commands) -> None:
+    """The list is newest first, filtered and limited; a machine gets one array."""
+    assert "No jobs" in langlauf.run("jobs").stderr
+    ids = [langlauf.json("submit", f"value={number}", "--wait")["job_id"] for number in range(3)]
+    shown = langlauf.run("jobs").stdout.splitlines()
+    assert shown[0].split() == ["JOB", "ANALYSIS", "STATE", "DONE", "QUEUED", "STEP"]
+    assert [line.split()[0] for line in shown[1:]] == ids[::-1]
+    assert [job["job_id"] for job in langlauf.json("jobs", "--limit", "2")] == ids[:0:-1]
+    assert langlauf.json("jobs", "--status", "failed") == []
+    assert len(langlauf.json("jobs", "--analysis", "echo", "--status", "completed")) == 3
+    assert [job["job_id"] for job in langlauf.json("jobs", "--q", ids[1])] == [ids[1]]
+
+
+def test_notifications(langlauf: Commands) -> None:
+    """A job's messages are listed, by channel where one is named."""
+    job = langlauf.json("submit", "value=1", "--wait")["job_id"]
+    assert "async.job.completed" in langlauf.run("notifications", job).stdout
+    assert [one["channel"] for one in langlauf.json("notifications", job)] == ["in_app"]
+    assert langlauf.json("notifications", job, "--channel", "email") == []
+    assert "No notifications" in langlauf.run("notifications", job, "--channel", "webhook").stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str) -> None:
+    """The script is the shell's, and its last line says how to install it."""
+    result = CliRunner().invoke(main, ["completion", shell])
+    assert result.exit_code == 0
+    assert "_LANGLAUF_COMPLETE" in result.stdout
+    assert f"langlauf completion {shell}" in result.stdout.splitlines()[-1]
+
+
+def test_client_settings_are_flags_of_every_client_command() -> None:
+    """Each command that talks to a server can be told which one, for whom and with what key."""
+    for name in ("submit", "status", "watch", "result", "cancel", "retry", "jobs", "notifications"):
+        shown = CliRunner().invoke(main, [name, "--help"]).stdout
+        assert all(flag in shown for flag in ("--url", "--org", "--key", "--json"))
+    assert {"url", "org", "key"} <= {setting.name for setting in SETTINGS}

@@ -1,0 +1,102 @@
+"""Watching a job in a terminal, in a pipe, and leaving it."""
+
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.cli.conftest import Commands
+
+from langlauf.client import Client
+from langlauf.domain.state import Status
+
+
+def read_until(terminal: int, text: str) -> str:
+    """What a terminal shows, up to a text, or all of it."""
+    shown = b""
+    while text.encode() not in shown or not text:
+        try:
+            data = os.read(terminal, 4_096)
+        except OSError:  # how Linux tells that nobody writes any more
+            data = b""
+        if not data:
+            break
+        shown += data
+    return shown.decode()
+
+
+def test_in_a_terminal(langlauf: Commands, tmp_path: Path) -> None:
+    """A bar is redrawn in place with state, percent, step and attempt; the outcome stands below it."""
+    job = langlauf.submit("-a", "gate", f"path={tmp_path / 'go'}")
+    terminal, inner = pty.openpty()
+    process = langlauf.start("watch", job, stderr=inner, stdout=subprocess.PIPE)
+    os.close(inner)
+    shown = read_until(terminal, "at the gate")
+    (tmp_path / "go").touch()
+    shown += read_until(terminal, "")
+    stdout, _ = process.communicate(timeout=20)
+    os.close(terminal)
+    assert (process.returncode, stdout) == (0, "")
+    assert all(part in shown for part in ("running", "50 %", "attempt 1", "━", "\x1b[2K", "completed", "100 %"))
+    assert f"langlauf result {job}" in shown
+
+
+def test_in_a_pipe(langlauf: Commands, tmp_path: Path) -> None:
+    """Elsewhere each change is a line without control characters, and nothing is told twice."""
+    job = langlauf.submit("-a", "steps", "count=3", f"gate={tmp_path / 'go'}")
+    process = langlauf.start("watch", job, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stderr is not None
+    lines = []
+    for line in process.stderr:
+        lines.append(line.rstrip())
+        if "3 partials" in line:
+            (tmp_path / "go").touch()
+    stdout, _ = process.communicate(timeout=20)
+    assert (process.returncode, stdout) == (0, "")
+    assert len(lines) == len(set(lines))
+    assert "\x1b" not in "".join(lines)
+    assert lines[-3].startswith("completed, 100 %")
+    assert lines[-2].startswith("Completed")
+
+
+def test_ctrl_c_detaches(langlauf: Commands, client: Client) -> None:
+    """Ctrl-C ends the watching with 130, leaves the job alone and tells how to come back."""
+    job = langlauf.submit("-a", "hang")
+    process = langlauf.start("watch", job, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stderr is not None
+    process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stdout) == (130, "")
+    assert "goes on" in stderr
+    assert f"langlauf watch {job}" in stderr
+    assert client.job(job).status().status in (Status.QUEUED, Status.RUNNING)
+    client.job(job).cancel()
+
+
+def test_ctrl_c_in_a_terminal_leaves_it_tidy(
+    langlauf: Commands, client: Client, until_step: Callable[[str, str], None]
+) -> None:
+    """The cursor is shown again when the bar goes away."""
+    job = langlauf.submit("-a", "hang")
+    until_step(job, "hanging")
+    terminal, inner = pty.openpty()
+    process = langlauf.start("watch", job, stderr=inner, stdout=subprocess.DEVNULL)
+    os.close(inner)
+    read_until(terminal, "hanging")
+    process.send_signal(signal.SIGINT)
+    shown = read_until(terminal, "")
+    assert process.wait(20) == 130
+    os.close(terminal)
+    assert shown.index("\x1b[?25h") < shown.index("goes on")
+    client.job(job).cancel()
+
+
+def test_submit_and_watch(langlauf: Commands) -> None:
+    """Submitting and watching in one go prints the result on standard output, progress on standard error."""
+    result = langlauf.run("submit", "-a", "steps", "count=2", "--watch")
+    assert '"done"' in result.stdout
+    assert "2 partials" in result.stderr
+    assert "Accepted as" in result.stderr

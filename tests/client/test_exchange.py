@@ -1,0 +1,103 @@
+"""What is decided without a network: when to repeat, when to give up, and what an answer means."""
+
+import json
+
+import pytest
+
+from langlauf.client.errors import ApiError, Forbidden, NotLanglauf, Unavailable, Unreachable
+from langlauf.client.exchange import (
+    CALLING,
+    FOLLOWING,
+    Deadline,
+    Lost,
+    Patience,
+    Reply,
+    Request,
+    ask,
+    error_of,
+    read,
+)
+from langlauf.client.shapes import JobAnswer
+
+LOST = Lost("http://server", "connection refused")
+BUSY = Reply(503, {"retry-after": "3"}, b"{}")
+FINE = Reply(200, {}, b"{}")
+
+
+def test_lost_answers_are_asked_for_again_with_growing_delays() -> None:
+    """The same request is repeated, each time a little later."""
+    talk = ask(Request(path="/x"))
+    delays = [next(talk).delay]
+    delays += [talk.send(LOST).delay for _ in range(3)]
+    assert delays[0] == 0
+    assert 0.1 <= delays[1] <= 0.2 <= delays[2] <= 0.4 <= delays[3] <= 0.8
+    with pytest.raises(StopIteration) as end:
+        talk.send(FINE)
+    assert end.value.value is FINE
+
+
+def test_a_single_call_gives_up() -> None:
+    """After its repetitions a call says that there is no server."""
+    talk = ask(Request(path="/x"), CALLING)
+    tries = [next(talk), *(talk.send(LOST) for _ in range(4))]
+    assert {request.path for request in tries} == {"/x"}
+    with pytest.raises(Unreachable, match="connection refused"):
+        talk.send(LOST)
+
+
+def test_the_server_says_when_to_come_back() -> None:
+    """Retry-After is never undercut."""
+    talk = ask(Request(path="/x"))
+    next(talk)
+    assert talk.send(BUSY).delay >= 3
+
+
+def test_a_far_retry_after_is_told_and_not_waited_for() -> None:
+    """What lies beyond the patience of a call is the caller's to decide."""
+    talk = ask(Request(path="/x"))
+    next(talk)
+    with pytest.raises(Unavailable) as refused:
+        talk.send(Reply(503, {"retry-after": "300"}, b""))
+    assert refused.value.retry_after == 300
+
+
+def test_a_follower_is_patient() -> None:
+    """Many lost answers within a moment do not end the following of a job, and delays stay bounded."""
+    talk = ask(Request(path="/x"), FOLLOWING)
+    next(talk)
+    assert max(talk.send(LOST).delay for _ in range(50)) <= 5
+
+
+def test_patience_ends() -> None:
+    """Past its seconds there is no further try."""
+    assert Patience(seconds=10).delay(0, 9.95, None) is None
+
+
+def test_at_the_deadline_trouble_is_told() -> None:
+    """When nobody waits any more, nothing is repeated."""
+    talk = ask(Request(path="/x"), FOLLOWING, Deadline(0))
+    next(talk)
+    with pytest.raises(Unreachable):
+        talk.send(LOST)
+
+
+def test_error_answers_become_errors() -> None:
+    """A problem's members are the error's."""
+    body = {"error": "forbidden", "message": "not yours", "request_id": "r-1"}
+    error = error_of(Reply(403, {}, json.dumps(body).encode()))
+    assert isinstance(error, Forbidden)
+    assert (error.code, error.message, error.request_id) == ("forbidden", "not yours", "r-1")
+
+
+@pytest.mark.parametrize("body", [b"<html>Bad Gateway</html>", b"", b"[]"])
+def test_answers_of_a_proxy_are_errors_too(body: bytes) -> None:
+    """An answer in another shape still has a status and a code."""
+    error = error_of(Reply(418, {"x-request-id": "r-2"}, body))
+    assert type(error) is ApiError
+    assert (error.status, error.request_id) == (418, "r-2")
+
+
+def test_another_program_is_recognised() -> None:
+    """A fine answer that is not ours is not taken for one."""
+    with pytest.raises(NotLanglauf):
+        read(Reply(200, {}, b'{"hello": "world"}'), JobAnswer)

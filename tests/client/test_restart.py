@@ -1,0 +1,43 @@
+"""A server that goes away while somebody follows a job, and comes back on the same port."""
+
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+
+import pytest
+from tests.support.server import serving
+
+from langlauf.client import Client, Job, JobState
+from langlauf.domain.state import Status
+
+
+def follow(job: Job, seen: Queue[JobState]) -> Status:
+    """Tells each state, and returns the last one."""
+    for state in job.states(timeout=30):
+        seen.put(state)
+    return state.status
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_followers_come_through_a_restart(how: signal.Signals, tmp_path: Path) -> None:
+    """Killed or stopped, a server that is back ends the wait with the result, and no event is missed or repeated."""
+    store, go = tmp_path / "store.db", tmp_path / "go"
+    seen: Queue[JobState] = Queue()
+    with ThreadPoolExecutor() as threads:
+        with serving(store) as first:
+            client = Client(first.url)
+            job = client.submit("gate", path=str(go))
+            states = threads.submit(follow, job, seen)
+            waiting = threads.submit(job.wait, 30)
+            events = threads.submit(lambda: [event.event_seq for event in job.events(timeout=30)])
+            while seen.get(timeout=10).step != "at the gate":
+                pass
+            first.stop(how)
+        go.touch()
+        with serving(store, port=first.port):
+            assert waiting.result(30).status is Status.COMPLETED
+            assert states.result(30) is Status.COMPLETED
+            assert events.result(30) == list(range(1, job.status().event_seq + 1))
+            assert job.result() == {"passed": str(go)}
+            client.close()

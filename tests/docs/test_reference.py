@@ -1,0 +1,214 @@
+"""The reference pages say what the code says: settings, routes, codes, events, commands, names, dependencies."""
+
+import inspect
+import re
+import tomllib
+from typing import Any
+
+import click
+import pytest
+from tests.docs.pages import ROOT, read, rows, sections, words
+
+import langlauf
+from langlauf import client
+from langlauf.app import Rules
+from langlauf.bundled import app
+from langlauf.cli.main import main
+from langlauf.cli.options import flag_of
+from langlauf.domain.event import EventType
+from langlauf.domain.job import Phase
+from langlauf.domain.state import Status, mermaid
+from langlauf.http.openapi import build_document
+from langlauf.http.problems import TITLES
+from langlauf.settings import SETTINGS
+from langlauf.telemetry import Fact
+
+SERVER_FLAGS = "Flags of `serve` and `worker`"
+CLIENT_FLAGS = "Flags of client commands"
+
+
+def _shown(default: Any) -> str:
+    if default is None or default == ():
+        return "not set"
+    if isinstance(default, bool | float):
+        default = int(default) if default == int(default) else default
+    return f"`{default}`"
+
+
+def test_the_table_of_settings_is_the_one_in_the_code() -> None:
+    """Every setting with its flag, default, unit and meaning, in the order of the code, and none besides."""
+    documented = rows(sections("docs/operations.md")["Settings"])
+    known = [[f"`{one.environment}`", f"`{flag_of(one)}`", _shown(one.default), one.unit, one.help] for one in SETTINGS]
+    assert len(known) > 20
+    assert documented == known
+
+
+def test_every_route_has_its_section() -> None:
+    """Each method and path of the OpenAPI document has a heading, and each such heading is a route."""
+    paths = build_document(app.registry)["paths"]
+    known = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    documented = {title for title in sections("docs/http_api.md") if re.match(r"[A-Z]+ /", title)}
+    assert "POST /analyze" in known
+    assert documented == known
+
+
+def test_every_route_is_in_the_overview() -> None:
+    """The table on top of the page links each of them."""
+    paths = build_document(app.registry)["paths"]
+    overview = read("docs/http_api.md").partition("## What holds everywhere")[0]
+    assert paths
+    for path, methods in paths.items():
+        for method in methods:
+            assert f"[`{method.upper()} {path}`](#" in overview
+
+
+def test_every_parameter_of_a_route_is_named() -> None:
+    """Query parameters stand in the section of their route, headers anywhere on the page."""
+    page, found = read("docs/http_api.md"), 0
+    for path, methods in build_document(app.registry)["paths"].items():
+        for method, operation in methods.items():
+            text = sections("docs/http_api.md")[f"{method.upper()} {path}"]
+            for parameter in operation["parameters"]:
+                found += 1
+                if parameter["in"] == "query":
+                    assert f"?{parameter['name']}=" in text, (path, parameter["name"])
+                elif parameter["in"] == "header":
+                    assert parameter["name"] in page, parameter["name"]
+    assert found > 30
+
+
+def test_every_error_code_is_in_the_table() -> None:
+    """A caller finds each code of the API with its status."""
+    documented = {words(cells[1])[0] for cells in rows(sections("docs/http_api.md")["Errors"])}
+    assert documented == set(TITLES)
+
+
+def test_every_event_is_in_the_table() -> None:
+    """Each kind of event once, and none that the code does not know."""
+    documented = [words(cells[0])[0] for cells in rows(sections("docs/lifecycle.md")["Events"])]
+    assert sorted(documented) == sorted(EventType)
+
+
+def test_every_state_and_phase_is_explained() -> None:
+    """The tables have exactly the words of the code, and the diagram is the one the code prints."""
+    parts = sections("docs/lifecycle.md")
+    assert [words(cells[0])[0] for cells in rows(parts["States"])] == list(Status)
+    assert [words(cells[0])[0] for cells in rows(parts["Phases"])] == list(Phase)
+    assert f"```mermaid\n{mermaid()}\n```" in read("docs/lifecycle.md")
+
+
+def test_every_log_line_is_in_the_table() -> None:
+    """An operator finds each fact that can be in the log and in the metrics."""
+    documented = [name for cells in rows(sections("docs/operations.md")["Log"]) for name in words(cells[0])]
+    assert sorted(documented) == sorted(Fact)
+
+
+def _commands(group: click.Group, prefix: str = "langlauf") -> dict[str, click.Command]:
+    found: dict[str, click.Command] = {}
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            found |= _commands(command, f"{prefix} {name}")
+        else:
+            found[f"{prefix} {name}"] = command
+    return found
+
+
+COMMANDS = _commands(main)
+
+
+def _flags(command: click.Command) -> set[str]:
+    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    return {name for option in options for name in (*option.opts, *option.secondary_opts)}
+
+
+def _documented_flags(text: str) -> set[str]:
+    return {word for cells in rows(text) for word in words(cells[0]) if word.startswith("-")}
+
+
+def test_every_command_has_its_section() -> None:
+    """Each command that is registered, and no other."""
+    documented = {title.strip("`") for title in sections("docs/commands.md") if title.startswith("`langlauf ")}
+    assert "langlauf serve" in COMMANDS
+    assert documented == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_flag_of_a_command_is_documented(name: str) -> None:
+    """Each flag stands in the command's section or in the one it shares, and no flag is made up."""
+    parts, known = sections("docs/commands.md"), _flags(COMMANDS[name])
+    own = _documented_flags(parts[f"`{name}`"])
+    shared = _documented_flags(parts[SERVER_FLAGS]) | _documented_flags(parts[CLIENT_FLAGS])
+    assert shared, "the shared sections were not found"
+    assert known - own - shared == set()
+    assert own - known == set()
+
+
+def test_the_shared_flags_exist() -> None:
+    """What the shared sections list is a flag of some command of their kind."""
+    parts = sections("docs/commands.md")
+    assert _documented_flags(parts[SERVER_FLAGS]) == _flags(COMMANDS["langlauf serve"])
+    assert _documented_flags(parts[CLIENT_FLAGS]) == {"--url", "--org", "--key"}
+    assert _documented_flags(parts[CLIENT_FLAGS]) <= _flags(COMMANDS["langlauf submit"])
+
+
+def test_every_command_is_in_the_changelog() -> None:
+    """A user of the first version reads there what it has."""
+    text = read("CHANGELOG.md")
+    for name in COMMANDS:
+        assert f"`{name.removeprefix('langlauf ')}`" in text, name
+
+
+def test_every_dependency_has_its_reason() -> None:
+    """What pyproject asks for, at run time, as an extra and for development, is in the tables of the design page."""
+    project = tomllib.loads(read("pyproject.toml"))
+    extras = project["project"]["optional-dependencies"].values()
+    groups = project["dependency-groups"].values()
+    wanted = [*project["project"]["dependencies"], *(one for many in (*extras, *groups) for one in many)]
+    names = {match[0] for text in wanted if isinstance(text, str) and (match := re.match(r"[\w-]+", text))}
+    table = rows(sections("docs/design.md")["Dependencies, each with its reason"])
+    documented = {word for cells in table for word in words(cells[0])}
+    assert len(names) > 10
+    assert documented == names - {"langlauf"}
+
+
+def test_every_public_name_is_in_the_python_page() -> None:
+    """What `from langlauf import …` offers is explained."""
+    table = rows(read("docs/python.md").partition("## Register an analysis")[0])
+    assert sorted(words(cells[0])[0] for cells in table) == sorted(langlauf.__all__)
+
+
+def test_every_rule_of_an_analysis_is_in_the_python_page() -> None:
+    """The table has exactly what `@app.analysis` takes."""
+    table = rows(sections("docs/python.md")["Register an analysis"])
+    assert sorted(words(cells[0])[0] for cells in table) == sorted(Rules.__annotations__)
+
+
+def _public(kind: type) -> list[str]:
+    return [name for name, _ in inspect.getmembers(kind) if not name.startswith("_")]
+
+
+def test_every_method_of_the_handle_is_in_the_python_page() -> None:
+    """Whoever writes an analysis finds all it can do."""
+    names, text = _public(langlauf.Job), sections("docs/python.md")["The handle"]
+    assert "checkpoint" in names
+    for name in names:
+        assert f"job.{name}" in text, name
+
+
+@pytest.mark.parametrize("kind", [client.Client, client.Job])
+def test_every_method_of_the_client_is_in_the_python_page(kind: type) -> None:
+    """And whoever calls a server; `close` is what `with` does."""
+    names, text = _public(kind), sections("docs/python.md")["The client"]
+    assert len(names) > 5
+    for name in names:
+        assert f"`{name}(" in text or name == "close", name
+
+
+def test_the_two_commands_that_matter_are_there() -> None:
+    """The README names `make run` and `make test`, and every `make …` of the documents is a target."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert "`make run`" in read("README.md")
+    assert "`make test`" in read("README.md")
+    named = {name for page in ("README.md", "CONTRIBUTING.md") for name in re.findall(r"\bmake ([a-z]+) ", read(page))}
+    assert {"run", "test"} <= named & targets
+    assert {"run", "test", "bench", "help"} - targets == set()

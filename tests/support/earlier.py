@@ -1,0 +1,33 @@
+"""Stores of the earlier system, for tests."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.support.stores import SetClock
+
+from langlauf.store.sqlite.importing import ImportReport, import_v1
+
+Document = dict[str, Any]
+NOON = "2026-03-01T12:00:00Z"
+#: A store as the earlier system left it, with times of every form, an alias and a secret.
+FULL: Document = json.loads(Path(__file__).with_name("earlier_store.json").read_text())
+
+
+def bring(folder: Path, document: Document, name: str = "store.v1") -> tuple[Path, ImportReport]:
+    """Imports a document into a new store."""
+    earlier = folder / f"{name}.json"
+    earlier.write_text(json.dumps(document, indent=2))
+    path = folder / f"{name}.db"
+    return path, import_v1(str(path), earlier, clock=SetClock())
+
+
+def earlier_store(**job: Any) -> Document:
+    """A document of the earlier system with one job, as little as it may have."""
+    return {
+        "schema_version": 1,
+        "jobs": {"j1": {"status": "queued", **job}},
+        "events": {},
+        "results": {},
+        "notifications": {},
+    }

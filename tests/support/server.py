@@ -1,0 +1,99 @@
+"""The real program as a process of its own: started, waited for by the line it prints, and stopped."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SAMPLE_APP = "tests.support.sample_app:app"
+_READY = re.compile(r"Langlauf serves .* on (http://\S+)")
+_OURS = ("LANGLAUF_", "ASYNC_JOB", "API_AUTH_TOKEN")
+#: Quick in everything that a test would have to wait for.
+_QUICK = {
+    "LANGLAUF_LEASE_SECONDS": "1",
+    "LANGLAUF_SWEEP_SECONDS": "0.25",
+    "LANGLAUF_SHUTDOWN_GRACE": "0",
+    "LANGLAUF_RETRY_BASE": "0.01",
+    "LANGLAUF_MAX_RUNNING": "64",
+}
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """The environment of a program under test: nothing of ours from outside, and this checkout on the path."""
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    return {**outside, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))), **extra}
+
+
+def command(*words: str) -> list[str]:
+    """The command line of `langlauf …`."""
+    return [sys.executable, "-m", "langlauf", *words]
+
+
+class ServerProcess:
+    """A server that runs. `log` is what it has printed."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.log: list[str] = []
+        self.url = self._read_url()
+        self._reader = threading.Thread(target=self._read_rest, daemon=True)
+        self._reader.start()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self.url.rpartition(":")[2])
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Ends it and returns its exit code."""
+        self.process.send_signal(how)
+        code = self.process.wait(30)
+        self._reader.join()
+        return code
+
+    def _read_url(self) -> str:
+        for line in self._lines():
+            if match := _READY.search(line):
+                return match[1]
+        raise AssertionError("the server did not start:\n" + "".join(self.log))
+
+    def _read_rest(self) -> None:
+        for _ in self._lines():
+            pass
+
+    def _lines(self) -> Iterator[str]:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.log.append(line)
+            yield line
+
+
+@contextmanager
+def serving(
+    store: Path | str, *, port: int = 0, app: str = SAMPLE_APP, settings: Mapping[str, str] | None = None
+) -> Iterator[ServerProcess]:
+    """A server over a store, ready for requests; it is stopped at the end, whatever happened."""
+    process = subprocess.Popen(
+        command("serve", app, "--port", str(port), "--store", str(store)),
+        cwd=ROOT,
+        env=environment(**{**_QUICK, **(settings or {})}),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        server = ServerProcess(process)
+        yield server
+        if process.poll() is None:
+            assert server.stop() == 0, "".join(server.log)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        assert process.stderr is not None
+        process.stderr.close()

@@ -1,0 +1,279 @@
+-- Faults to plant in a sound store: each with the rule that finds it, the job that shows it, and rules that find it as
+-- well.
+-- Format: a line "-- fault: RULE on JOB[, also RULE …]", then statements; :queued and its like are ids of jobs.
+
+-- fault: first_event on queued
+DELETE FROM job_events WHERE job_id = :queued;
+
+-- fault: first_event on failed
+DELETE FROM job_events WHERE job_id = :failed AND event_seq = 1;
+
+-- fault: first_event on failed
+UPDATE job_events SET event_type = 'job.progress', payload_json = '{"progress_percent":0}'
+WHERE job_id = :failed AND event_seq = 1;
+
+-- fault: event_types on released
+UPDATE job_events SET event_type = 'job.vanished' WHERE job_id = :released AND event_type = 'job.released';
+
+-- fault: event_types on released
+UPDATE job_events SET payload_json = '{' WHERE job_id = :released AND event_type = 'job.released';
+
+-- fault: event_sequence on released
+DELETE FROM job_events WHERE job_id = :released AND event_type = 'job.progress';
+UPDATE jobs SET progress_percent = 0 WHERE job_id = :released;
+
+-- fault: event_sequence on released
+DELETE FROM job_events WHERE job_id = :released AND event_type = 'job.released';
+
+-- fault: event_sequence on queued
+UPDATE jobs SET event_seq = 7 WHERE job_id = :queued;
+
+-- fault: event_times on failed
+UPDATE job_events SET occurred_at = occurred_at - 9000000 WHERE job_id = :failed AND event_seq = 3;
+
+-- fault: legal_transitions on running
+INSERT INTO job_events SELECT org_id, job_id, event_seq + 1, 'e', 'job.running', occurred_at, actor_type, '{}', '', ''
+FROM job_events WHERE job_id = :running ORDER BY event_seq DESC LIMIT 1;
+UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :running;
+UPDATE jobs SET attempt = 2 WHERE job_id = :running;
+UPDATE leases SET attempt = 2 WHERE job_id = :running;
+
+-- fault: legal_transitions on queued
+INSERT INTO job_events
+SELECT org_id, job_id, event_seq + 1, 'e', 'job.lease_lost', occurred_at, actor_type, '{}', '', ''
+FROM job_events WHERE job_id = :queued ORDER BY event_seq DESC LIMIT 1;
+UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :queued;
+
+-- fault: legal_transitions on canceled
+UPDATE job_events SET event_seq = 3 WHERE job_id = :canceled AND event_seq = 2;
+INSERT INTO job_events
+SELECT org_id, job_id, 2, 'e', 'job.progress', occurred_at, actor_type, '{"progress_percent":0}', '', ''
+FROM job_events WHERE job_id = :canceled ORDER BY event_seq DESC LIMIT 1;
+UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :canceled;
+
+-- fault: nothing_after_end on plain, also progress_never_falls
+INSERT INTO job_events
+SELECT org_id, job_id, event_seq + 1, 'e', 'job.progress', occurred_at, actor_type, '{"progress_percent":100}', '', ''
+FROM job_events WHERE job_id = :plain ORDER BY event_seq DESC LIMIT 1;
+UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :plain;
+
+-- fault: nothing_after_end on canceled
+INSERT INTO job_events
+SELECT org_id, job_id, event_seq + 1, 'e', 'job.released', occurred_at, actor_type, '{}', '', ''
+FROM job_events WHERE job_id = :canceled ORDER BY event_seq DESC LIMIT 1;
+UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :canceled;
+
+-- fault: one_final_event on canceled, also nothing_after_end
+INSERT INTO job_events
+SELECT org_id, job_id, event_seq + 1, 'e', 'job.canceled', occurred_at, actor_type, '{}', '', ''
+FROM job_events WHERE job_id = :canceled ORDER BY event_seq DESC LIMIT 1;
+UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :canceled;
+
+-- fault: one_final_event on failed, also state_matches_events
+DELETE FROM job_events WHERE job_id = :failed AND event_type = 'job.failed';
+UPDATE jobs SET event_seq = event_seq - 1 WHERE job_id = :failed;
+
+-- fault: state_matches_events on released
+UPDATE jobs SET status = 'partial' WHERE job_id = :released;
+
+-- fault: progress_never_falls on completed
+UPDATE job_events SET payload_json = json_set(payload_json, '$.progress_percent', 50)
+WHERE job_id = :completed AND event_type = 'job.progress';
+
+-- fault: progress_never_falls on running, also progress_bounds
+UPDATE job_events SET payload_json = json_set(payload_json, '$.progress_percent', 100)
+WHERE job_id = :running AND event_type = 'job.progress';
+UPDATE jobs SET progress_percent = 100 WHERE job_id = :running;
+
+-- fault: progress_told on running
+UPDATE jobs SET progress_percent = 60 WHERE job_id = :running;
+
+-- fault: progress_told on running
+UPDATE job_events SET payload_json = '{}' WHERE job_id = :running AND event_type = 'job.progress';
+
+-- fault: snapshots_told on stopped
+UPDATE job_events SET payload_json = json_set(payload_json, '$.result_seq', 4)
+WHERE job_id = :stopped AND event_type = 'job.partial';
+
+-- fault: snapshots_told on plain
+UPDATE job_events SET payload_json = json_set(payload_json, '$.result_id', 'other')
+WHERE job_id = :plain AND event_type = 'job.completed';
+
+-- fault: snapshots_told on partial
+INSERT INTO job_events
+SELECT org_id, job_id, event_seq + 1, 'e', 'job.partial', occurred_at, actor_type,
+    '{"result_id":"x","result_seq":3,"progress_percent":30}', '', ''
+FROM job_events WHERE job_id = :partial ORDER BY event_seq DESC LIMIT 1;
+UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :partial;
+
+-- fault: attempts_told on recovered
+UPDATE jobs SET attempt = 3 WHERE job_id = :recovered;
+
+-- fault: retries_told on retrying
+UPDATE jobs SET retry_count = 2 WHERE job_id = :retrying;
+
+-- fault: no_secrets on failed
+UPDATE jobs SET error_message = 'cannot log in with password=hunter22' WHERE job_id = :failed;
+
+-- fault: no_secrets on retrying
+UPDATE jobs SET retry_reason = 'https://me:hunter22@host/' WHERE job_id = :retrying;
+
+-- fault: no_secrets on running
+UPDATE job_events SET payload_json = json_set(payload_json, '$.step', 'Bearer abcdefgh12345678')
+WHERE job_id = :running AND event_type = 'job.progress';
+
+-- fault: no_secrets on running
+UPDATE job_events SET payload_json = json_set(payload_json, '$.api_key', 'plain')
+WHERE job_id = :running AND event_type = 'job.progress';
+
+-- fault: no_secrets on running
+UPDATE job_events SET payload_json = json_set(payload_json, '$.step', 'Bearer' || char(10) || 'abcdefgh12345678')
+WHERE job_id = :running AND event_type = 'job.progress';
+
+-- fault: ended_has_time on plain
+UPDATE jobs SET finished_at = NULL WHERE job_id = :plain;
+
+-- fault: ended_has_time on running
+UPDATE jobs SET finished_at = attempt_started_at WHERE job_id = :running;
+
+-- fault: times_ordered on plain
+UPDATE jobs SET queued_at = finished_at + 1 WHERE job_id = :plain;
+
+-- fault: times_ordered on plain
+UPDATE jobs SET finished_at = attempt_started_at - 1 WHERE job_id = :plain;
+
+-- fault: attempt_has_start on plain
+UPDATE jobs SET started_at = NULL WHERE job_id = :plain;
+
+-- fault: progress_bounds on plain, also progress_told
+UPDATE jobs SET progress_percent = 99 WHERE job_id = :plain;
+
+-- fault: cancel_fields on canceled
+UPDATE jobs SET cancel_reason = NULL WHERE job_id = :canceled;
+
+-- fault: cancel_fields on plain
+UPDATE jobs SET canceled_by = 'user' WHERE job_id = :plain;
+
+-- fault: cancel_fields on queued
+UPDATE jobs SET cancel_requested_at = 1 WHERE job_id = :queued;
+
+-- fault: cancel_fields on running
+UPDATE jobs SET cancel_requested_at = 1 WHERE job_id = :running;
+
+-- fault: cancel_fields on retrying
+UPDATE jobs SET cancel_requested_at = 1, canceled_by = 'user' WHERE job_id = :retrying;
+
+-- fault: error_fields on failed
+UPDATE jobs SET error_code = NULL WHERE job_id = :failed;
+
+-- fault: error_fields on plain
+UPDATE jobs SET retry_hint = 'retry_with_backoff' WHERE job_id = :plain;
+
+-- fault: retry_limit on retrying
+UPDATE jobs SET max_retries = 0 WHERE job_id = :retrying;
+
+-- fault: input_kept on queued
+DELETE FROM job_inputs WHERE job_id = :queued;
+
+-- fault: lease_or_next_attempt on running
+DELETE FROM leases WHERE job_id = :running;
+
+-- fault: lease_or_next_attempt on running
+UPDATE jobs SET next_attempt_at = 1 WHERE job_id = :running;
+
+-- fault: no_lease_at_rest on queued
+INSERT INTO leases SELECT org_id, job_id, 0, 'w', 9000000000000000, 9000000000000000 FROM jobs WHERE job_id = :queued;
+
+-- fault: no_lease_at_rest on plain
+UPDATE jobs SET next_attempt_at = 1 WHERE job_id = :plain;
+
+-- fault: lease_attempt on running
+UPDATE leases SET attempt = 2 WHERE job_id = :running;
+
+-- fault: lease_overdue on running
+UPDATE leases SET expires_at = 1 WHERE job_id = :running;
+
+-- fault: partial_count on completed, also snapshots_told
+UPDATE jobs SET partial_count = 3 WHERE job_id = :completed;
+
+-- fault: partial_count on stopped, also newest_result
+DELETE FROM job_results WHERE job_id = :stopped;
+
+-- fault: result_sequence on completed
+UPDATE job_results SET result_seq = 9 WHERE job_id = :completed AND result_kind = 'final';
+
+-- fault: one_final_result on plain, also newest_result
+DELETE FROM job_results WHERE job_id = :plain;
+
+-- fault: one_final_result on stopped, also partial_count
+UPDATE job_results SET result_kind = 'final' WHERE job_id = :stopped;
+
+-- fault: one_final_result on plain, also newest_result schema_intact
+DROP INDEX idx_job_results_final;
+INSERT INTO job_results
+SELECT org_id, 'twin', job_id, 'final', 2, schema_version, result_payload_ref, created_at, NULL, NULL, '1'
+FROM job_results WHERE job_id = :plain;
+
+-- fault: newest_result on completed, also snapshots_told
+UPDATE jobs SET result_id = (SELECT result_id FROM job_results AS r WHERE r.job_id = :completed AND result_seq = 1)
+WHERE job_id = :completed;
+
+-- fault: newest_result on queued, also snapshots_told
+UPDATE jobs SET result_id = 'nowhere' WHERE job_id = :queued;
+
+-- fault: retired_after_end on running
+UPDATE jobs SET result_expired_at = 1 WHERE job_id = :running;
+
+-- fault: retired_after_end on plain
+UPDATE jobs SET events_expired_at = 1 WHERE job_id = :plain;
+
+-- fault: retired_after_end on plain
+UPDATE jobs SET result_expired_at = 1 WHERE job_id = :plain;
+
+-- fault: retired_after_end on plain
+UPDATE job_results SET removed_at = 1, payload = NULL WHERE job_id = :plain;
+
+-- fault: in_app_message on failed
+DELETE FROM notifications WHERE job_id = :failed;
+
+-- fault: in_app_message on canceled
+INSERT INTO notifications
+SELECT org_id, 'n', :canceled, channel, template_key, delivery_status, 0, NULL,
+    :canceled || ':in_app:' || template_key, 0, NULL, 0, '{}'
+FROM notifications WHERE job_id = :failed;
+
+-- fault: message_keys on failed
+UPDATE notifications SET dedupe_key = 'other' WHERE job_id = :failed;
+
+-- fault: lane_counts on the store
+UPDATE lanes SET waiting = 5 WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :queued);
+
+-- fault: lane_counts on the store
+DELETE FROM lanes;
+
+-- fault: idempotency_keys on queued
+UPDATE idempotency_keys SET payload_hash = 'other' WHERE job_id = :queued;
+
+-- fault: orphans on canceled
+DELETE FROM jobs WHERE job_id = :canceled;
+
+-- fault: schema_intact on the store
+DROP INDEX idx_jobs_result_id;
+
+-- fault: schema_intact on the store
+DROP INDEX idx_jobs_lane_head;
+
+-- fault: known_values on queued
+UPDATE jobs SET priority_class = 'royal' WHERE job_id = :queued;
+
+-- fault: known_values on queued
+UPDATE jobs SET lost_count = -1 WHERE job_id = :queued;
+
+-- fault: known_values on queued
+UPDATE job_events SET actor_type = 'ghost' WHERE job_id = :queued;
+
+-- fault: known_values on plain
+UPDATE job_results SET payload = NULL WHERE job_id = :plain;
+
+-- fault: known_values on failed
+UPDATE notifications SET delivery_status = 'lost' WHERE job_id = :failed;
