@@ -2,8 +2,8 @@
 
     uvicorn mounted_starlette:app --port 8082
 
-Then `POST /work/analyze` accepts jobs. A mounted application does not get lifespan messages, so the outer lifespan enters
-that of Langlauf: it opens the store and runs the worker.
+Then `POST /work/analyze` accepts jobs. A mounted application does not get lifespan messages, so the outer lifespan
+enters that of Langlauf: it opens the store and runs the worker.
 """
 
 from collections.abc import AsyncIterator

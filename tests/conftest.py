@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.support.server import ServerProcess, serving
 
 from langlauf.clock import new_id
+from tests.support.server import ServerProcess, serving
 
 
 @pytest.fixture(scope="session")

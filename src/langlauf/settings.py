@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from langlauf.domain.errors import SettingsError
-from langlauf.domain.retry import Backoff
 from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.retry import Backoff
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd]?)$")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.support.server import ServerProcess, command, environment
 
 from langlauf.cli.main import main
 from langlauf.client import Client
+from tests.support.server import ServerProcess, command, environment
 
 
 class Commands:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.cli.conftest import Commands
 
 from langlauf.cli.main import main
 from langlauf.client import Client
 from langlauf.settings import SETTINGS
+from tests.cli.conftest import Commands
 
 
 def test_submit_prints_the_id_alone(langlauf: Commands, client: Client) -> None:

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from click.testing import CliRunner
-from tests.cli.conftest import Commands
-from tests.support.server import ServerProcess, serving
 
 from langlauf.cli.main import main
+from tests.cli.conftest import Commands
+from tests.support.server import ServerProcess, serving
 
 
 def test_0_completed(langlauf: Commands) -> None:

@@ -7,10 +7,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.conftest import Commands
-
 from langlauf.client import Client
 from langlauf.domain.state import Status
+from tests.cli.conftest import Commands
 
 
 def read_until(terminal: int, text: str) -> str:

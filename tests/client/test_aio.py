@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.support.server import ServerProcess
 
 from langlauf.client import AsyncClient, AsyncJob, Conflict, JobCanceled, NotFound, WaitTimeout
 from langlauf.domain.state import Status
+from tests.support.server import ServerProcess
 
 
 async def until_step(job: AsyncJob, step: str) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 from queue import Queue
 
 import pytest
-from tests.support.server import serving
 
 from langlauf.client import Client, Job, JobState
 from langlauf.domain.state import Status
+from tests.support.server import serving
 
 
 def follow(job: Job, seen: Queue[JobState]) -> Status:

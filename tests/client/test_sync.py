@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.lossy import losing
-from tests.support.server import ServerProcess
 
 from langlauf.client import (
     BadRequest,
@@ -22,6 +20,8 @@ from langlauf.client import (
 )
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.state import Status
+from tests.support.lossy import losing
+from tests.support.server import ServerProcess
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+
 from tests.docs.pages import ROOT, blocks, read
 from tests.docs.serving import served
 from tests.support.server import environment
@@ -44,7 +45,7 @@ def test_the_analysis_of_the_readme_is_the_example() -> None:
 
 
 def test_the_survey_runs(tmp_path: Path) -> None:
-    """Served as its first line says, it reports progress, leaves a partial result per year and ends with all of them."""
+    """Served as its first line says, it reports steps, leaves a partial result per year and ends with all of them."""
     example = served(tmp_path / "store.db", "survey:app", folder=ROOT / "examples")
     with example as server, _client(server.url) as http:
         headers = {"Prefer": "respond-async, wait=30"}

@@ -6,6 +6,7 @@ import subprocess
 
 import httpx2
 import pytest
+
 from tests.docs.pages import blocks
 from tests.docs.shell import Step, read_curl, shown_facts, shown_headers, shown_names, shown_status, steps_of
 from tests.support.server import command, environment

@@ -3,11 +3,12 @@
 import inspect
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
-from tests.docs.pages import ROOT, read, rows, sections, words
+from starlette.routing import Route
 
 import langlauf
 from langlauf import client
@@ -22,6 +23,9 @@ from langlauf.http.openapi import build_document
 from langlauf.http.problems import TITLES
 from langlauf.settings import SETTINGS
 from langlauf.telemetry import Fact
+from langlauf.ui.pages import page_routes
+from tests.docs.pages import ROOT, read, rows, sections, words
+from tests.support.live import live
 
 SERVER_FLAGS = "Flags of `serve` and `worker`"
 CLIENT_FLAGS = "Flags of client commands"
@@ -75,6 +79,16 @@ def test_every_parameter_of_a_route_is_named() -> None:
                 elif parameter["in"] == "header":
                     assert parameter["name"] in page, parameter["name"]
     assert found > 30
+
+
+def test_every_page_is_in_the_table(tmp_path: Path) -> None:
+    """Each address that a browser may open, style sheets aside."""
+    with live(tmp_path) as running:
+        routes = page_routes(running.app._current())
+    known = {route.path for route in routes if isinstance(route, Route) and "." not in route.path}
+    documented = {word for cells in rows(sections("docs/http_api.md")["Pages"]) for word in words(cells[0])}
+    assert "/" in known
+    assert documented == known
 
 
 def test_every_error_code_is_in_the_table() -> None:
@@ -143,10 +157,23 @@ def test_every_flag_of_a_command_is_documented(name: str) -> None:
     assert own - known == set()
 
 
+def test_every_flag_means_what_its_help_says() -> None:
+    """The row of a flag in a command's own section has the words that `--help` prints."""
+    parts, found = sections("docs/commands.md"), 0
+    for name, command in COMMANDS.items():
+        options = {option.opts[0]: option for option in command.params if isinstance(option, click.Option)}
+        for cells in rows(parts[f"`{name}`"]):
+            found += 1
+            flag = words(cells[0])[0]
+            assert cells[1].startswith(options[flag].help or "no help"), (name, flag)
+    assert found > 30
+
+
 def test_the_shared_flags_exist() -> None:
     """What the shared sections list is a flag of some command of their kind."""
     parts = sections("docs/commands.md")
     assert _documented_flags(parts[SERVER_FLAGS]) == _flags(COMMANDS["langlauf serve"])
+    assert [cells[2] for cells in rows(parts[SERVER_FLAGS])][1:] == [one.help for one in SETTINGS][:-3]
     assert _documented_flags(parts[CLIENT_FLAGS]) == {"--url", "--org", "--key"}
     assert _documented_flags(parts[CLIENT_FLAGS]) <= _flags(COMMANDS["langlauf submit"])
 

@@ -50,7 +50,10 @@ BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"query": "x", "options": {"async_mode": {"max_retries": -1}}}, "options.async_mode.max_retries"),
     ({"query": "x", "options": {"async_mode": {"max_retries": 1.5}}}, "options.async_mode.max_retries"),
     ({"query": "x", "options": {"async_mode": {"wish": 1}}}, "options.async_mode.wish"),
-    ({"query": "x", "options": {"async_mode": {"notify": {"webhook": "https://x"}}}}, "options.async_mode.notify.webhook"),
+    (
+        {"query": "x", "options": {"async_mode": {"notify": {"webhook": "https://x"}}}},
+        "options.async_mode.notify.webhook",
+    ),
     ({"query": "a\x00b"}, "query"),
     ({"query": "x", "org_id": "org-b", "status": "completed"}, "org_id"),
 ]

@@ -37,8 +37,7 @@ def test_metrics_are_counted(server: Live) -> None:
 
 def test_a_full_queue_says_when_to_come_back(tmp_path: Path) -> None:
     """429 for the org's limit, 503 for the whole, with Retry-After; nothing is written."""
-    limits = {"LANGLAUF_MAX_WAITING_PER_ORG": "2", "LANGLAUF_MAX_WAITING": "3", "LANGLAUF_WORKERS": "0"}
-    with live(tmp_path, **limits) as server:
+    with live(tmp_path, LANGLAUF_MAX_WAITING_PER_ORG="2", LANGLAUF_MAX_WAITING="3", LANGLAUF_WORKERS="0") as server:
         for number in range(2):
             server.submit("echo", "org-a", query=f"{number}")
         body = {"analysis": "echo", "query": "x"}
@@ -114,9 +113,7 @@ def test_stopping_lets_waiting_callers_go_and_gives_jobs_back(tmp_path: Path) ->
         etag = server.http.get(f"/analyze/jobs/{job_id}").headers["etag"]
 
         def poll() -> None:
-            response = server.http.get(
-                f"/analyze/jobs/{job_id}", params={"wait": 30}, headers={"If-None-Match": etag}
-            )
+            response = server.http.get(f"/analyze/jobs/{job_id}", params={"wait": 30}, headers={"If-None-Match": etag})
             answers.append(response.status_code)
 
         poller = threading.Thread(target=poll)

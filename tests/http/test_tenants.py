@@ -40,7 +40,9 @@ def test_lists_hold_the_own_org_only(server: Live) -> None:
     mine, theirs = new_id(), new_id()
     job = server.wait(server.submit("echo", mine, query="Bern")["job_id"], mine)
     for path, key in (("/analyze/jobs", "jobs"), ("/analyze/history", "history")):
-        assert [one["job_id"] for one in server.http.get(path, headers={"X-Org-Id": mine}).json()[key]] == [job["job_id"]]
+        assert [one["job_id"] for one in server.http.get(path, headers={"X-Org-Id": mine}).json()[key]] == [
+            job["job_id"]
+        ]
         assert server.http.get(path, headers={"X-Org-Id": theirs}).json()[key] == []
 
 

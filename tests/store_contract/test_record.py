@@ -169,7 +169,11 @@ def test_a_failure_tells_why_and_keeps_what_was_found(harness: Harness) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Partial(result_id="r-1", payload='{"n":1}'))
         end = Failed(
-            code="address_intel", message="No such place.", retryable=False, hint="check_input_and_retry", meta={"at": 1}
+            code="address_intel",
+            message="No such place.",
+            retryable=False,
+            hint="check_input_and_retry",
+            meta={"at": 1},
         )
         assert await store.record(made.lease, end)
         job = (await look(store, made.lease.job_id)).job

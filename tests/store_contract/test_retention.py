@@ -4,11 +4,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.support.stores import DAY, Maker, SetClock, play, query
 
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.upkeep.retention import clean_up, report_json
+from tests.support.stores import DAY, Maker, SetClock, play, query
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
 KEEP_ALL = RetentionPolicy(final_results=None, partial_results=None, events=None, jobs=None)
@@ -16,7 +16,7 @@ KEEP_ALL = RetentionPolicy(final_results=None, partial_results=None, events=None
 
 def rows(path: Path, table: str) -> int:
     """How many rows a table has."""
-    [[count]] = query(path, f"SELECT count(*) FROM {table}")  # noqa: S608 - names of our own tables
+    [[count]] = query(path, f"SELECT count(*) FROM {table}")
     assert isinstance(count, int)
     return count
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from tests.support.stores import DAY, Maker, SetClock, play, query
 
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.sqlite import driver, retiring
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.transaction import Transaction
 from langlauf.upkeep.retention import clean_up
+from tests.support.stores import DAY, Maker, SetClock, play, query
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
 

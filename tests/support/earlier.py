@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.stores import SetClock
-
 from langlauf.store.sqlite.importing import ImportReport, import_v1
+from tests.support.stores import SetClock
 
 Document = dict[str, Any]
 NOON = "2026-03-01T12:00:00Z"

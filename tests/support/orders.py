@@ -14,7 +14,9 @@ from tests.support.stores import LEASE_SECONDS, SetClock
 ORG = "org-a"
 
 
-def new_job(clock: SetClock, *, org: str = ORG, analysis: str = "survey", query: str | None = None, **rules: Any) -> NewJob:
+def new_job(
+    clock: SetClock, *, org: str = ORG, analysis: str = "survey", query: str | None = None, **rules: Any
+) -> NewJob:
     """A submission; without a query its payload is like no other."""
     payload = f'{{"query":"{query or new_id()}"}}'
     priority: PriorityClass = rules.pop("priority_class", "default")

@@ -1,7 +1,7 @@
 """A file system that remembers what was really synchronised, so that a test can pull the plug.
 
-SQLite calls it for every write and every sync. What was written but not synchronised is lost at the power cut, as far as
-anybody may rely on it.
+SQLite calls it for every write and every sync. What was written but not synchronised is lost at the power cut, as far
+as anybody may rely on it.
 """
 
 import threading
@@ -23,7 +23,7 @@ class Disk(apsw.VFS):
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name for it
         return _File(self, name, flags)
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802, FBT001 - SQLite's name for it
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802 - SQLite's name for it
         super().xDelete(filename, syncdir)
         with self.lock:
             self.synced.pop(filename, None)

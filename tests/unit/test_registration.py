@@ -9,6 +9,8 @@ from langlauf import Job, Langlauf
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.domain.errors import RegistrationError
 
+Places = Annotated[list[Annotated[str, msgspec.Meta(min_length=1)]], msgspec.Meta(max_length=2)]
+
 
 async def survey(job: Job, region: str, years: int = 3, mode: Literal["a", "b"] = "a") -> None:
     """Surveys a region."""
@@ -91,7 +93,7 @@ def test_type_hints_make_the_input() -> None:
 def test_constraints_in_hints_are_checked() -> None:
     """Annotated limits and nested lists are part of the schema, and the path leads into them."""
 
-    async def limited(job: Job, places: Annotated[list[Annotated[str, msgspec.Meta(min_length=1)]], msgspec.Meta(max_length=2)]) -> None: ...  # fmt: skip
+    async def limited(job: Job, places: Places) -> None: ...
 
     app = Langlauf()
     app.analysis(limited)
@@ -99,4 +101,4 @@ def test_constraints_in_hints_are_checked() -> None:
     assert analysis is not None
     with pytest.raises(InvalidInput) as caught:
         read_input(analysis.input_type, {"places": ["a", ""]})
-    assert caught.value.field == "places[1]" or caught.value.field == "places[...]"
+    assert caught.value.field == "places[1]"

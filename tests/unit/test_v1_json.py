@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.support.earlier import FULL, NOON, Document, bring, earlier_store
-from tests.support.stores import DAY, Maker, SetClock, play, query
 
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import from_text, to_text
@@ -19,6 +17,8 @@ from langlauf.store.sqlite.importing import import_v1
 from langlauf.store.sqlite.transaction import Transaction
 from langlauf.store.sqlite.verifying import verify_file
 from langlauf.store.v1_records import ImportedJob
+from tests.support.earlier import FULL, NOON, Document, bring, earlier_store
+from tests.support.stores import DAY, Maker, SetClock, play, query
 
 
 def export(path: Path) -> Document:
@@ -33,7 +33,7 @@ def export(path: Path) -> Document:
 
 def job_of(path: Path, *columns: str) -> tuple[object, ...]:
     """Columns of the only job."""
-    [row] = query(path, f"SELECT {', '.join(columns)} FROM jobs")  # noqa: S608 - columns of our own
+    [row] = query(path, f"SELECT {', '.join(columns)} FROM jobs")
     return row
 
 
@@ -97,7 +97,7 @@ def test_a_waiting_job_is_claimed(tmp_path: Path) -> None:
     """A queued job stands in its lane after the import."""
     path, _ = bring(tmp_path, FULL)
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:  # noqa: ARG001 - scenes share their form
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
         assert (await store.depth()).waiting == 1
         view = await store.tenant("default-org").job("waits")
         assert view is not None
@@ -269,7 +269,7 @@ def test_an_export_has_the_form_of_the_earlier_system(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     ids: list[str] = []
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:  # noqa: ARG001 - scenes share their form
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
         ids.append(await make.completed(1))
 
     play(path, scene)

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.earlier import FULL, NOON, Document, bring, earlier_store
-from tests.support.stores import query
 
 from langlauf.domain.errors import StoreError
 from langlauf.store.sqlite.importing import import_v1
+from tests.support.earlier import FULL, NOON, Document, bring, earlier_store
+from tests.support.stores import query
 
 
 def broken(**parts: Any) -> Document:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import apsw
 import pytest
-from tests.support.stores import DAY, Maker, SetClock, opened, query
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.masking import masked
 from langlauf.store.sqlite.verifying import check_file, verify_file
 from langlauf.store.verify import RULES, Violation
+from tests.support.stores import DAY, Maker, SetClock, opened, query
 
 Sound = tuple[Path, dict[str, str], int]
 Plant = Callable[[str], tuple[list[Violation], dict[str, str]]]

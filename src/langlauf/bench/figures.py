@@ -74,8 +74,10 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     finished_jobs: int
     fill_seconds: float
     file_bytes: int
-    #: the same thousand jobs again and again
+    #: the same thousand jobs again and again, one at a time
     status_us: float
+    #: and 32 of them at once, each
+    status_at_once_us: float
     #: jobs that were not asked for before: in a large store their pages are in no cache
     status_first_us: float
     first_page_us: float
@@ -86,6 +88,7 @@ class Ratios(msgspec.Struct, frozen=True, kw_only=True):
     """The largest history against the smallest one: 1 means that the history costs nothing."""
 
     status: float
+    status_at_once: float
     status_first: float
     first_page: float
     submit_and_claim: float

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import statistics
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -14,7 +15,7 @@ import msgspec
 import uvloop
 
 from langlauf.bench.client import Connection
-from langlauf.bench.figures import Http, Watch, spread
+from langlauf.bench.figures import Http, Watch, median_spread, spread
 from langlauf.clock import new_id
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import from_text, seconds_between
@@ -28,29 +29,31 @@ _LONGEST_WAIT = 10
 
 
 def measure_http(
-    folder: Path, *, jobs: int, clients: int, max_running: int, ceiling: float | None, watch: Watch
+    folder: Path, *, jobs: int, clients: int, max_running: int, rounds: int, ceiling: float | None, watch: Watch
 ) -> Http:
-    """Jobs per second, and how long submitting and starting takes, with so many clients at once."""
+    """Jobs per second, and how long submitting and starting takes, with so many clients at once; medians of rounds."""
 
-    async def measure() -> Http:
+    async def measure() -> tuple[list[_Load], list[float]]:
         async with _serving(folder, max_running) as url:
-            await _Load(url, max(clients, jobs // 10), lambda *_: None).run(clients)  # warms up
-            load = _Load(url, jobs, watch)
-            began = time.perf_counter()
-            await load.run(clients)
-            jobs_per_second = jobs / (time.perf_counter() - began)
-            alone = await _unloaded(url)
-        return Http(
-            jobs=jobs,
-            clients=clients,
-            jobs_per_second=round(jobs_per_second, 1),
-            ratio_to_ceiling=None if ceiling is None else round(jobs_per_second / ceiling, 3),
-            submit_ms=spread(load.submits),
-            submit_to_start_ms=spread(load.starts),
-            unloaded_p50_ms=spread(alone).p50,
-        )
+            await _Load(url, max(clients, jobs // 10)).run(clients)  # warms up
+            loads = [_Load(url, jobs) for _ in range(rounds)]
+            for number, load in enumerate(loads):
+                watch(number, rounds)
+                await load.run(clients)
+            return loads, await _unloaded(url)
 
-    return uvloop.run(measure())
+    loads, alone = uvloop.run(measure())
+    watch(rounds, rounds)
+    jobs_per_second = statistics.median(jobs / load.seconds for load in loads)
+    return Http(
+        jobs=jobs,
+        clients=clients,
+        jobs_per_second=round(jobs_per_second, 1),
+        ratio_to_ceiling=None if ceiling is None else round(jobs_per_second / ceiling, 3),
+        submit_ms=median_spread([spread(load.submits) for load in loads]),
+        submit_to_start_ms=median_spread([spread(load.starts) for load in loads]),
+        unloaded_p50_ms=spread(alone).p50,
+    )
 
 
 @asynccontextmanager
@@ -93,27 +96,26 @@ def _said(log: Path) -> str:
 class _Load:
     """So many jobs, each submitted and followed to its end."""
 
-    def __init__(self, url: str, jobs: int, watch: Watch) -> None:
+    def __init__(self, url: str, jobs: int) -> None:
+        self.seconds = 0.0
         self.submits: list[float] = []
         self.starts: list[float] = []
         self._url = url
-        self._jobs = jobs
         self._left = jobs
-        self._watch = watch
 
     async def run(self, clients: int) -> None:
         """Returns when all jobs have completed."""
+        began = time.perf_counter()
         async with asyncio.TaskGroup() as group:
             for _ in range(clients):
                 group.create_task(self._client())
+        self.seconds = time.perf_counter() - began
 
     async def _client(self) -> None:
         connection = await Connection.open(self._url)
         try:
             while self._left > 0:
                 self._left -= 1
-                if self._left % 100 == 0:
-                    self._watch(self._jobs - self._left, self._jobs)
                 seconds, job = await _run_one(connection)
                 self.submits.append(seconds)
                 self.starts.append(seconds_between(from_text(job["queued_at"]), from_text(job["started_at"])))

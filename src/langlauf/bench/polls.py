@@ -1,8 +1,8 @@
 """What a history costs: stores with few and with many finished jobs, asked the same things in turns.
 
-Polling asks for the same jobs again and again: a thousand of them, drawn from the whole history, many at once as a
-server under load does, so that the way to the reader's thread is shared and what is left is the read itself. A first
-look at other jobs comes apart: in a large store their pages are in no cache yet.
+Polling asks for the same jobs again and again: a thousand of them, drawn from the whole history. One at a time is what
+a caller waits for; many at once share the way to the reader's thread, and what is left is the read itself. A first look
+at other jobs comes apart: in a large store their pages are in no cache of ours, and perhaps in none of the system's.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from langlauf.store.sqlite.driver import SqliteStore
 
 _POLLED = 1_000
 _AT_ONCE = 32
-_WARM_UPS = 100
+_ALONE = 1_000
 _BURSTS = 200
-_FIRST_LOOKS = 100
+_FIRST_LOOKS = 300
 _SINGLE = 200
 _EVENTS, _INLINE = 100, 256 * 1024
 
@@ -43,7 +43,7 @@ class _Aged:
         self.fill_seconds = fill_seconds
         ids = _some_ids(path, jobs)
         self.polled, self.others = ids[:_POLLED], ids[_POLLED:] or ids
-        self.taken: dict[str, list[float]] = {"warm-up": [], "status": [], "first": [], "page": [], "work": []}
+        self.taken: dict[str, list[float]] = {"status": [], "burst": [], "first": [], "page": [], "work": []}
 
     def figures(self) -> History:
         """The medians."""
@@ -53,6 +53,7 @@ class _Aged:
             fill_seconds=round(self.fill_seconds, 1),
             file_bytes=self.path.stat().st_size,
             status_us=cost["status"],
+            status_at_once_us=cost["burst"],
             status_first_us=cost["first"],
             first_page_us=cost["page"],
             submit_and_claim_us=cost["work"],
@@ -72,6 +73,7 @@ def measure_polls(folder: Path, histories: tuple[int, ...], watch_fill: Watch, w
     small, large = found[0], found[-1]
     ratios = Ratios(
         status=round(large.status_us / small.status_us, 3),
+        status_at_once=round(large.status_at_once_us / small.status_at_once_us, 3),
         status_first=round(large.status_first_us / small.status_first_us, 3),
         first_page=round(large.first_page_us / small.first_page_us, 3),
         submit_and_claim=round(large.submit_and_claim_us / small.submit_and_claim_us, 3),
@@ -85,6 +87,9 @@ async def _compare(filled: list[tuple[Path, int, float]], watch: Watch) -> list[
     try:
         for path, size, seconds in filled:
             stores.append(_Aged(path, await SqliteStore.open(str(path), clock=clock, hints=Hints()), size, seconds))
+        for aged in stores:
+            for job_id in aged.polled:
+                await _status(aged, job_id)
         await _in_turns(stores, clock, watch)
         return [aged.figures() for aged in stores]
     finally:
@@ -95,8 +100,8 @@ async def _compare(filled: list[tuple[Path, int, float]], watch: Watch) -> list[
 async def _in_turns(stores: list[_Aged], clock: SystemClock, watch: Watch) -> None:
     """Every store does the same thing before the next thing comes; who begins changes."""
     plan: list[tuple[int, Callable[[_Aged], Awaitable[None]]]] = [
-        (_WARM_UPS, lambda aged: _poll(aged, "warm-up", aged.polled)),
-        (_BURSTS, lambda aged: _poll(aged, "status", aged.polled)),
+        (_ALONE, lambda aged: _poll(aged, "status", aged.polled)),
+        (_BURSTS, lambda aged: _poll(aged, "burst", aged.polled, _AT_ONCE)),
         (_FIRST_LOOKS, lambda aged: _poll(aged, "first", aged.others)),
         (_SINGLE, _list_jobs),
         (_SINGLE, lambda aged: _submit_and_claim(aged, clock)),
@@ -109,13 +114,15 @@ async def _in_turns(stores: list[_Aged], clock: SystemClock, watch: Watch) -> No
             watch(done := done + 1, total)
 
 
-async def _poll(aged: _Aged, name: str, ids: list[str]) -> None:
-    reads = aged.store.tenant(ORG)
-    wanted = random.choices(ids, k=_AT_ONCE)  # noqa: S311 - which jobs are polled is no secret
+async def _poll(aged: _Aged, name: str, ids: list[str], at_once: int = 1) -> None:
+    wanted = random.choices(ids, k=at_once)  # noqa: S311 - which jobs are polled is no secret
     began = time.perf_counter()
-    found = await asyncio.gather(*(reads.status(job_id, events=_EVENTS, inline_limit=_INLINE) for job_id in wanted))
-    aged.taken[name].append((time.perf_counter() - began) / _AT_ONCE)
-    if not all(found):
+    await asyncio.gather(*(_status(aged, job_id) for job_id in wanted))
+    aged.taken[name].append((time.perf_counter() - began) / at_once)
+
+
+async def _status(aged: _Aged, job_id: str) -> None:
+    if await aged.store.tenant(ORG).status(job_id, events=_EVENTS, inline_limit=_INLINE) is None:
         raise LanglaufError("a finished job of the benchmark cannot be found")
 
 
@@ -137,7 +144,7 @@ async def _submit_and_claim(aged: _Aged, clock: SystemClock) -> None:
 
 def _some_ids(path: Path, jobs: int) -> list[str]:
     """Jobs from anywhere in the history: those that are polled, and others."""
-    wanted = min(jobs, _POLLED + _FIRST_LOOKS * _AT_ONCE)
+    wanted = min(jobs, _POLLED + _FIRST_LOOKS)
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         rows = random.sample(range(1, jobs + 1), wanted)

@@ -48,6 +48,7 @@ def run(plan: Plan, folder: Path, watcher: Callable[[str], Watch]) -> Report:
                 jobs=plan.jobs,
                 clients=plan.clients,
                 max_running=plan.concurrency,
+                rounds=plan.rounds,
                 ceiling=lifecycle.ceiling_jobs_per_second if lifecycle else None,
                 watch=watcher("HTTP"),
             )

@@ -37,7 +37,7 @@ class _Sizes(click.ParamType[tuple[int, ...]]):
 @click.option("--jobs", type=click.IntRange(1), default=2_000, show_default=True, help="Jobs per round, and over HTTP.")
 @click.option("--concurrency", type=click.IntRange(1), default=64, show_default=True, help="Jobs in flight.")
 @click.option("--clients", type=click.IntRange(1), default=32, show_default=True, help="Clients over HTTP.")
-@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Rounds of store and ceiling.")
+@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Rounds; medians are shown.")
 @click.option(
     "--history",
     "histories",

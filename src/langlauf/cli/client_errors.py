@@ -46,7 +46,7 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
 )
 
 
-class Refused(Exception):  # noqa: N818 - a command's end, and not always an error
+class Refused(Exception):
     """Ends the command with a message, what to do next, and an exit code."""
 
     def __init__(self, code: Exit, message: str, *hints: str) -> None:

@@ -21,7 +21,7 @@ from langlauf.upkeep.sweep import sweep_once
 @click.command("sweep")
 @click.option("--store", metavar="URL", help="The store; else as the environment says. [LANGLAUF_STORE]")
 @click.option("--json", "as_json", is_flag=True, help="The same: the answer is JSON either way.")
-def sweep(store: str | None, as_json: bool) -> None:  # noqa: ARG001, FBT001 - the flag is there for uniformity
+def sweep(store: str | None, as_json: bool) -> None:  # noqa: ARG001 - the flag is there for uniformity
     """Take jobs back from workers that vanished or let them run out of time, once."""
     settings = settings_for(store)
     located(settings)
@@ -44,7 +44,7 @@ async def _sweep(settings: Settings) -> list[Swept]:
 @click.command("migrate")
 @click.option("--store", metavar="URL", help="The store; else as the environment says. [LANGLAUF_STORE]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def migrate_store(store: str | None, as_json: bool) -> None:  # noqa: FBT001 - a flag
+def migrate_store(store: str | None, as_json: bool) -> None:
     """Bring the schema of the store up to date; it is done at every start as well."""
     path, earlier = located(settings_for(store))
     try:

@@ -18,7 +18,6 @@ ClientError                   a LanglaufError
     └── Unavailable           not now; `retry_after` says when, where the server said so
 """
 
-# ruff: noqa: N818 - names say what is so, without a suffix
 from collections.abc import Mapping
 from typing import Any
 

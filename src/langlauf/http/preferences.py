@@ -3,6 +3,8 @@
 import msgspec
 
 LONGEST_WAIT = 30
+#: Nobody means a number with so many digits.
+_ABSURD = 10
 
 
 class Preferences(msgspec.Struct, frozen=True):
@@ -33,5 +35,5 @@ def read_preferences(headers: list[str]) -> Preferences:
     wait = found.get("wait", "")
     return Preferences(
         respond_async="respond-async" in found,
-        wait=int(wait) if wait.isascii() and wait.isdigit() and len(wait) <= 9 else None,
+        wait=int(wait) if wait.isascii() and wait.isdigit() and len(wait) < _ABSURD else None,
     )

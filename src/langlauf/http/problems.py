@@ -38,7 +38,7 @@ class FieldError(msgspec.Struct, frozen=True):
     pointer: str
 
 
-class Problem(Exception):  # noqa: N818 - it is called what it is on the wire
+class Problem(Exception):
     """Raised anywhere below a route; becomes the response."""
 
     def __init__(

@@ -10,6 +10,8 @@ from langlauf.domain.text import first_flaw
 from langlauf.http.problems import Problem, bad_request
 
 JSON = "application/json"
+#: Nobody means a number with so many digits.
+_ABSURD = 13
 
 
 async def read_object(request: Request, *, largest: int, deepest: int, optional: bool = False) -> dict[str, Any]:
@@ -82,7 +84,7 @@ def whole_number(request: Request, name: str, *, default: int, lowest: int, high
     text = _single(request, name)
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 12 and lowest <= int(text) <= highest):
+    if not (text.isascii() and text.isdigit() and len(text) < _ABSURD and lowest <= int(text) <= highest):
         raise bad_request(f"{name} must be a whole number from {lowest} to {highest}.", name)
     return int(text)
 

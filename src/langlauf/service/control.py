@@ -5,9 +5,9 @@ import msgspec
 from langlauf.analysis.registry import Registry
 from langlauf.domain.job import CanceledBy, Submitted
 from langlauf.domain.redact import clean_message
+from langlauf.domain.views import CancelRequest, JobView
 from langlauf.service.submit import Order, Submissions
 from langlauf.service.tenant import Caller
-from langlauf.domain.views import CancelRequest, JobView
 from langlauf.store.protocol import Store
 
 DEFAULT_REASON = "canceled on request"

@@ -4,8 +4,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from langlauf.hints import Hints
 from langlauf.domain.views import JobView
+from langlauf.hints import Hints
 from langlauf.store.protocol import Store
 
 #: Another process may change a job without a hint reaching this one.

@@ -19,11 +19,11 @@ class Migration(NamedTuple):
 
 def migrations_in(package: str) -> list[Migration]:
     """The migrations of a driver's package, in order, without a gap."""
-    found = []
-    for file in resources.files(package).joinpath("migrations").iterdir():
-        if match := _FILE.match(file.name):
-            found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
-    found.sort()
+    found = sorted(
+        Migration(int(match[1]), match[2], file.read_text("utf-8"))
+        for file in resources.files(package).joinpath("migrations").iterdir()
+        if (match := _FILE.match(file.name))
+    )
     if [step.number for step in found] != list(range(1, len(found) + 1)):
         raise ValueError(f"the migrations of {package} are not numbered 1, 2, 3 …")
     return found

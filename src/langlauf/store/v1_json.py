@@ -23,7 +23,7 @@ T = TypeVar("T")
 Number = int | float
 
 
-class NotAnEarlierStore(LanglaufError):  # noqa: N818 - names say what is so
+class NotAnEarlierStore(LanglaufError):
     """The file is not a store of the earlier system; the message says what is wrong and where."""
 
 

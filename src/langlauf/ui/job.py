@@ -18,6 +18,8 @@ from langlauf.ui.formatting import Row, about, face, facts_of, summary_rows, too
 from langlauf.ui.problem import is_known
 from langlauf.ui.rendering import Rendering, Visit
 
+#: A whole page again is more to take in than a figure: not every second.
+_SHORTEST_REFRESH = 2
 #: In these a remaining time would be a guess about somebody else.
 _NO_ESTIMATE = frozenset({"canceling", "silent", "waiting", "backoff"})
 
@@ -65,7 +67,7 @@ class JobPage:
             job=job,
             moment=moment,
             face=shown,
-            refresh=None if job.terminal or paused else moment.poll_after,
+            refresh=None if job.terminal or paused else max(_SHORTEST_REFRESH, moment.poll_after),
             paused=paused,
             percent=_percent(job),
             estimate=_estimate(job, moment, shown, visit),

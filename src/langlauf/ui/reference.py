@@ -111,7 +111,9 @@ def _parameter(described: Schema) -> Field:
 
 
 def _answer(status: int, described: Schema) -> Answer:
-    media, content = next(iter(described.get("content", {}).items()), ("", {}))
+    contents: dict[str, Schema] = described.get("content", {})
+    media = next(iter(contents), "")
+    content = contents.get(media, {})
     return Answer(
         status=status,
         phrase=HTTPStatus(status).phrase,

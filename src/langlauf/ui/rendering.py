@@ -102,9 +102,7 @@ class Rendering:
                 return self._error(visit, problem, missing, org)
             except StoreUnavailable as error:
                 tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
-                headers = {"Retry-After": _RETRY_SECONDS}
-                problem = Problem(503, "unavailable", TITLES["unavailable"], headers=headers)
-                return self._error(visit, problem, missing, org)
+                return self._error(visit, _unavailable(), missing, org)
 
         return Route(path, endpoint)
 
@@ -172,6 +170,10 @@ class Rendering:
         return self.page(
             visit, "error.html", problem.status, headers=problem.headers, problem=problem, title_key=key, org=org
         )
+
+
+def _unavailable() -> Problem:
+    return Problem(503, "unavailable", TITLES["unavailable"], headers={"Retry-After": _RETRY_SECONDS})
 
 
 def code_marks(text: str) -> Markup:

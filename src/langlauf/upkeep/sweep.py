@@ -2,8 +2,8 @@
 
 import logging
 
-from langlauf.settings import Settings
 from langlauf.domain.views import Swept
+from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
 

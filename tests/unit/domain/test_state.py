@@ -74,8 +74,8 @@ def _row_in(connection: apsw.Connection, state: Status) -> None:
     # Born in this state the way an import may, so that the trigger on changes is alone responsible.
     names, values = _filled(state)
     connection.execute(
-        f"INSERT INTO jobs ({columns}{names}) VALUES ('o', 'j', 'a', '{state}', 'default', 'h', 'inline:', 1, 1, 1.0, 0, "
-        f"'t', 'q', 1{values})"
+        f"INSERT INTO jobs ({columns}{names}) "
+        f"VALUES ('o', 'j', 'a', '{state}', 'default', 'h', 'inline:', 1, 1, 1.0, 0, 't', 'q', 1{values})"
     )
 
 
@@ -95,7 +95,7 @@ def test_the_database_refuses_exactly_what_the_table_refuses(old: Status, new: S
         connection.execute(change)
         assert connection.execute("SELECT status FROM jobs").get == new
     else:
-        with pytest.raises(apsw.ConstraintError, match="illegal transition|has ended|CHECK"):
+        with pytest.raises(apsw.ConstraintError, match=r"illegal transition|has ended|CHECK"):
             connection.execute(change)
         assert connection.execute("SELECT status FROM jobs").get == old
 
@@ -107,8 +107,8 @@ def test_a_job_is_born_queued() -> None:
     with pytest.raises(apsw.ConstraintError, match="starts as queued"):
         connection.execute(
             "INSERT INTO jobs (org_id, job_id, analysis, status, priority_class, request_payload_hash, "
-            "request_payload_ref, queued_at, updated_at, timeout_seconds, max_retries, trace_id, request_id, started_at, "
-            "attempt_started_at, attempt) "
+            "request_payload_ref, queued_at, updated_at, timeout_seconds, max_retries, trace_id, request_id, "
+            "started_at, attempt_started_at, attempt) "
             "VALUES ('o', 'j', 'a', 'running', 'default', 'h', 'inline:', 1, 1, 1.0, 0, 't', 'q', 1, 1, 1)"
         )
 

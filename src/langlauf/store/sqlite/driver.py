@@ -184,7 +184,7 @@ class SqliteStore:
             return self._run_transaction(batch)
         except StoreUnavailable as error:
             return [error] * len(batch)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it was, it must not spoil the neighbours
             if len(batch) == 1:
                 _log.exception("a write failed")
                 return [StoreError(f"the write was refused: {error}")]

@@ -30,10 +30,7 @@ def write_end(tx: Transaction, lease: Lease, outcome: Outcome) -> bool:
         return _failed(tx, lease, outcome)
     if isinstance(outcome, Canceled):
         return end_canceled(tx, lease.org_id, lease.job_id, outcome, actor="worker")
-    if isinstance(outcome, Retry):
-        goes_on = _retry(tx, lease, outcome)
-    else:
-        goes_on = _given_back(tx, lease, outcome)
+    goes_on = _retry(tx, lease, outcome) if isinstance(outcome, Retry) else _given_back(tx, lease, outcome)
     # Refused only because somebody asked the job to stop meanwhile: then it must not go on.
     return goes_on or end_canceled(
         tx, lease.org_id, lease.job_id, Canceled(by="system", reason="canceled between attempts"), actor="system"
@@ -95,9 +92,7 @@ def _failed(tx: Transaction, lease: Lease, outcome: Failed) -> bool:
     return True
 
 
-def _timeout_event(
-    tx: Transaction, lease: Lease, seq: int, meta: Mapping[str, Any], ids: tuple[str, str]
-) -> None:
+def _timeout_event(tx: Transaction, lease: Lease, seq: int, meta: Mapping[str, Any], ids: tuple[str, str]) -> None:
     facts = {"attempt": lease.attempt, "threshold_seconds": meta.get("threshold_seconds")}
     tx.event(lease.org_id, lease.job_id, seq, EventType.TIMEOUT, "system", ids, facts)
 
@@ -141,9 +136,7 @@ def _given_back(tx: Transaction, lease: Lease, outcome: Released | Lost) -> bool
 
 def end_canceled(tx: Transaction, org_id: str, job_id: str, outcome: Canceled, *, actor: ActorType) -> bool:
     """Ends a job as canceled, wherever it stands before its end."""
-    row = tx.one(
-        "end_canceled", org_id=org_id, job_id=job_id, now=tx.now, by=outcome.by, reason=outcome.reason
-    )
+    row = tx.one("end_canceled", org_id=org_id, job_id=job_id, now=tx.now, by=outcome.by, reason=outcome.reason)
     if row is None:
         return False
     seq, by, reason, result_id, attempt, trace_id, request_id, analysis = row

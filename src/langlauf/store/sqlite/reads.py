@@ -50,9 +50,7 @@ class SqliteTenantReads:
             latest = self._rows(connection, "read_latest_events", job_id=job_id, limit=events)
             result = None
             if view.job.status is Status.COMPLETED:
-                rows = self._rows(
-                    connection, "read_small_payload", result_id=view.job.result_id, limit=inline_limit
-                )
+                rows = self._rows(connection, "read_small_payload", result_id=view.job.result_id, limit=inline_limit)
                 result = rows[0][0] if rows else None
             return StatusView(view, [_event(row) for row in reversed(latest)], result)
 
@@ -99,9 +97,7 @@ class SqliteTenantReads:
 
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         rows = await self._run(
-            lambda connection: self._rows(
-                connection, "read_notifications", job_id=job_id, channel=channel, limit=limit
-            )
+            lambda connection: self._rows(connection, "read_notifications", job_id=job_id, channel=channel, limit=limit)
         )
         return [Notification(*row) for row in rows]
 

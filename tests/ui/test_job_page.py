@@ -1,0 +1,121 @@
+"""The page of one job: state, progress, timeline, and that it says nothing to other orgs."""
+
+import pytest
+from tests.support.live import GATES, Live
+from tests.ui.outline import page
+
+from langlauf.clock import new_id
+
+
+def test_a_job_that_works_shows_how_far_it_is(server: Live) -> None:
+    """Percent, step, partials and the summary; the page loads itself again."""
+    gate = new_id()
+    job_id = server.submit("gated", gate=gate, partials=3)["job_id"]
+    GATES.wait_until_reached(gate)
+    made = page(server.http.get(f"/jobs/{job_id}"))
+    assert [one["value"] for one in made.all("progress")] == ["30"]
+    assert "30 %" in made.text_of("title")
+    assert "Step: part 3" in made.text
+    assert "The job continues. Numbers can still change." in made.text
+    assert made.refresh is not None
+    assert 2 <= int(made.refresh) <= 30
+    GATES.open(gate)
+    done = server.wait(job_id)
+    made = page(server.http.get(f"/jobs/{job_id}"))
+    assert made.refresh is None
+    assert [one["value"] for one in made.all("progress")] == ["100"]
+    assert f"../results/{done['result_id']}" in made.links()
+
+
+def test_a_reader_can_stop_the_page_from_loading_itself(server: Live) -> None:
+    """?refresh=off, and back."""
+    gate = new_id()
+    job_id = server.submit("gated", gate=gate)["job_id"]
+    GATES.wait_until_reached(gate)
+    made = page(server.http.get(f"/jobs/{job_id}?lang=en"))
+    assert made.refresh is not None
+    assert "?lang=en&refresh=off" in made.links()
+    made = page(server.http.get(f"/jobs/{job_id}?lang=en&refresh=off"))
+    assert made.refresh is None
+    assert "?lang=en" in made.links()
+    GATES.open(gate)
+
+
+def test_a_job_that_has_not_said_how_far_it_is_gets_no_figure(server: Live) -> None:
+    """The bar has no value while nothing is known."""
+    gate = new_id()
+    job_id = server.submit("gated", gate=gate)["job_id"]
+    GATES.wait_until_reached(gate)
+    made = page(server.http.get(f"/jobs/{job_id}"))
+    assert ["value" in one for one in made.all("progress")] == [False]
+    assert "has not said how far it is" in made.text
+    GATES.open(gate)
+
+
+def test_a_failed_job_says_why_and_what_is_kept(server: Live) -> None:
+    """Code with its page, message, hint, and the partial; nothing loads itself again."""
+    job = server.wait(server.submit("failing", how="transient")["job_id"])
+    made = page(server.http.get(f"/jobs/{job['job_id']}"))
+    assert made.refresh is None
+    assert "../problems/network_error" in made.links()
+    assert "upstream said no" in made.text
+    assert "abcdef123456" not in made.text
+    assert "The last interim result is kept." in made.text
+    assert "Another attempt planned" in made.text
+    assert "3 of at most 3" in made.text
+
+
+def test_a_code_of_the_analysis_own_is_no_dead_link(server: Live) -> None:
+    """It is shown without a page about it."""
+    job = server.wait(server.submit("failing", how="permanent")["job_id"])
+    made = page(server.http.get(f"/jobs/{job['job_id']}"))
+    assert "address_intel" in made.text_of("code")
+    assert "../problems/address_intel" not in made.links()
+
+
+def test_a_canceled_job_says_who_and_why(server: Live) -> None:
+    """In both languages."""
+    gate = new_id()
+    job_id = server.submit("gated", gate=gate, partials=1)["job_id"]
+    GATES.wait_until_reached(gate)
+    server.http.post(f"/analyze/jobs/{job_id}/cancel", json={"reason": "wrong city"})
+    server.wait(job_id)
+    made = page(server.http.get(f"/jobs/{job_id}"))
+    assert "Canceled on request." in made.text
+    assert "wrong city" in made.text
+    assert "Auf Wunsch abgebrochen." in page(server.http.get(f"/jobs/{job_id}?lang=de")).text
+
+
+def test_the_timeline_has_the_latest_hundred(server: Live) -> None:
+    """Newest first; what is cut is said, with the way to all of it."""
+    job = server.wait(server.submit("chunked", parts=300)["job_id"])
+    made = page(server.http.get(f"/jobs/{job['job_id']}"))
+    rows = len(made.all("tr")) - 1
+    assert rows == min(100, job["event_seq"])
+    assert ("Only the newest 100 are shown." in made.text) == (job["event_seq"] > 100)
+    assert f"/analyze/jobs/{job['job_id']}/events" in made.links()
+
+
+def test_a_repeated_job_leads_to_the_one_before(server: Live) -> None:
+    """retry_of is a link."""
+    first = server.wait(server.submit("failing", how="permanent")["job_id"])
+    again = server.http.post(f"/analyze/jobs/{first['job_id']}/retry").json()["job"]
+    made = page(server.http.get(f"/jobs/{again['job_id']}"))
+    assert f"../jobs/{first['job_id']}" in made.links()
+    server.wait(again["job_id"])
+
+
+@pytest.mark.parametrize("address", ["/jobs/{job}", "/results/{result}", "/results/{result}?view=requested"])
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_a_foreign_page_is_the_page_of_an_unknown_one(server: Live, address: str, language: str) -> None:
+    """Status, headers and body are equal to the byte, for the same request id."""
+    job = server.wait(server.submit("echo", "org-a", query="Bern")["job_id"], "org-a")
+    headers = {"X-Org-Id": "org-b", "X-Request-Id": "same", "Accept-Language": language}
+    foreign = server.http.get(address.format(job=job["job_id"], result=job["result_id"]), headers=headers)
+    unknown = server.http.get(address.format(job=new_id(), result=new_id()), headers=headers)
+    page(foreign, 404)
+    assert foreign.content == unknown.content
+    assert {k: v for k, v in foreign.headers.items() if k != "date"} == {
+        k: v for k, v in unknown.headers.items() if k != "date"
+    }
+    assert foreign.headers["cache-control"] == "private, no-store"

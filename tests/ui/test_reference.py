@@ -1,0 +1,64 @@
+"""The API reference and the pages of the error codes."""
+
+import pytest
+from tests.support.live import Live
+from tests.ui.outline import page
+
+from langlauf.http.operations import OPERATIONS
+from langlauf.http.problems import TITLES
+from langlauf.ui.language import load_language
+from langlauf.ui.problem import CODES, JOB_CODES
+
+
+def test_the_reference_has_every_operation(server: Live) -> None:
+    """Each with its place, its summary, its parameters and its error codes; and the document itself."""
+    made = page(server.http.get("/docs"))
+    ids = {attributes.get("id") for _, attributes in made.elements}
+    document = server.http.get("/openapi.json").json()
+    for path, methods in document["paths"].items():
+        assert path in made.text_of("code")
+        for described in methods.values():
+            assert f"op-{described['operationId']}" in ids
+            assert all(one["name"] in made.text_of("code") for one in described["parameters"])
+    for operation in OPERATIONS:
+        assert operation.summary in made.text
+        for codes in operation.problems.values():
+            assert {f"./problems/{code}" for code in codes} <= set(made.links())
+    assert "./openapi.json" in made.links()
+
+
+def test_the_reference_has_every_schema(server: Live) -> None:
+    """Every type that is named is explained on the page, which `page` checks by its anchors."""
+    made = page(server.http.get("/docs"))
+    ids = {attributes.get("id") for _, attributes in made.elements}
+    schemas = server.http.get("/openapi.json").json()["components"]["schemas"]
+    assert {f"schema-{name}" for name in schemas} <= ids
+    assert "Fields of echo, flat" in made.text_of("caption")
+
+
+def test_the_list_of_problems_has_every_code(server: Live) -> None:
+    """Those of requests and those of jobs."""
+    assert set(TITLES) | set(JOB_CODES) == set(CODES)
+    links = page(server.http.get("/problems")).links()
+    assert {f"./problems/{code}" for code in CODES} <= set(links)
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_has_a_page(server: Live, code: str, language: str) -> None:
+    """What it means and what to do next."""
+    texts = load_language(language).texts
+    made = page(server.http.get(f"/problems/{code}?lang={language}"))
+    assert texts[f"problem.{code}.title"] == made.text_of("h1")
+    assert code in made.text_of("code")
+
+
+def test_titles_are_those_of_the_api() -> None:
+    """The page of a code is headed by what the API says."""
+    texts = load_language("en").texts
+    assert {code: texts[f"problem.{code}.title"] for code in TITLES} == dict(TITLES)
+
+
+def test_a_code_that_nobody_knows_is_not_found(server: Live) -> None:
+    """As a page, without a key."""
+    assert "We can't find this page" in page(server.http.get("/problems/nope"), 404).text_of("h1")

@@ -1,0 +1,109 @@
+"""The texts: the same keys in both languages, none missing, none left over; and values that people read."""
+
+import re
+from itertools import product
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+from langlauf.domain.event import EventType
+from langlauf.domain.job import Phase
+from langlauf.domain.state import TERMINAL, Status
+from langlauf.ui import formatting
+from langlauf.ui.language import LANGUAGES, load_language
+from langlauf.ui.problem import CODES
+
+_LITERAL = re.compile(r"""\b(?:t|say)\(\s*["']([a-z_.]+)["']\s*[,)]""")
+_MISSING = re.compile(r"""missing(?:: str)? ?= ?"([a-z_.]+)\"""")
+_NAMED = re.compile(r"""texts\[["']([a-z_.]+)["']\]""")
+
+
+def used_keys() -> set[str]:
+    """Every key that a template or a page names, and the families that are put together from known words."""
+    room = Path(formatting.__file__).parent
+    sources = [*room.glob("*.py"), *(room / "templates").glob("*.html")]
+    text = "\n".join(source.read_text() for source in sources)
+    keys = {key for pattern in (_LITERAL, _MISSING, _NAMED) for key in pattern.findall(text)}
+    faces = {formatting.face(status, phase) for status, phase in possible_states()}
+    keys |= {f"{family}.{face}" for family, face in product(("state", "help"), faces)}
+    keys |= {f"event.{kind}" for kind in EventType}
+    keys |= {f"problem.{code}.{part}" for code, part in product(CODES, ("title", "means", "next"))}
+    keys |= {f"result.kind.{kind}" for kind in ("partial", "final")}
+    keys |= {f"field.where.{where}" for where in ("path", "query", "header")}
+    keys |= {f"hint.{hint}" for hint in ("retry_with_backoff", "check_input_and_retry", "none")}
+    keys |= {f"ending.canceled.{by}" for by in ("user", "system", "worker")}
+    return keys
+
+
+def possible_states() -> list[tuple[Status, Phase]]:
+    """Every pair that a job can show."""
+    ended = [(status, Phase.DONE) for status in TERMINAL]
+    return ended + [pair for pair in product(set(Status) - TERMINAL, set(Phase) - {Phase.DONE})]
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_no_text_is_missing_or_left_over(code: str) -> None:
+    """What is used exists, and what exists is used."""
+    texts = load_language(code).texts
+    assert set(texts) - used_keys() == set()
+    assert used_keys() - set(texts) == set()
+    assert all(text.strip() for text in texts.values())
+
+
+def test_both_languages_take_the_same_values() -> None:
+    """The places for values have the same names."""
+    first, second = (load_language(code).texts for code in LANGUAGES)
+    places = Formatter().parse
+    for key, text in first.items():
+        assert {name for _, name, _, _ in places(text)} == {name for _, name, _, _ in places(second[key])}, key
+
+
+def test_values_in_texts_are_escaped() -> None:
+    """Also where the text itself has markup."""
+    said = load_language("en").say("missing.text", org="<b>")
+    assert "<strong>&lt;b&gt;</strong>" in said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0, "Probably less than 10 s left"),
+        (31.0, "Probably about 40 s left"),
+        (61.0, "Probably about 2 min left"),
+        (3_600.0, "Probably about 1 h 0 min left"),
+        (9_000.0, "Probably about 2 h 30 min left"),
+    ],
+)
+def test_estimates_are_coarse(seconds: float, words: str) -> None:
+    """Rounded up, as sure as they are."""
+    assert formatting.about(seconds, load_language("en")) == words
+
+
+def test_durations_and_sizes_are_short() -> None:
+    """In the unit that fits."""
+    assert [formatting.took(seconds) for seconds in (0.04, 59.0, 312.0, 7_260.0)] == [
+        "0.0 s", "59.0 s", "5 min 12 s", "2 h 1 min",
+    ]  # fmt: skip
+    assert [formatting.size(count) for count in (12, 2_048, 3_145_728)] == ["12 B", "2 KiB", "3.0 MiB"]
+
+
+def test_a_summary_is_read_however_it_is_built() -> None:
+    """Objects become lines, anything else one line; figures keep their digits, long texts are cut."""
+    rows = formatting.summary_rows('{"a": "x", "b": 12345678901234567890, "c": [1.10], "d": null}')
+    assert [(row.name, row.value) for row in rows] == [
+        ("a", "x"), ("b", "12345678901234567890"), ("c", "[1.10]"), ("d", "null"),
+    ]  # fmt: skip
+    assert [row.value for row in formatting.summary_rows('"text"')] == ["text"]
+    assert [row.value for row in formatting.summary_rows("[1]")] == ["[1]"]
+    assert formatting.summary_rows(None) == []
+    assert len(formatting.summary_rows(f'{{"a": "{"x" * 1_000}"}}')[0].value) == 500
+    assert len(formatting.summary_rows("{" + ",".join(f'"k{n}": 1' for n in range(80)) + "}")) == 50
+
+
+def test_json_of_many_lines_shows_its_beginning() -> None:
+    """The first lines, and that there are more; numbers stay as they were written."""
+    many = formatting.excerpt("[" + ",".join(["1"] * 6_000) + "]")
+    assert (many.complete, many.text.count("\n")) == (False, 199)
+    whole = formatting.excerpt('{"a":1.50,"b":12345678901234567890}')
+    assert (whole.complete, whole.text) == (True, '{\n  "a": 1.50,\n  "b": 12345678901234567890\n}')
