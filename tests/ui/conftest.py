@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
-from tests.support.live import GATES, Live, live, sample_app
 
 from langlauf import Job, Langlauf, PermanentError
+from tests.support.live import GATES, Live, live, sample_app
 
 HOSTILE = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>&amp;{{7*7}}"
 Hostile = Annotated[str, msgspec.Meta(description=HOSTILE, examples=[f"it's {HOSTILE}"])]

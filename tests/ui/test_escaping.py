@@ -1,11 +1,11 @@
 """Texts of callers and analyses are shown as they are, and are never markup."""
 
 import httpx2
+
+from langlauf.clock import new_id
 from tests.support.live import GATES, Live
 from tests.ui.conftest import HOSTILE
 from tests.ui.outline import page
-
-from langlauf.clock import new_id
 
 
 def assert_only_text(response: httpx2.Response, times: int, status: int = 200) -> None:
@@ -32,7 +32,7 @@ def test_a_running_job_shows_its_texts_as_text(server: Live) -> None:
     gate = new_id()
     job_id = server.submit("hostile", gate=gate, query=HOSTILE)["job_id"]
     GATES.wait_until_reached(gate)
-    job = server.wait(job_id, until="partial")
+    job = server.job(job_id)
     assert_only_text(server.http.get(f"/jobs/{job_id}"), 4)
     assert_only_text(server.http.get(f"/results/{job['result_id']}"), 3)
     GATES.open(gate)

@@ -8,10 +8,10 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from tests.support.live import Live, live, sample_app
-from tests.ui.outline import Outline, page
 
 from langlauf.settings import load_settings
+from tests.support.live import Live, live, sample_app
+from tests.ui.outline import Outline, page
 
 GERMAN = {"Accept-Language": "de-CH, en;q=0.5"}
 

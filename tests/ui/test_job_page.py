@@ -1,10 +1,10 @@
 """The page of one job: state, progress, timeline, and that it says nothing to other orgs."""
 
 import pytest
-from tests.support.live import GATES, Live
-from tests.ui.outline import page
 
 from langlauf.clock import new_id
+from tests.support.live import GATES, Live
+from tests.ui.outline import page
 
 
 def test_a_job_that_works_shows_how_far_it_is(server: Live) -> None:
@@ -48,7 +48,7 @@ def test_a_job_that_has_not_said_how_far_it_is_gets_no_figure(server: Live) -> N
     GATES.wait_until_reached(gate)
     made = page(server.http.get(f"/jobs/{job_id}"))
     assert ["value" in one for one in made.all("progress")] == [False]
-    assert "has not said how far it is" in made.text
+    assert "no progress reported yet" in made.text
     GATES.open(gate)
 
 

@@ -1,13 +1,13 @@
 """The API reference and the pages of the error codes."""
 
 import pytest
-from tests.support.live import Live
-from tests.ui.outline import page
 
 from langlauf.http.operations import OPERATIONS
 from langlauf.http.problems import TITLES
 from langlauf.ui.language import load_language
 from langlauf.ui.problem import CODES, JOB_CODES
+from tests.support.live import Live
+from tests.ui.outline import page
 
 
 def test_the_reference_has_every_operation(server: Live) -> None:

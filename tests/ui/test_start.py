@@ -1,14 +1,15 @@
 """The first page: what can be run, how to ask for it, and what the org asked for lately."""
 
+import itertools
 import shlex
 from pathlib import Path
 
 import msgspec
-from tests.support.live import GATES, Live, live, sample_app
-from tests.ui.outline import Outline, page
 
 from langlauf import Langlauf
 from langlauf.clock import new_id
+from tests.support.live import GATES, Live, live, sample_app
+from tests.ui.outline import Outline, page
 
 
 def command(made: Outline) -> list[str]:
@@ -31,7 +32,7 @@ def test_the_command_on_the_page_works(server: Live, org: str) -> None:
     words = command(page(server.http.get("/", headers={"X-Org-Id": org})))
     assert words[:4] == ["curl", "-i", "-X", "POST"]
     address, body = words[4], words[words.index("-d") + 1]
-    headers = dict(word.split(": ", 1) for before, word in zip(words, words[1:], strict=False) if before == "-H")
+    headers = dict(word.split(": ", 1) for before, word in itertools.pairwise(words) if before == "-H")
     response = server.http.post(address, content=body, headers=headers)
     assert response.status_code == 202, response.text
     job = response.json()["job"]

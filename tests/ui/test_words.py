@@ -39,7 +39,7 @@ def used_keys() -> set[str]:
 def possible_states() -> list[tuple[Status, Phase]]:
     """Every pair that a job can show."""
     ended = [(status, Phase.DONE) for status in TERMINAL]
-    return ended + [pair for pair in product(set(Status) - TERMINAL, set(Phase) - {Phase.DONE})]
+    return ended + list(product(set(Status) - TERMINAL, set(Phase) - {Phase.DONE}))
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
@@ -99,6 +99,18 @@ def test_a_summary_is_read_however_it_is_built() -> None:
     assert formatting.summary_rows(None) == []
     assert len(formatting.summary_rows(f'{{"a": "{"x" * 1_000}"}}')[0].value) == 500
     assert len(formatting.summary_rows("{" + ",".join(f'"k{n}": 1' for n in range(80)) + "}")) == 50
+
+
+def test_a_result_without_a_summary_is_shown_by_its_own_words() -> None:
+    """The summary it was stored with, its own `summary`, or its plain values; nothing where there is nothing plain."""
+
+    def shown(summary: str | None, payload: str | None) -> list[tuple[str, str]]:
+        return [(row.name, row.value) for row in formatting.glance(summary, payload)]
+
+    assert shown('{"n": 1}', '{"summary": {"m": 2}}') == [("n", "1")]
+    assert shown(None, '{"a": 1, "summary": {"m": 2}}') == [("m", "2")]
+    assert shown(None, '{"a": "x", "b": [1], "c": {}, "d": null}') == [("a", "x"), ("d", "null")]
+    assert [shown(None, payload) for payload in (None, "[1]", '"text"', "{}")] == [[], [], [], []]
 
 
 def test_json_of_many_lines_shows_its_beginning() -> None:

@@ -108,6 +108,20 @@ def summary_rows(json_text: str | None) -> list[Row]:
     return [Row(name, _cut(_plain(bytes(value)))) for name, value in list(values.items())[:_MOST_ROWS]]
 
 
+def glance(summary_json: str | None, payload: str | None) -> list[Row]:
+    """A result at a glance: the summary it was stored with, else its own `summary`, else its plain values."""
+    if summary_json is not None:
+        return summary_rows(summary_json)
+    if payload is None or len(payload) > LARGEST_JSON or not payload.startswith("{"):
+        return []
+    values = {name: bytes(value) for name, value in msgspec.json.decode(payload, type=dict[str, msgspec.Raw]).items()}
+    own = values.get("summary", b"")
+    if own.startswith(b"{"):
+        return summary_rows(own.decode())
+    plain = [(name, value) for name, value in values.items() if not value.startswith((b"{", b"["))]
+    return [Row(name, _cut(_plain(value))) for name, value in plain[:_MOST_ROWS]]
+
+
 def _plain(json_bytes: bytes) -> str:
     """A text without its quotes, anything else as the JSON it is."""
     if json_bytes.lstrip().startswith(b'"'):

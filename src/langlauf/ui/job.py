@@ -14,7 +14,7 @@ from langlauf.http.jobs import EVENTS_IN_STATUS
 from langlauf.http.problems import not_found
 from langlauf.service.read import Moment
 from langlauf.service.tenant import Caller
-from langlauf.ui.formatting import Row, about, face, facts_of, summary_rows, took
+from langlauf.ui.formatting import LARGEST_JSON, Row, about, face, facts_of, glance, took
 from langlauf.ui.problem import is_known
 from langlauf.ui.rendering import Rendering, Visit
 
@@ -52,8 +52,9 @@ class JobPage:
         """The page. It asks the browser to come again while the job has not ended, unless the reader paused that."""
         services = self._context.services
         reads = services.reads.of(caller.org_id)
-        # Without the payload: a result of many megabytes is not read for a page that shows its summary.
-        found = await reads.status(visit.request.path_params["job_id"], events=EVENTS_IN_STATUS, inline_limit=0)
+        job_id = visit.request.path_params["job_id"]
+        # A result of many megabytes is not read for a page that shows it at a glance.
+        found = await reads.status(job_id, events=EVENTS_IN_STATUS, inline_limit=LARGEST_JSON)
         if found is None:
             raise not_found()
         job = found.view.job
@@ -74,12 +75,12 @@ class JobPage:
             took=_took(job),
             entries=[Entry(event, facts_of(event.payload_json)) for event in reversed(found.events)],
             most_entries=EVENTS_IN_STATUS,
-            latest=await self._latest(caller, job),
+            latest=await self._latest(caller, job, found.result),
             code_known=is_known(job.error_code),
             api=self._context.links(visit.request).job(job.job_id),
         )
 
-    async def _latest(self, caller: Caller, job: Job) -> Latest | None:
+    async def _latest(self, caller: Caller, job: Job, final: str | None) -> Latest | None:
         if job.result_id is None or job.result_expired_at is not None:
             return None
         snapshots = await self._context.services.reads.of(caller.org_id).results(job.job_id)
@@ -91,7 +92,7 @@ class JobPage:
             kind=newest.result_kind,
             seq=newest.result_seq,
             created_at=newest.created_at,
-            rows=summary_rows(newest.summary_json),
+            rows=glance(newest.summary_json, final),
         )
 
 

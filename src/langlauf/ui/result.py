@@ -13,7 +13,7 @@ from langlauf.http.problems import not_found
 from langlauf.http.requests import choice
 from langlauf.http.results import LATEST, REQUESTED
 from langlauf.service.tenant import Caller
-from langlauf.ui.formatting import excerpt, face, summary_rows
+from langlauf.ui.formatting import excerpt, face, glance
 from langlauf.ui.problem import is_known
 from langlauf.ui.rendering import Rendering, Visit
 
@@ -60,7 +60,7 @@ class ResultPage:
             requested=found.requested,
             exact=view == REQUESTED,
             total=snapshots_made(current.job),
-            rows=summary_rows(delivered.summary_json),
+            rows=glance(delivered.summary_json, payload),
             body=excerpt(payload),
             around=neighbours(await reads.results(found.job.job_id), delivered),
             code_known=is_known(current.job.error_code),
