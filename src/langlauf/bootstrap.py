@@ -73,8 +73,7 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
             Periodic("sweep", settings.sweep_seconds, lambda: sweep_once(store, settings)),
             Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, dry_run=False)),
         ]
-        if settings.workers:
-            parts.append(Worker(store, registry, settings, hints, clock))
+        parts += [Worker(store, registry, settings, hints, clock) for _ in range(settings.workers)]
         for part in parts:
             await part.start()
             stack.push_async_callback(part.stop)

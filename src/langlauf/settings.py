@@ -40,7 +40,10 @@ def _positive_duration(text: str) -> float:
 
 def _whole(lowest: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        number = int(text)
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError("give a whole number") from None
         if number < lowest:
             raise ValueError(f"must be {lowest} or more")
         return number

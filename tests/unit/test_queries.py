@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_no_statement_of_a_jobs_life_scans_a_growing_table(name: str) -> None:
     connection = open_connection(MEMORY)
     migrate(connection)
     sql = HOT[name].replace("{fence}", _FENCE)
-    values = defaultdict(lambda: None) if ":" in sql else (None,) * sql.count("?")
+    values: Any = defaultdict(lambda: None) if ":" in sql else (None,) * sql.count("?")
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
     scans = [line for line in plan if re.match(rf"SCAN ({'|'.join(GROWING)})\b", str(line))]
     assert scans == []

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -9,7 +10,9 @@ from typing import Any, Protocol, TypeVar
 from langlauf.analysis.payload import decode, encode
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
+from langlauf.domain.errors import ResultUnstorable
 from langlauf.domain.redact import clean_text
+from langlauf.domain.text import first_flaw
 
 Item = TypeVar("Item")
 #: Steps of quick chunks need not all be written; people cannot read faster than this.
@@ -64,7 +67,7 @@ class Job:
 
     async def progress(self, percent: float | None = None, step: str | None = None) -> None:
         """Tells how far the job is. It never goes back, and 100 is kept for the end."""
-        await self._attempt.write(Progress(percent=percent, step=_step(step)))
+        await self._attempt.write(Progress(percent=_percent(percent), step=_step(step)))
 
     async def partial(
         self, payload: Any, *, summary: Any = None, progress: float | None = None, step: str | None = None
@@ -76,7 +79,7 @@ class Job:
             result_id=result_id,
             payload=encode(payload, limit),
             summary=None if summary is None else encode(summary, limit),
-            percent=progress,
+            percent=_percent(progress),
             step=_step(step),
         )
         await self._attempt.write(write)
@@ -88,6 +91,8 @@ class Job:
         A coroutine function runs here, a plain one in a thread. The result is what JSON makes of it, in the first
         attempt as in the next.
         """
+        if flaw := first_flaw(key):
+            raise ResultUnstorable(f"the key of a chunk cannot be kept: {flaw}")
         stored = await self._attempt.chunk(key)
         if stored is None:
             value = await _call(function, args)
@@ -106,6 +111,13 @@ class Job:
                 shown_percent, shown_at = percent, time.monotonic()
                 await self.progress(percent, step.format(item) if step else None)
             yield item
+
+
+def _percent(number: float | None) -> float | None:
+    """A report of progress that means something."""
+    if number is not None and not math.isfinite(number):
+        raise ValueError(f"progress must be a number from 0 to 100, not {number}")
+    return number
 
 
 def _step(text: str | None) -> str | None:

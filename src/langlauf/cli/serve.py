@@ -5,6 +5,7 @@ import importlib
 import ipaddress
 import os
 import signal
+import socket
 import sys
 from typing import Any
 
@@ -39,21 +40,29 @@ def serve(target: str, allow_open: bool, **flags: Any) -> None:
         if app.runtime is not None:
             app.runtime.hints.close()
 
+    listening = _listen(settings)
     server = make_server(app.asgi(), settings, started=lambda url: _welcome(url, app), stopping=stopping)
     try:
-        uvloop.run(_serve(app, server))
+        uvloop.run(_serve(app, server, listening))
     except LanglaufError as error:
         raise Stopped(str(error)) from error
-    if not server.started:
-        sys.exit(1)
 
 
-async def _serve(app: Langlauf, server: Server) -> None:
+def _listen(settings: Settings) -> socket.socket:
+    """The socket, taken before anything is opened: a port in use costs nothing."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        raise Stopped(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; try --port") from error
+
+
+async def _serve(app: Langlauf, server: Server, listening: socket.socket) -> None:
     """Serves until a signal; then the server stops first, and the workers give back what they cannot finish."""
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, server.stop)
     async with app.lifespan():
-        await server.serve()
+        await server.serve([listening])
 
 
 def load_app(target: str) -> Langlauf:

@@ -20,7 +20,9 @@ def remaining_seconds(job: Job, now: Instant, typical_run: float | None) -> floa
         return job.estimated_seconds
     elapsed = max(0.0, seconds_between(job.attempt_started_at, now))
     if job.progress_percent > 0:
-        return round(elapsed * (100 - job.progress_percent) / job.progress_percent, 1)
+        # Progress is kept over attempts, so it is measured from the first one: a retry does not make a job look quick.
+        so_far = max(0.0, seconds_between(job.started_at or job.attempt_started_at, now))
+        return round(so_far * (100 - job.progress_percent) / job.progress_percent, 1)
     if typical_run is None:
         return None
     return round(max(typical_run - elapsed, 0.0), 1)

@@ -15,9 +15,9 @@ from langlauf.http.context import Context, convert
 from langlauf.http.order import idempotency_key
 from langlauf.http.preferences import Preferences
 from langlauf.http.presenting import event_out, job_fields, job_out, notification_out, raw, snapshot_out
-from langlauf.http.problems import Problem, bad_request, not_found
+from langlauf.http.problems import VARY, Problem, bad_request, not_found
 from langlauf.http.requests import choice, free_text, refuse_unknown, whole_number
-from langlauf.http.responses import VARY, answer
+from langlauf.http.responses import answer
 from langlauf.http.schemas import (
     CancelBody,
     EventsAnswer,

@@ -123,9 +123,16 @@ def _headers(status: int) -> Document:
     return {name: {"schema": {"type": "string"}} for name in names}
 
 
-def _parameter(name: str) -> Document:
-    where, schema, text = _PARAMETERS[name]
-    return {"name": name, "in": where, "required": where == "path", "schema": schema, "description": text}
+def _parameter(key: str) -> Document:
+    """A parameter by its key; `events.limit` is the `limit` of one operation."""
+    where, schema, text = _PARAMETERS[key]
+    return {
+        "name": key.rpartition(".")[2],
+        "in": where,
+        "required": where == "path",
+        "schema": schema,
+        "description": text,
+    }
 
 
 def _number(lowest: int, highest: int, default: int) -> Document:
@@ -155,6 +162,7 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         "The newest snapshot of the job, or exactly this one.",
     ),
     "limit": ("query", _number(1, 200, 50), "How many at the most."),
+    "events.limit": ("query", _number(1, 1_000, 100), "How many at the most."),
     "offset": ("query", _number(0, 1_000_000, 0), "How many to pass over."),
     "after": ("query", {"type": "integer", "minimum": 0, "default": 0}, "Only events past this number."),
     "channel": ("query", {"type": "string", "enum": list(CHANNELS)}, "Only messages of this channel."),

@@ -80,7 +80,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="A page of a job's log.",
         tag="jobs",
         answer=schemas.EventsAnswer,
-        parameters=("job_id", *_TENANT, "after", "limit"),
+        parameters=("job_id", *_TENANT, "after", "events.limit"),
         problems=_ONE,
     ),
     Operation(

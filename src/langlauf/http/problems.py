@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+#: What selects an answer; a cache between must know.
+VARY = "Authorization, X-API-Key, X-Org-Id, X-Tenant-Id, Accept, Prefer"
 #: What each code means, in a sentence that does not change from case to case.
 TITLES: Mapping[str, str] = {
     "bad_request": "The request cannot be read as it is",
@@ -85,5 +87,5 @@ def problem_response(problem: Problem, request_id: str) -> Response:
         "request_id": request_id,
         **problem.members,
     }
-    headers = {"Cache-Control": "no-store", **problem.headers}
+    headers = {"Cache-Control": "no-store", "Vary": VARY, **problem.headers}
     return Response(msgspec.json.encode(body), problem.status, headers=headers, media_type="application/problem+json")

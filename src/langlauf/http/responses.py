@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import msgspec
 from starlette.responses import Response
 
-#: What selects an answer; a cache between must know.
-VARY = "Authorization, X-API-Key, X-Org-Id, X-Tenant-Id, Accept, Prefer"
+from langlauf.http.problems import VARY
+
 _encoder = msgspec.json.Encoder()
 
 

@@ -95,7 +95,9 @@ class Submitting:
             )
             return answer(body, headers=headers)
         if job.status is Status.CANCELED:
-            raise Problem(409, "canceled", f"The job was canceled: {job.cancel_reason}", job_id=job.job_id)
+            raise Problem(
+                409, "canceled", f"The job was canceled: {job.cancel_reason}", headers=headers, job_id=job.job_id
+            )
         code = job.error_code or "internal"
         status = 422 if job.retry_hint == "check_input_and_retry" else _STATUS_OF_CODE.get(code, 500)
         raise Problem(

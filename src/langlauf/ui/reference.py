@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Any
 
 import msgspec
+from markupsafe import Markup
 from starlette.responses import Response
 
 from langlauf.http.context import Context
@@ -66,12 +67,15 @@ class ReferencePage:
         document = build_document(context.services.registry, context.prefix)
         self._groups = operations_by_tag(document)
         self._components = [_component(name, schema) for name, schema in document["components"]["schemas"].items()]
+        self._rendered: dict[tuple[str, bool], Markup] = {}
 
     async def show(self, visit: Visit) -> Response:
-        """The page; it is the same for everybody."""
-        return self._rendering.page(
-            visit, "reference.html", cache=PUBLIC, groups=self._groups, components=self._components
-        )
+        """The page; it is the same for everybody, and its long part is made once per language."""
+        key = (visit.language.code, visit.chosen)
+        if key not in self._rendered:
+            text = self._rendering.html(visit, "_operations.html", groups=self._groups, components=self._components)
+            self._rendered[key] = Markup(text)  # noqa: S704 - a template's own output, escaped when it was made
+        return self._rendering.page(visit, "reference.html", cache=PUBLIC, operations=self._rendered[key])
 
 
 def operations_by_tag(document: dict[str, Any]) -> dict[str, list[Operation]]:

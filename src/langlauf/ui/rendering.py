@@ -16,8 +16,7 @@ from starlette.routing import Route
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.http.context import Context
-from langlauf.http.problems import TITLES, Problem
-from langlauf.http.responses import VARY
+from langlauf.http.problems import TITLES, VARY, Problem
 from langlauf.service.tenant import Caller
 from langlauf.telemetry import Fact, tell
 from langlauf.ui.formatting import time_tag

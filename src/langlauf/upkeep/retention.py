@@ -6,11 +6,16 @@ import msgspec
 
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.store.protocol import Store
+from langlauf.telemetry import Fact, tell
 
 
 async def clean_up(store: Store, policy: RetentionPolicy, *, dry_run: bool = False) -> RetentionReport:
     """Removes it, or with `dry_run` only counts it; running it again removes nothing."""
-    return await store.retire(policy, dry_run=dry_run)
+    report = await store.retire(policy, dry_run=dry_run)
+    results, events, jobs = report.results.delete_count, report.events.delete_count, report.jobs_deleted
+    if not dry_run and results + events + jobs:
+        tell(Fact.RETENTION_RAN, results=results, events=events, jobs=jobs)
+    return report
 
 
 def report_json(report: RetentionReport) -> dict[str, Any]:

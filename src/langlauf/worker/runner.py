@@ -5,6 +5,7 @@ import contextlib
 import logging
 import time
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -79,7 +80,13 @@ class Runner:
 
     async def _call(self, analysis: Analysis, attempt: RunningAttempt, values: dict[str, Any]) -> Completed:
         result = await analysis.function(Job(attempt), **values)
-        return Completed(result_id=new_id(), payload=encode(result, self._settings.max_result))
+        limit = self._settings.max_result
+        summary = result.get("summary") if isinstance(result, Mapping) else None
+        return Completed(
+            result_id=new_id(),
+            payload=encode(result, limit),
+            summary=encode(summary, limit) if isinstance(summary, Mapping) else None,
+        )
 
     async def _stop(self, task: asyncio.Task[Completed], attempt: RunningAttempt, grace: float) -> None:
         """Cancels the coroutine; one that does not end within the grace is left alone, fenced by its lost lease."""

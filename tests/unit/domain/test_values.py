@@ -118,6 +118,8 @@ def test_estimates_are_honest() -> None:
     """From progress where there is some, else from recent runs, else nothing."""
     running = {"status": Status.RUNNING, "attempt_started_at": NOW - 30 * SECOND}
     assert remaining_seconds(_job(**running, progress_percent=75), NOW, None) == 10.0
+    again = {**running, "started_at": NOW - 90 * SECOND, "attempt": 2}
+    assert remaining_seconds(_job(**again, progress_percent=75), NOW, None) == 30.0
     assert remaining_seconds(_job(**running), NOW, 40.0) == 10.0
     assert remaining_seconds(_job(**running), NOW, 20.0) == 0.0
     assert remaining_seconds(_job(**running), NOW, None) is None

@@ -24,7 +24,8 @@ def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         connection = apsw.Connection(path, flags=flags)
         connection.set_busy_timeout(_BUSY_MILLISECONDS)
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        if not read_only:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cache_size = -65536")
