@@ -99,7 +99,7 @@ def _welcome(url: str, app: Langlauf) -> None:
     """What to open and what to try, for a person at the terminal."""
     names = ", ".join(app.registry.names)
     click.echo(f"Langlauf serves {names} on {url}", err=True)
-    click.echo(f"  open   {url}/docs", err=True)
+    click.echo(f"  open   {url}/", err=True)
     example = _example(app)
     if example:
         click.echo(f"  try    curl -s {url}{app.api_prefix} --json '{example}'", err=True)
