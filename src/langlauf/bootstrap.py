@@ -9,6 +9,7 @@ from langlauf.analysis.registry import Registry
 from langlauf.clock import Clock, SystemClock
 from langlauf.hints import Hints
 from langlauf.service.control import Control
+from langlauf.service.estimates import Estimates
 from langlauf.service.follow import Followers
 from langlauf.service.read import Reads
 from langlauf.service.services import Services
@@ -51,12 +52,13 @@ async def open_store(settings: Settings, clock: Clock, hints: Hints, default_ana
 
 def make_services(store: Store, registry: Registry, settings: Settings, hints: Hints, clock: Clock) -> Services:
     """The use cases over a store."""
-    submissions = Submissions(store, registry, settings, clock)
+    estimates = Estimates(store, settings.max_running)
+    submissions = Submissions(store, registry, settings, estimates, clock)
     return Services(
         registry,
         submissions,
         Control(store, registry, submissions),
-        Reads(store, settings, clock),
+        Reads(store, settings, estimates, clock),
         Followers(store, hints),
     )
 

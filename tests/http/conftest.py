@@ -17,6 +17,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         LANGLAUF_MAX_RUNNING="16",
         LANGLAUF_MAX_RESULT="2000000",
         LANGLAUF_CORS_ORIGINS="https://ui.example",
-        LANGLAUF_SYNC_LIMIT="1",
+        LANGLAUF_SYNC_LIMIT="3",
     ) as running:
         yield running

@@ -75,6 +75,56 @@ def test_a_lane_is_not_punished_for_jobs_it_canceled(harness: Harness) -> None:
     harness.run(body)
 
 
+def test_an_org_with_many_analyses_gets_no_more_than_its_share(harness: Harness) -> None:
+    """Turns belong to orgs: queueing in three analyses does not make three shares."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        names = ("a1", "a2", "a3")
+        for name in names:
+            for _ in range(5):
+                await accept(store, clock, org="org-a", analysis=name)
+        for _ in range(5):
+            await accept(store, clock, org="org-b", analysis="a1")
+        orgs = [(await claim(store, analyses=names))[0].lease.org_id for _ in range(10)]
+        assert (orgs.count("org-a"), orgs.count("org-b")) == (5, 5)
+
+    harness.run(body)
+
+
+def test_expedite_goes_first_over_all_analyses_of_its_org(harness: Harness) -> None:
+    """An urgent job waits for no default job of its org, whatever that one is."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        for name in ("a1", "a2"):
+            await accept(store, clock, analysis=name)
+        urgent = await accept(store, clock, analysis="a2", priority_class="expedite")
+        [made] = await claim(store, analyses=("a1", "a2"))
+        assert made.lease.job_id == urgent.job_id
+
+    harness.run(body)
+
+
+def test_an_analysis_may_have_a_limit_of_its_own(harness: Harness) -> None:
+    """No more of it run at once, over all orgs and attempts; the room goes to others."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        for org in ("org-a", "org-b"):
+            for _ in range(3):
+                await accept(store, clock, org=org, analysis="narrow")
+        limits = {"narrow": 2}
+        known = ("narrow", "survey")
+        first = await claim(store, 10, analyses=known, limits=limits)
+        assert sorted(made.lease.org_id for made in first) == ["org-a", "org-b"]
+        await accept(store, clock)
+        assert [made.analysis for made in await claim(store, 10, analyses=known, limits=limits)] == ["survey"]
+        assert await store.record(first[0].lease, Released())
+        assert len(await claim(store, 10, analyses=known, limits=limits)) == 1
+        assert await store.record(first[1].lease, Completed(result_id="r", payload="{}"))
+        assert len(await claim(store, 10, analyses=known, limits=limits)) == 1
+
+    harness.run(body)
+
+
 def test_only_live_leases_count_against_the_limit(harness: Harness) -> None:
     """The limit holds over all workers; a worker that vanished blocks nobody once its lease is over."""
 

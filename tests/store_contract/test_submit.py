@@ -94,6 +94,8 @@ def test_a_full_queue_refuses_and_writes_nothing(harness: Harness) -> None:
         assert (await store.depth()).waiting == 3
         await claim(store)
         await accept(store, clock, max_waiting_org=2, idempotency_key="k")
+        assert await store.submit(new_job(clock, max_waiting_analysis=3)) == QueueFull("analysis", 3)
+        await accept(store, clock, max_waiting_analysis=3, analysis="census")
 
     harness.run(body)
 

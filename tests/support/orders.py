@@ -1,6 +1,7 @@
 """Small makers for the conformance suite: a submission, a claim, a look at a job."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 from langlauf.clock import new_id, new_trace_id
@@ -48,11 +49,21 @@ async def accept(store: Store, clock: SetClock, **rules: Any) -> Job:
 
 
 async def claim(
-    store: Store, slots: int = 1, *, analyses: tuple[str, ...] = ("survey",), max_running: int = 1_000
+    store: Store,
+    slots: int = 1,
+    *,
+    analyses: tuple[str, ...] = ("survey",),
+    max_running: int = 1_000,
+    limits: Mapping[str, int] | None = None,
 ) -> list[Claim]:
     """Claims for a worker that knows these analyses."""
     request = ClaimRequest(
-        worker_id=new_id(), slots=slots, analyses=analyses, lease_seconds=LEASE_SECONDS, max_running=max_running
+        worker_id=new_id(),
+        slots=slots,
+        analyses=analyses,
+        lease_seconds=LEASE_SECONDS,
+        max_running=max_running,
+        limits=limits or {},
     )
     return await store.claim(request)
 

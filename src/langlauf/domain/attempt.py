@@ -1,5 +1,7 @@
 """One execution of a job: the lease it runs under and what it may write."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from langlauf.domain.instant import Instant
@@ -23,6 +25,8 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float
     #: how many jobs may run at once over the whole deployment
     max_running: int
+    #: how many of one analysis, where it has a limit of its own
+    limits: Mapping[str, int] = {}
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,38 +1,52 @@
-"""Start-time fair queueing over lanes. A lane is one org's waiting jobs of one analysis."""
+"""Start-time fair queueing between orgs: however much one of them queues, each gets its share of starts."""
 
 import heapq
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
+Item = TypeVar("Item")
 
-class Lane(msgspec.Struct, frozen=True, order=True):
-    """A lane that has jobs waiting. The lowest virtual start has the next turn; ties go by name."""
+
+class Queue(msgspec.Struct, frozen=True, order=True):
+    """The jobs of one org that may start. The lowest virtual start has the next turn; ties go by name."""
 
     virtual_start: int
     org_id: str
-    analysis: str
     waiting: int
 
 
 class Turns(msgspec.Struct, frozen=True):
-    """How many jobs a lane may start now, and where its virtual start stands afterwards."""
+    """How many jobs of an org may start now."""
 
-    lane: Lane
+    queue: Queue
     starts: int
-    virtual_start: int
 
 
-def share(lanes: list[Lane], room: int) -> list[Turns]:
-    """Deals out the free slots one by one, each to the lane that has had the fewest."""
-    ordered = sorted(lanes)
+def share(queues: list[Queue], room: int) -> list[Turns]:
+    """Deals out the free slots one by one, each to the org that has had the fewest."""
+    ordered = sorted(queues)
     starts = [0] * len(ordered)
-    heap = [(lane.virtual_start, index) for index, lane in enumerate(ordered)]
+    heap = [(queue.virtual_start, index) for index, queue in enumerate(ordered)]
     while room > 0 and heap:
         turn, index = heapq.heappop(heap)
         starts[index] += 1
         room -= 1
         if starts[index] < ordered[index].waiting:
             heapq.heappush(heap, (turn + 1, index))
-    return [
-        Turns(lane, count, lane.virtual_start + count) for lane, count in zip(ordered, starts, strict=True) if count
-    ]
+    return [Turns(queue, count) for queue, count in zip(ordered, starts, strict=True) if count]
+
+
+def deal(heads: Mapping[Queue, Sequence[Item]], take: Callable[[Item], bool]) -> dict[Queue, list[Item]]:
+    """Hands out jobs one by one in the order of turns; one that cannot be taken costs its org no turn."""
+    taken: dict[Queue, list[Item]] = {queue: [] for queue in heads}
+    left = {queue: iter(items) for queue, items in heads.items()}
+    heap = [(queue.virtual_start, queue) for queue in sorted(heads)]
+    while heap:
+        turn, queue = heapq.heappop(heap)
+        item = next((one for one in left[queue] if take(one)), None)
+        if item is not None:
+            taken[queue].append(item)
+            heapq.heappush(heap, (turn + 1, queue))
+    return taken

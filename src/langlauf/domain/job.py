@@ -87,6 +87,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     resume_from: str | None = None
     max_waiting_org: int
     max_waiting_all: int
+    #: how many jobs of the analysis may wait, over all orgs, where it has a limit
+    max_waiting_analysis: int | None = None
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -112,9 +114,9 @@ class Duplicate(msgspec.Struct, frozen=True):
 
 
 class QueueFull(msgspec.Struct, frozen=True):
-    """No more jobs may wait, for this org or in all."""
+    """No more jobs may wait: of this org, of this analysis, or in all."""
 
-    scope: Literal["org", "all"]
+    scope: Literal["org", "analysis", "all"]
     waiting: int
 
 

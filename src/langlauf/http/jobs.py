@@ -7,7 +7,6 @@ import re
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.domain.job import Phase
 from langlauf.domain.notification import CHANNELS, Channel
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter, JobView
@@ -73,15 +72,17 @@ class Jobs:
 
     async def _settled(self, caller: Caller, job_id: str, known: str | None, wait: int) -> JobView:
         """The job, as soon as it differs from what the caller has or from what it was at the request."""
-        view = await self._services.reads.of(caller.org_id).job(job_id)
+        had = known
+
+        def differs(view: JobView) -> bool:
+            nonlocal had
+            etag = self._etag(view)
+            had = had or etag
+            return not _matches(had, etag) or view.job.terminal
+
+        view = await self._services.followers.until(caller.org_id, job_id, wait, differs)
         if view is None:
             raise not_found()
-        had = known or self._etag(view)
-        if wait and _matches(had, self._etag(view)) and self._services.reads.phase(view) is not Phase.DONE:
-            later = await self._services.followers.until(
-                caller.org_id, job_id, wait, lambda now: not _matches(had, self._etag(now))
-            )
-            view = later or view
         return view
 
     def _etag(self, view: JobView) -> str:

@@ -138,7 +138,7 @@ class Submitting:
 
 def _queue_full(full: QueueFull) -> Problem:
     """Honest about when: a queue drains, but not in a second."""
-    whose = "of this org " if full.scope == "org" else ""
+    whose = {"org": "of this org ", "analysis": "of this analysis ", "all": ""}[full.scope]
     return Problem(
         429 if full.scope == "org" else 503,
         "queue_full",

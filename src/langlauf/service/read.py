@@ -7,6 +7,7 @@ from langlauf.domain.eta import poll_after, remaining_seconds
 from langlauf.domain.job import Phase, phase
 from langlauf.domain.state import STARTED
 from langlauf.domain.views import Depth, JobView
+from langlauf.service.estimates import Estimates
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store, TenantReads
 
@@ -23,8 +24,9 @@ class Moment(msgspec.Struct, frozen=True):
 class Reads:
     """The reads of one org at a time, and the derived facts."""
 
-    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+    def __init__(self, store: Store, settings: Settings, estimates: Estimates, clock: Clock) -> None:
         self._store = store
+        self._estimates = estimates
         self._settings = settings
         self._clock = clock
 
@@ -45,7 +47,7 @@ class Reads:
         job, now = view.job, self._clock.now()
         typical = None
         if job.status in STARTED and not job.progress_percent:
-            typical = await self._store.pace(job.analysis)
+            typical = await self._estimates.typical_run(job.analysis)
         remaining = remaining_seconds(job, now, typical)
         return Moment(
             self.phase(view),

@@ -7,9 +7,9 @@ import msgspec
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.clock import Clock, new_id
-from langlauf.domain.eta import expected_wait
 from langlauf.domain.job import INLINE, Job, NewJob, PriorityClass, Submitted, payload_hash
 from langlauf.domain.state import Status
+from langlauf.service.estimates import Estimates
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
@@ -32,8 +32,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 class Submissions:
     """Turns orders into jobs."""
 
-    def __init__(self, store: Store, registry: Registry, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, settings: Settings, estimates: Estimates, clock: Clock
+    ) -> None:
         self._store = store
+        self._estimates = estimates
         self._registry = registry
         self._settings = settings
         self._clock = clock
@@ -68,7 +71,7 @@ class Submissions:
             request_id=caller.request_id,
             requested_by_user_id=caller.user_id,
             api_key_id=caller.api_key_id,
-            estimated_seconds=await self._estimate(analysis.name),
+            estimated_seconds=await self._estimates.until_end(analysis.name),
             retry_of=order.retry_of,
         )
         new = NewJob(
@@ -77,17 +80,11 @@ class Submissions:
             idempotency_key=order.idempotency_key,
             refuse_duplicate=not (analysis.duplicates or order.allow_duplicate),
             resume_from=order.retry_of if order.resume else None,
-            max_waiting_org=analysis.queue_limit or self._settings.max_waiting_org,
+            max_waiting_org=self._settings.max_waiting_org,
             max_waiting_all=self._settings.max_waiting_all,
+            max_waiting_analysis=analysis.queue_limit,
         )
         return await self._store.submit(new)
-
-    async def _estimate(self, analysis: str) -> float | None:
-        typical = await self._store.pace(analysis)
-        if typical is None:
-            return None
-        depth = await self._store.depth()
-        return expected_wait(depth.waiting, self._settings.max_running, typical)
 
 
 def _timeout(analysis: Analysis, wished: float | None) -> float:

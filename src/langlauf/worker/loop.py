@@ -74,15 +74,20 @@ class Worker:
         free = self._settings.max_running - len(self._running)
         if free <= 0:
             return
+        limits = {one.name: one.max_running for one in self._registry if one.max_running is not None}
         request = ClaimRequest(
             worker_id=self.worker_id,
             slots=free,
             analyses=self._registry.names,
             lease_seconds=self._settings.lease_seconds,
             max_running=self._settings.max_running,
+            limits=limits,
         )
-        for claim in await self._store.claim(request):
+        claims = await self._store.claim(request)
+        for claim in claims:
             self._run(claim)
+        if limits and 0 < len(claims) < free:  # a limit may have cut a share that others can have
+            self._hints.work()
 
     def _run(self, claim: Claim) -> None:
         analysis = self._registry.get(claim.analysis)

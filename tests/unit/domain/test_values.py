@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langlauf.clock import new_id
 from langlauf.domain.errors import PermanentError, ResultTooLarge, ResultUnstorable, TransientError
 from langlauf.domain.eta import expected_wait, poll_after, remaining_seconds
-from langlauf.domain.fairness import Lane, share
+from langlauf.domain.fairness import Queue, share
 from langlauf.domain.instant import SECOND, from_text, to_text
 from langlauf.domain.job import Job, Phase, phase
 from langlauf.domain.outcome import (
@@ -86,15 +86,15 @@ def test_a_time_with_an_offset_is_the_same_instant() -> None:
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=8), st.integers(0, 40))
 def test_free_slots_are_shared_out_one_by_one(lanes: list[tuple[int, int]], room: int) -> None:
     """All room is used while anybody waits, nobody starts more than wait, and turns stay within one of each other."""
-    waiting = [Lane(start, f"org-{index}", "a", count) for index, (start, count) in enumerate(lanes)]
+    waiting = [Queue(start, f"org-{index}", count) for index, (start, count) in enumerate(lanes)]
     turns = share(waiting, room)
-    assert sum(one.starts for one in turns) == min(room, sum(lane.waiting for lane in waiting))
-    assert all(one.starts <= one.lane.waiting for one in turns)
-    ends = {one.lane.org_id: one.virtual_start for one in turns}
-    hungry = [lane for lane in waiting if ends.get(lane.org_id, lane.virtual_start) - lane.virtual_start < lane.waiting]
-    for lane in hungry:
-        position = ends.get(lane.org_id, lane.virtual_start)
-        assert all(other.virtual_start - 1 <= position for other in turns)
+    assert sum(one.starts for one in turns) == min(room, sum(queue.waiting for queue in waiting))
+    assert all(one.starts <= one.queue.waiting for one in turns)
+    started = {one.queue.org_id: one.starts for one in turns}
+    for queue in waiting:
+        if started.get(queue.org_id, 0) < queue.waiting:  # this one would have liked more
+            position = queue.virtual_start + started.get(queue.org_id, 0)
+            assert all(one.queue.virtual_start + one.starts - 1 <= position for one in turns)
 
 
 @pytest.mark.parametrize(

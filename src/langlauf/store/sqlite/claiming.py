@@ -1,12 +1,12 @@
-"""Handing out jobs: those that had started first, then the waiting ones in fair order over their lanes."""
+"""Handing out jobs under a lease, and keeping the leases alive."""
 
 import msgspec
 
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal
 from langlauf.domain.event import EventType
-from langlauf.domain.fairness import Lane, share
 from langlauf.domain.instant import Instant, after
-from langlauf.store.sqlite.transaction import Row, Transaction, json_text
+from langlauf.store.sqlite.picking import pick
+from langlauf.store.sqlite.transaction import Row, Transaction
 
 
 class RenewRequest(msgspec.Struct, frozen=True):
@@ -19,16 +19,8 @@ class RenewRequest(msgspec.Struct, frozen=True):
 def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
     """Claims as many jobs as there are free slots, here and in the whole deployment."""
     tx.flush()
-    running = tx.one("live_leases", now=tx.now) or (0,)
-    room = min(request.slots, request.max_running - running[0])
-    if room <= 0:
-        return []
-    analyses = json_text(request.analyses)
-    picked = tx.rows("due_jobs", now=tx.now, analyses=analyses, room=room)
-    if len(picked) < room:
-        picked += _waiting_jobs(tx, analyses, room - len(picked))
     expires_at = after(tx.now, request.lease_seconds)
-    claims = [_claim_of(tx, row, expires_at) for row in picked]
+    claims = [_claim_of(tx, row, expires_at) for row in pick(tx, request)]
     keys = [{"org_id": made.lease.org_id, "job_id": made.lease.job_id, "now": tx.now} for made in claims]
     if tx.run_many("claim_job", keys) != len(claims):
         raise RuntimeError("a job was picked that cannot be claimed")
@@ -36,27 +28,15 @@ def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
     return claims
 
 
-def _waiting_jobs(tx: Transaction, analyses: str, room: int) -> list[Row]:
-    lanes = [Lane(*row) for row in tx.rows("waiting_lanes", analyses=analyses, room=room)]
-    picked: list[Row] = []
-    for turns in share(lanes, room):
-        lane = {"org_id": turns.lane.org_id, "analysis": turns.lane.analysis}
-        picked += tx.rows("lane_heads", **lane, starts=turns.starts)
-        tx.run("lane_advance", **lane, virtual_start=turns.virtual_start)
-        tx.run("clock_advance", virtual_now=turns.lane.virtual_start)
-        tx.waiting(turns.lane.org_id, turns.lane.analysis, -turns.starts)
-    return picked
-
-
 def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
     """The claim of a picked job, with its event."""
-    org_id, job_id, attempt, seq, analysis, timeout, percent, retries, max_retries, trace_id, request_id, payload = row
+    org_id, job_id, attempt, seq, analysis, timeout, percent, retries, max_retries, trace_id, request_id, *rest = row
     kind = EventType.RUNNING if attempt == 1 else EventType.ATTEMPT_STARTED
     tx.event(org_id, job_id, seq, kind, "worker", (trace_id, request_id), {"attempt": attempt})
     return Claim(
         lease=Lease(org_id, job_id, attempt),
         analysis=analysis,
-        payload=payload,
+        payload=rest[-1],
         started_at=tx.now,
         expires_at=expires_at,
         timeout_seconds=timeout,

@@ -24,6 +24,8 @@ def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         connection = apsw.Connection(path, flags=flags)
         connection.set_busy_timeout(_BUSY_MILLISECONDS)
+        # Without this guarantee SQLite plans many of our statements anew at every execution, for the values at hand.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         if not read_only:
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA synchronous = FULL")

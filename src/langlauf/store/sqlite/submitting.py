@@ -47,6 +47,10 @@ def _queue_full(tx: Transaction, new: NewJob) -> QueueFull | None:
         return QueueFull("org", of_org)
     if of_all >= new.max_waiting_all:
         return QueueFull("all", of_all)
+    if new.max_waiting_analysis is not None:
+        of_analysis = tx.waiting_of_analysis(new.job.analysis)
+        if of_analysis >= new.max_waiting_analysis:
+            return QueueFull("analysis", of_analysis)
     return None
 
 

@@ -128,6 +128,11 @@ class Transaction:
             self._waiting_orgs[org_id] = self._count("waiting_of_org", org_id=org_id)
         return self._waiting_orgs[org_id] + self._changed_orgs[org_id], self._waiting_all + self._changed_all
 
+    def waiting_of_analysis(self, analysis: str) -> int:
+        """How many jobs of an analysis wait, over all orgs, those of this transaction included."""
+        here = sum(change for (_, name), change in self._lanes.items() if name == analysis)
+        return self._count("waiting_of_analysis", analysis=analysis) + here
+
     def _count(self, query: str, /, **values: Any) -> int:
         row = self.one(query, **values)
         return int(row[0]) if row else 0

@@ -15,6 +15,9 @@ LIMIT 1
 -- name: waiting_of_org
 SELECT coalesce(sum(waiting), 0) FROM lanes WHERE org_id = :org_id
 
+-- name: waiting_of_analysis
+SELECT coalesce(sum(waiting), 0) FROM lanes WHERE analysis = :analysis
+
 -- name: waiting_of_all
 SELECT coalesce(sum(waiting), 0) FROM lanes
 
@@ -44,13 +47,17 @@ INSERT INTO job_results ({snapshot_names}, payload) VALUES ({snapshot_values}, ?
 INSERT INTO notifications ({notification_names}) VALUES ({notification_values})
 
 -- name: lane_join
--- Counts waiting jobs in. A lane that was empty joins where the virtual clock stands, not where it left.
+-- Counts waiting jobs in. An org that had none joins where the virtual clock stands, not where it left; one that has
+-- some keeps its place.
 INSERT INTO lanes (org_id, analysis, waiting, virtual_start)
-VALUES (:org_id, :analysis, :change, (SELECT virtual_now FROM lane_clock))
+VALUES (:org_id, :analysis, :change, max(
+    (SELECT virtual_now FROM lane_clock),
+    coalesce((SELECT max(mine.virtual_start) FROM lanes AS mine WHERE mine.org_id = :org_id), 0)))
 ON CONFLICT (org_id, analysis) DO UPDATE SET
     waiting = waiting + :change,
-    virtual_start = CASE WHEN waiting = 0 THEN max(virtual_start, (SELECT virtual_now FROM lane_clock))
-                         ELSE virtual_start END
+    virtual_start = CASE WHEN waiting = 0 THEN max(
+    (SELECT virtual_now FROM lane_clock),
+    coalesce((SELECT max(mine.virtual_start) FROM lanes AS mine WHERE mine.org_id = :org_id), 0)) ELSE virtual_start END
 
 -- name: lane_leave
 -- Counts waiting jobs out. Apart from joining: an upsert checks the row it would insert, and that has no minus.
@@ -60,32 +67,36 @@ UPDATE lanes SET waiting = waiting + :change WHERE org_id = :org_id AND analysis
 -- How many jobs run: leases that have ended do not count.
 SELECT count(*) FROM leases WHERE expires_at > :now
 
+-- name: running_by_analysis
+SELECT job.analysis, count(*) FROM leases AS lease JOIN jobs AS job USING (org_id, job_id)
+WHERE lease.expires_at > :now GROUP BY job.analysis
+
 -- name: due_jobs
 -- Jobs that had started and may go on: lost, released, or due for a retry. Attempt and event are the next ones.
 SELECT org_id, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
-    trace_id, request_id,
+    trace_id, request_id, priority_class, queued_at,
     (SELECT payload FROM job_inputs AS input WHERE input.org_id = jobs.org_id AND input.job_id = jobs.job_id)
 FROM jobs INDEXED BY idx_jobs_retry_eligible
 WHERE next_attempt_at <= :now AND analysis IN (SELECT value FROM json_each(:analyses))
 ORDER BY next_attempt_at LIMIT :room
 
 -- name: waiting_lanes
--- The lanes whose turn is next.
+-- The lanes of the orgs whose turn is next.
 SELECT virtual_start, org_id, analysis, waiting FROM lanes
 WHERE waiting > 0 AND analysis IN (SELECT value FROM json_each(:analyses))
-ORDER BY virtual_start, org_id, analysis LIMIT :room
+ORDER BY virtual_start, org_id, analysis LIMIT :lanes
 
 -- name: lane_heads
--- The waiting jobs whose turn is next, with the same columns as due_jobs.
+-- The waiting jobs of a lane whose turn is next, with the same columns as due_jobs.
 SELECT org_id, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
-    trace_id, request_id,
+    trace_id, request_id, priority_class, queued_at,
     (SELECT payload FROM job_inputs AS input WHERE input.org_id = jobs.org_id AND input.job_id = jobs.job_id)
 FROM jobs INDEXED BY idx_jobs_lane_head
 WHERE org_id = :org_id AND analysis = :analysis AND started_at IS NULL AND finished_at IS NULL
 ORDER BY priority_class DESC, queued_at, job_id LIMIT :starts
 
--- name: lane_advance
-UPDATE lanes SET virtual_start = :virtual_start WHERE org_id = :org_id AND analysis = :analysis
+-- name: org_advance
+UPDATE lanes SET virtual_start = :virtual_start WHERE org_id = :org_id
 
 -- name: clock_advance
 UPDATE lane_clock SET virtual_now = max(virtual_now, :virtual_now)

@@ -208,7 +208,8 @@ CREATE TABLE idempotency_keys (
 
 CREATE UNIQUE INDEX idx_idempotency_keys_job ON idempotency_keys (org_id, job_id);
 
--- Fair queueing: a lane is one org's jobs of one analysis. The lane with the lowest virtual start has the next turn.
+-- Fair queueing: a lane is one org's waiting jobs of one analysis. The org with the lowest virtual start has the next turn;
+-- all its lanes show the same one, so that a walk along the index meets the orgs in their order.
 CREATE TABLE lanes (
     org_id        TEXT    NOT NULL,
     analysis      TEXT    NOT NULL,
@@ -217,9 +218,9 @@ CREATE TABLE lanes (
     PRIMARY KEY (org_id, analysis)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX idx_lanes_turn ON lanes (virtual_start) WHERE waiting > 0;
+CREATE INDEX idx_lanes_turn ON lanes (virtual_start, org_id, analysis) WHERE waiting > 0;
 
--- Where the virtual clock of the lanes stands; a lane that wakes up starts from here.
+-- Where the virtual clock stands; an org that was idle joins from here.
 CREATE TABLE lane_clock (
     only_row    INTEGER PRIMARY KEY CHECK (only_row = 1),
     virtual_now INTEGER NOT NULL
