@@ -49,7 +49,14 @@ def test_polls_are_compared_between_histories(report: dict[str, Any]) -> None:
     assert [one["finished_jobs"] for one in found["histories"]] == [50, 200]
     for one in (*found["histories"], found["ratios"]):
         assert all(figure > 0 for name, figure in one.items() if name != "fill_seconds"), one
-    assert set(found["ratios"]) == {"status", "status_at_once", "status_first", "first_page", "submit_and_claim"}
+    assert set(found["ratios"]) == {
+        "status",
+        "status_read",
+        "status_at_once",
+        "status_first",
+        "first_page",
+        "submit_and_claim",
+    }
 
 
 def test_json_goes_to_a_file_beside_the_table(tmp_path: Path) -> None:

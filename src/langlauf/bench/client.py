@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from langlauf.bench.figures import ORG
 from langlauf.domain.errors import LanglaufError
 
 _decode = msgspec.json.decode
@@ -14,17 +15,17 @@ _decode = msgspec.json.decode
 class Connection:
     """One connection that is kept open; one request at a time."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, org: str) -> None:
         self._reader = reader
         self._writer = writer
-        self._head = f"HTTP/1.1\r\nHost: {host}\r\nAccept: application/json\r\n"
+        self._head = f"HTTP/1.1\r\nHost: {host}\r\nX-Org-Id: {org}\r\nAccept: application/json\r\n"
 
     @classmethod
     async def open(cls, url: str) -> Self:
-        """Connects to the server of a URL."""
+        """Connects to the server of a URL, for the org of the benchmark."""
         parts = urlsplit(url)
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-        return cls(reader, writer, parts.netloc)
+        return cls(reader, writer, parts.netloc, ORG)
 
     async def get(self, target: str) -> Any:
         """The decoded answer to a GET; anything but success is an error."""

@@ -74,8 +74,10 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     finished_jobs: int
     fill_seconds: float
     file_bytes: int
-    #: the same thousand jobs again and again, one at a time
+    #: GET of the same thousand jobs again and again, over HTTP, one at a time
     status_us: float
+    #: the same without HTTP: the read alone, by way of the reader's thread
+    status_read_us: float
     #: and 32 of them at once, each
     status_at_once_us: float
     #: jobs that were not asked for before: in a large store their pages are in no cache
@@ -88,6 +90,7 @@ class Ratios(msgspec.Struct, frozen=True, kw_only=True):
     """The largest history against the smallest one: 1 means that the history costs nothing."""
 
     status: float
+    status_read: float
     status_at_once: float
     status_first: float
     first_page: float

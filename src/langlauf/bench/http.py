@@ -34,7 +34,7 @@ def measure_http(
     """Jobs per second, and how long submitting and starting takes, with so many clients at once; medians of rounds."""
 
     async def measure() -> tuple[list[_Load], list[float]]:
-        async with _serving(folder, max_running) as url:
+        async with serving(folder / "http.db", "--max-running", str(max_running)) as url:
             await _Load(url, max(clients, jobs // 10)).run(clients)  # warms up
             loads = [_Load(url, jobs) for _ in range(rounds)]
             for number, load in enumerate(loads):
@@ -57,15 +57,15 @@ def measure_http(
 
 
 @asynccontextmanager
-async def _serving(folder: Path, max_running: int) -> AsyncIterator[str]:
-    """A server with the sample application on a store of its own; its log goes to a file."""
-    log = folder / "serve.log"
+async def serving(store: Path, *flags: str) -> AsyncIterator[str]:
+    """A server with the sample application on a store; its log goes to a file beside it."""
+    log = store.with_suffix(".log")
     # What is set here is measured, not what happens to be set around it.
     environment = {name: value for name, value in os.environ.items() if name not in BY_ENVIRONMENT}
-    flags = ("--port", "0", "--store", str(folder / "http.db"), "--max-running", str(max_running))
     with log.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", _START, "serve", "langlauf.bench.sample:app", *flags),
+            *(sys.executable, "-c", _START, "serve", "langlauf.bench.sample:app"),
+            *("--port", "0", "--store", str(store), *flags),
             env=environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,

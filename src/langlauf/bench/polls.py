@@ -1,22 +1,26 @@
 """What a history costs: stores with few and with many finished jobs, asked the same things in turns.
 
-Polling asks for the same jobs again and again: a thousand of them, drawn from the whole history. One at a time is what
-a caller waits for; many at once share the way to the reader's thread, and what is left is the read itself. A first look
-at other jobs comes apart: in a large store their pages are in no cache of ours, and perhaps in none of the system's.
+Polling asks for the same jobs again and again: a thousand of them, drawn from the whole history. Over HTTP is what a
+client pays; the read alone, and many reads at once, show what of it is the store's. A first look at other jobs comes
+apart: in a large store their pages are in no cache of ours, and perhaps in none of the system's.
 """
 
 import asyncio
 import random
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import apsw
 import uvloop
 
+from langlauf.bench.client import Connection
 from langlauf.bench.figures import ORG, History, Polls, Ratios, Watch
 from langlauf.bench.fill import fill
+from langlauf.bench.http import serving
 from langlauf.bench.work import claim_request, new_job
 from langlauf.clock import SystemClock
 from langlauf.domain.errors import LanglaufError
@@ -31,6 +35,9 @@ _BURSTS = 200
 _FIRST_LOOKS = 300
 _SINGLE = 200
 _EVENTS, _INLINE = 100, 256 * 1024
+#: The history is spread over weeks: a server that cleaned it up meanwhile would be measured at that.
+_KEPT = ("--async-job-results-retention-seconds", "--async-job-events-retention-seconds", "--jobs-retention")
+_ONLY_READS = ("--workers", "0", *(word for flag in _KEPT for word in (flag, "3650d")))
 
 
 class _Aged:
@@ -43,7 +50,8 @@ class _Aged:
         self.fill_seconds = fill_seconds
         ids = _some_ids(path, jobs)
         self.polled, self.others = ids[:_POLLED], ids[_POLLED:] or ids
-        self.taken: dict[str, list[float]] = {"status": [], "burst": [], "first": [], "page": [], "work": []}
+        self.taken: dict[str, list[float]] = defaultdict(list)
+        self.client: Connection | None = None
 
     def figures(self) -> History:
         """The medians."""
@@ -52,7 +60,8 @@ class _Aged:
             finished_jobs=self.jobs,
             fill_seconds=round(self.fill_seconds, 1),
             file_bytes=self.path.stat().st_size,
-            status_us=cost["status"],
+            status_us=cost["http"],
+            status_read_us=cost["status"],
             status_at_once_us=cost["burst"],
             status_first_us=cost["first"],
             first_page_us=cost["page"],
@@ -73,6 +82,7 @@ def measure_polls(folder: Path, histories: tuple[int, ...], watch_fill: Watch, w
     small, large = found[0], found[-1]
     ratios = Ratios(
         status=round(large.status_us / small.status_us, 3),
+        status_read=round(large.status_read_us / small.status_read_us, 3),
         status_at_once=round(large.status_at_once_us / small.status_at_once_us, 3),
         status_first=round(large.status_first_us / small.status_first_us, 3),
         first_page=round(large.first_page_us / small.first_page_us, 3),
@@ -84,22 +94,25 @@ def measure_polls(folder: Path, histories: tuple[int, ...], watch_fill: Watch, w
 async def _compare(filled: list[tuple[Path, int, float]], watch: Watch) -> list[History]:
     clock = SystemClock()
     stores = []
-    try:
+    async with AsyncExitStack() as stack:
         for path, size, seconds in filled:
-            stores.append(_Aged(path, await SqliteStore.open(str(path), clock=clock, hints=Hints()), size, seconds))
+            aged = _Aged(path, await SqliteStore.open(str(path), clock=clock, hints=Hints()), size, seconds)
+            stack.push_async_callback(aged.store.close)
+            aged.client = await Connection.open(await stack.enter_async_context(serving(path, *_ONLY_READS)))
+            stack.push_async_callback(aged.client.close)
+            stores.append(aged)
         for aged in stores:
             for job_id in aged.polled:
                 await _status(aged, job_id)
+                await _ask(aged, job_id)
         await _in_turns(stores, clock, watch)
         return [aged.figures() for aged in stores]
-    finally:
-        for aged in stores:
-            await aged.store.close()
 
 
 async def _in_turns(stores: list[_Aged], clock: SystemClock, watch: Watch) -> None:
     """Every store does the same thing before the next thing comes; who begins changes."""
     plan: list[tuple[int, Callable[[_Aged], Awaitable[None]]]] = [
+        (_ALONE, _poll_over_http),
         (_ALONE, lambda aged: _poll(aged, "status", aged.polled)),
         (_BURSTS, lambda aged: _poll(aged, "burst", aged.polled, _AT_ONCE)),
         (_FIRST_LOOKS, lambda aged: _poll(aged, "first", aged.others)),
@@ -112,6 +125,18 @@ async def _in_turns(stores: list[_Aged], clock: SystemClock, watch: Watch) -> No
             for aged in stores if number % 2 else reversed(stores):
                 await measure(aged)
             watch(done := done + 1, total)
+
+
+async def _poll_over_http(aged: _Aged) -> None:
+    job_id = random.choice(aged.polled)  # noqa: S311 - which job is polled is no secret
+    began = time.perf_counter()
+    await _ask(aged, job_id)
+    aged.taken["http"].append(time.perf_counter() - began)
+
+
+async def _ask(aged: _Aged, job_id: str) -> None:
+    if aged.client is not None:
+        await aged.client.get(f"/analyze/jobs/{job_id}")
 
 
 async def _poll(aged: _Aged, name: str, ids: list[str], at_once: int = 1) -> None:
