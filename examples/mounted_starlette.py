@@ -2,7 +2,7 @@
 
     uvicorn mounted_starlette:app --port 8082
 
-Then `POST /work/analyze` accepts jobs. A mounted application does not get lifespan messages, so the outer lifespan
+Then `POST /tools/analyze` accepts jobs. A mounted application does not get lifespan messages, so the outer lifespan
 enters that of Langlauf: it opens the store and runs the worker.
 """
 
@@ -28,13 +28,13 @@ async def word_count(job: Job, text: str) -> dict[str, int]:
 
 async def home(_: Request) -> Response:
     """A page of the outer application."""
-    return PlainTextResponse("POST /work/analyze takes a text and counts its words.\n")
+    return PlainTextResponse("POST /tools/analyze takes a text and counts its words.\n")
 
 
 async def count_later(request: Request) -> Response:
     """Submits a job without HTTP; it is on disk when `submit` returns."""
     job = await jobs.submit("word_count", text=request.path_params["text"], allow_duplicate=True)
-    return JSONResponse({"job_id": job.job_id, "status_url": f"/work/analyze/jobs/{job.job_id}"}, 202)
+    return JSONResponse({"job_id": job.job_id, "status_url": f"/tools/analyze/jobs/{job.job_id}"}, 202)
 
 
 @asynccontextmanager
@@ -48,7 +48,7 @@ app = Starlette(
     routes=[
         Route("/", home),
         Route("/count/{text}", count_later, methods=["POST"]),
-        Mount("/work", jobs.asgi()),
+        Mount("/tools", jobs.asgi()),
     ],
     lifespan=lifespan,
 )

@@ -91,12 +91,12 @@ def _first_answer(http: httpx2.Client) -> httpx2.Response:
 def test_the_mounted_example_runs(tmp_path: Path) -> None:
     """Under its prefix the API works, links carry the prefix, and the outer application submits without HTTP."""
     with _mounted(tmp_path) as url, _client(url) as http:
-        assert "POST /work/analyze" in _first_answer(http).text
-        answer = http.post("/work/analyze", json={"text": "one two three"})
+        assert "POST /tools/analyze" in _first_answer(http).text
+        answer = http.post("/tools/analyze", json={"text": "one two three"})
         assert answer.json()["result"] == {"words": 3}
-        assert answer.headers["content-location"] == f"/work/analyze/jobs/{answer.json()['job_id']}"
+        assert answer.headers["content-location"] == f"/tools/analyze/jobs/{answer.json()['job_id']}"
         later = http.post("/count/one two")
         assert later.status_code == 202
         job = http.get(later.json()["status_url"], params={"wait": 10})
         assert job.json()["job"]["analysis"] == "word_count"
-        assert http.get("/work/ready").json()["status"] == "ready"
+        assert http.get("/tools/ready").json()["status"] == "ready"

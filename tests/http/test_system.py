@@ -88,11 +88,11 @@ def test_the_description_has_every_route(server: Live) -> None:
 
 def test_another_prefix_moves_everything(tmp_path: Path) -> None:
     """api_prefix names where the API is, in routes, links and the description."""
-    with live(tmp_path, sample_app(api_prefix="/v1/work")) as server:
-        response = server.http.post("/v1/work", json={"query": "x"}, headers={"Prefer": "respond-async"})
-        assert response.headers["location"].startswith("/v1/work/jobs/")
+    with live(tmp_path, sample_app(api_prefix="/v1/jobs-api")) as server:
+        response = server.http.post("/v1/jobs-api", json={"query": "x"}, headers={"Prefer": "respond-async"})
+        assert response.headers["location"].startswith("/v1/jobs-api/jobs/")
         assert server.http.get(response.headers["location"]).status_code == 200
-        assert "/v1/work/jobs" in build_document(server.app.registry, "/v1/work")["paths"]
+        assert "/v1/jobs-api/jobs" in build_document(server.app.registry, "/v1/jobs-api")["paths"]
         assert server.http.post("/analyze", json={"query": "x"}).status_code == 404
 
 

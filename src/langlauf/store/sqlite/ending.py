@@ -14,7 +14,7 @@ from langlauf.store.sqlite.transaction import Transaction, json_text
 
 def give_up_lease(tx: Transaction, lease: Lease) -> bool:
     """An attempt ends itself: True where it still held its lease."""
-    return tx.run("give_up_lease", **_fence(tx, lease)) == 1
+    return tx.run("give_up_lease", **tx.fenced(lease)) == 1
 
 
 def take_lease(tx: Transaction, lease: Lease) -> bool:
@@ -37,12 +37,8 @@ def write_end(tx: Transaction, lease: Lease, outcome: Outcome) -> bool:
     )
 
 
-def _fence(tx: Transaction, lease: Lease) -> dict[str, Any]:
-    return {"org_id": lease.org_id, "job_id": lease.job_id, "attempt": lease.attempt, "now": tx.now}
-
-
 def _completed(tx: Transaction, lease: Lease, outcome: Completed) -> bool:
-    row = tx.one("end_completed", **_fence(tx, lease), result_id=outcome.result_id)
+    row = tx.one("end_completed", **tx.fenced(lease), result_id=outcome.result_id)
     if row is None:
         return False
     seq, partials, analysis, attempt_started_at, *ids = row
@@ -59,7 +55,7 @@ def _completed(tx: Transaction, lease: Lease, outcome: Completed) -> bool:
 def _failed(tx: Transaction, lease: Lease, outcome: Failed) -> bool:
     row = tx.one(
         "end_failed",
-        **_fence(tx, lease),
+        **tx.fenced(lease),
         code=outcome.code,
         message=outcome.message,
         meta=json_text(outcome.meta) if outcome.meta else None,
@@ -101,7 +97,7 @@ def _retry(tx: Transaction, lease: Lease, outcome: Retry) -> bool:
     next_attempt_at = after(tx.now, outcome.delay_seconds)
     row = tx.one(
         "end_retry",
-        **_fence(tx, lease),
+        **tx.fenced(lease),
         reason=f"{outcome.code}: {outcome.message}",
         next_attempt_at=next_attempt_at,
         events=1 + outcome.timed_out,
@@ -124,7 +120,7 @@ def _retry(tx: Transaction, lease: Lease, outcome: Retry) -> bool:
 
 def _given_back(tx: Transaction, lease: Lease, outcome: Released | Lost) -> bool:
     lost = isinstance(outcome, Lost)
-    row = tx.one("end_given_back", **_fence(tx, lease), lost=int(lost))
+    row = tx.one("end_given_back", **tx.fenced(lease), lost=int(lost))
     if row is None:
         return False
     seq, *ids = row

@@ -31,10 +31,7 @@ def record(tx: Transaction, recording: Recording) -> bool:
 def _progress(tx: Transaction, lease: Lease, write: Progress) -> bool:
     row = tx.one(
         "record_progress",
-        org_id=lease.org_id,
-        job_id=lease.job_id,
-        attempt=lease.attempt,
-        now=tx.now,
+        **tx.fenced(lease),
         percent=advanced(0, write.percent),
         step=write.step,
     )
@@ -49,10 +46,7 @@ def _progress(tx: Transaction, lease: Lease, write: Progress) -> bool:
 def _partial(tx: Transaction, lease: Lease, write: Partial) -> bool:
     row = tx.one(
         "record_partial",
-        org_id=lease.org_id,
-        job_id=lease.job_id,
-        attempt=lease.attempt,
-        now=tx.now,
+        **tx.fenced(lease),
         percent=advanced(0, write.percent),
         step=write.step,
         result_id=write.result_id,
@@ -67,7 +61,7 @@ def _partial(tx: Transaction, lease: Lease, write: Partial) -> bool:
 
 
 def _checkpoint(tx: Transaction, lease: Lease, write: Checkpoint) -> bool:
-    fenced = {"org_id": lease.org_id, "job_id": lease.job_id, "attempt": lease.attempt, "now": tx.now}
+    fenced = tx.fenced(lease)
     if tx.run("record_checkpoint", **fenced, key=write.key, payload=write.payload):
         return True
     # Nothing was inserted: either the chunk was there already, which is fine, or the lease is gone.

@@ -114,6 +114,10 @@ class Transaction:
         row = (org_id, new_id(), job_id, "in_app", template, "pending", 0, None, key, self.now, None, self.now, payload)
         self.append("insert_notification", row)
 
+    def fenced(self, lease: Lease) -> dict[str, Any]:
+        """The values that every write of an attempt is guarded with."""
+        return {"org_id": lease.org_id, "job_id": lease.job_id, "attempt": lease.attempt, "now": self.now}
+
     def waiting(self, org_id: str, analysis: str, change: int) -> None:
         """Counts a job into or out of its lane."""
         self._lanes[org_id, analysis] += change
