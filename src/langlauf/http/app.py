@@ -1,10 +1,12 @@
 """The ASGI application: routes, the entrance before them, and CORS before that."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -72,6 +74,22 @@ class Application:
         await self._router(scope, receive, send)
 
 
+class Endpoint:
+    """A handler as an ASGI application: the entrance catches errors, so the framework's own wrapping is not needed."""
+
+    def __init__(self, handler: Callable[[Request], Awaitable[Response]]) -> None:
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._handler(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+
+def route(path: str, handler: Callable[[Request], Awaitable[Response]], method: str = "GET") -> Route:
+    """A route of one method; HEAD comes with GET."""
+    return Route(path, Endpoint(handler), methods=[method])
+
+
 def api_routes(context: Context) -> list[BaseRoute]:
     """Every route of the contract."""
     prefix = context.prefix
@@ -79,20 +97,20 @@ def api_routes(context: Context) -> list[BaseRoute]:
     jobs, description = Jobs(context, submitting), Description(context)
     job = f"{prefix}/jobs/{{job_id}}"
     return [
-        Route(prefix, submitting.analyze, methods=["POST"]),
-        Route(f"{prefix}/jobs", jobs.list),
-        Route(job, jobs.status),
-        Route(f"{job}/events", jobs.events),
-        Route(f"{job}/results", jobs.results),
-        Route(f"{job}/notifications", jobs.notifications),
-        Route(f"{job}/cancel", jobs.cancel, methods=["POST"]),
-        Route(f"{job}/retry", jobs.retry, methods=["POST"]),
-        Route(f"{prefix}/results/{{result_id}}", results.result),
-        Route(f"{prefix}/history", results.history),
-        Route("/health", system.health),
-        Route("/ready", system.ready),
-        Route("/metrics", system.metrics),
-        Route("/openapi.json", description.document),
+        route(prefix, submitting.analyze, "POST"),
+        route(f"{prefix}/jobs", jobs.list),
+        route(job, jobs.status),
+        route(f"{job}/events", jobs.events),
+        route(f"{job}/results", jobs.results),
+        route(f"{job}/notifications", jobs.notifications),
+        route(f"{job}/cancel", jobs.cancel, "POST"),
+        route(f"{job}/retry", jobs.retry, "POST"),
+        route(f"{prefix}/results/{{result_id}}", results.result),
+        route(f"{prefix}/history", results.history),
+        route("/health", system.health),
+        route("/ready", system.ready),
+        route("/metrics", system.metrics),
+        route("/openapi.json", description.document),
     ]
 
 
@@ -100,8 +118,11 @@ def build_app(
     context: Callable[[], Context], lifespan: Lifespan, pages: Pages, cors_origins: tuple[str, ...]
 ) -> ASGIApp:
     """The whole application with its lifespan."""
+    application = Application(context, lifespan, pages)
+    if not cors_origins:
+        return application
     return CORSMiddleware(
-        Application(context, lifespan, pages),
+        application,
         allow_origins=cors_origins,
         allow_methods=["GET", "HEAD", "POST"],
         allow_headers=ALLOWED_HEADERS,
