@@ -10,6 +10,7 @@ import pytest
 
 from langlauf import Job, Langlauf, TransientError
 from langlauf.bootstrap import Runtime
+from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest, JobView
 from langlauf.settings import load_settings
@@ -282,6 +283,54 @@ def test_an_error_text_is_cleaned_and_its_trace_kept_for_operators(tmp_path: Pat
         assert "Traceback" not in (view.job.error_message or "")
 
     run(app, tmp_path, body)
+
+
+def test_an_analysis_that_tries_to_end_the_program_fails_alone(tmp_path: Path) -> None:
+    """sys.exit, an exception without words and a store that was away do not reach the worker."""
+    app = Langlauf()
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    @app.analysis(max_retries=0, duplicates=True)
+    async def leave(job: Job, how: str) -> None:
+        raise {"exit": SystemExit(3), "mute": Mute(), "store": StoreUnavailable("disk full")}[how]
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        for how, retryable in (("exit", False), ("mute", False), ("store", True)):
+            job = await app.submit("leave", how=how)
+            view = await ended(runtime, job.job_id)
+            assert (view.job.status, view.job.error_code, view.job.retryable) == (Status.FAILED, "internal", retryable)
+        assert runtime.alive()
+
+    run(app, tmp_path, body)
+
+
+def test_an_input_that_no_longer_fits_fails_at_once(tmp_path: Path) -> None:
+    """An analysis that was changed since says so, and does not lose its worker ten times."""
+    made: list[str] = []
+
+    def application(kind: type) -> Langlauf:
+        app = Langlauf()
+
+        async def hello(job: Job, name: Any) -> str:
+            return f"hello {name}"
+
+        hello.__annotations__["name"] = kind
+        app.analysis(hello)
+        return app
+
+    async def submit(app: Langlauf, _: Runtime) -> None:
+        made.append((await app.submit("hello", name="Ada")).job_id)
+
+    async def finish(_: Langlauf, runtime: Runtime) -> None:
+        view = await ended(runtime, made[0])
+        assert (view.job.error_code, view.job.attempt) == ("validation_error", 1)
+        assert "no longer fits" in (view.job.error_message or "")
+
+    run(application(str), tmp_path, submit, LANGLAUF_WORKERS="0")
+    run(application(int), tmp_path, finish)
 
 
 def test_chunks_report_progress_and_yield_every_item_in_every_attempt(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from langlauf.domain.errors import (
     ResultTooLarge,
     ResultUnstorable,
     RetryHint,
+    StoreUnavailable,
     TransientError,
 )
 from langlauf.domain.instant import Instant, to_text
@@ -99,24 +100,31 @@ def classify(error: BaseException, transient_types: tuple[type[BaseException], .
 
 def _words_of(error: BaseException) -> str:
     """What an exception says; one of Python's own also says what it is."""
-    name, text = type(error).__name__, str(error)
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an exception that cannot say what it is still has a name
+        return name
     if isinstance(error, LanglaufError) and text:
         return text
     return f"{name}: {text}" if text else name
 
 
+#: What an exception means that is not the analysis' own: its code, whether it may pass, and what to do. The first counts.
+_KINDS: tuple[tuple[type[BaseException], str, bool, RetryHint | None], ...] = (
+    (TimeoutError, "timeout", True, "retry_with_backoff"),
+    (ConnectionError, "network_error", True, "retry_with_backoff"),
+    (asyncio.IncompleteReadError, "network_error", True, "retry_with_backoff"),
+    (StoreUnavailable, "internal", True, "retry_with_backoff"),
+    (ResultUnstorable, "result_unstorable", False, None),
+    (ResultTooLarge, "result_too_large", False, None),
+    (ValueError, "validation_error", False, "check_input_and_retry"),
+    (BaseException, "internal", False, None),
+)
+
+
 def _kind_of(error: BaseException) -> tuple[str, bool, RetryHint | None]:
-    if isinstance(error, TimeoutError):
-        return "timeout", True, "retry_with_backoff"
-    if isinstance(error, ConnectionError | asyncio.IncompleteReadError):
-        return "network_error", True, "retry_with_backoff"
-    if isinstance(error, ResultUnstorable):
-        return "result_unstorable", False, None
-    if isinstance(error, ResultTooLarge):
-        return "result_too_large", False, None
-    if isinstance(error, ValueError):
-        return "validation_error", False, "check_input_and_retry"
-    return "internal", False, None
+    return next((code, transient, hint) for kind, code, transient, hint in _KINDS if isinstance(error, kind))
 
 
 def after_failure(failure: Failure, retry_count: int, max_retries: int, delay_seconds: float) -> Retry | Failed:

@@ -14,7 +14,7 @@ from langlauf.analysis.handle import Job
 from langlauf.analysis.payload import encode
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import Clock, draw, new_id
-from langlauf.domain.errors import StaleAttempt, StoreError, StoreUnavailable
+from langlauf.domain.errors import PermanentError, StaleAttempt, StoreError, StoreUnavailable
 from langlauf.domain.outcome import (
     Canceled,
     Completed,
@@ -62,10 +62,7 @@ class Runner:
         tell(Fact.ATTEMPT_ENDED, analysis=analysis.name, outcome=type(end).__name__.lower(), seconds=seconds, **ids)
 
     async def _execute(self, analysis: Analysis, attempt: RunningAttempt) -> AttemptEnd | None:
-        values = msgspec.structs.asdict(msgspec.json.decode(attempt.claim.payload, type=analysis.input_type))
-        if self._settings.fault_injection and (forced := injected(values)):
-            return forced
-        task = asyncio.create_task(self._call(analysis, attempt, values), name=f"job {attempt.job_id}")
+        task = asyncio.create_task(self._call(analysis, attempt), name=f"job {attempt.job_id}")
         awaited: set[asyncio.Future[Any]] = {task, attempt.stop_wish}
         await asyncio.wait(
             awaited,
@@ -78,8 +75,15 @@ class Runner:
         await self._stop(task, attempt, _RELEASE_GRACE if why is Stop.RELEASE else self._settings.cancel_grace)
         return self._end_after_stop(why, attempt)
 
-    async def _call(self, analysis: Analysis, attempt: RunningAttempt, values: dict[str, Any]) -> Completed:
-        result = await analysis.function(Job(attempt), **values)
+    async def _call(self, analysis: Analysis, attempt: RunningAttempt) -> Completed | Failed:
+        values = _input(analysis, attempt.claim.payload)
+        if self._settings.fault_injection and (forced := injected(values)):
+            return forced
+        try:
+            result = await analysis.function(Job(attempt), **values)
+        except (SystemExit, KeyboardInterrupt) as error:
+            # Left alone, these would end the event loop and with it every other job.
+            raise RuntimeError(f"the analysis tried to end the program: {type(error).__name__}") from error
         limit = self._settings.max_result
         summary = result.get("summary") if isinstance(result, Mapping) else None
         return Completed(
@@ -88,7 +92,7 @@ class Runner:
             summary=encode(summary, limit) if isinstance(summary, Mapping) else None,
         )
 
-    async def _stop(self, task: asyncio.Task[Completed], attempt: RunningAttempt, grace: float) -> None:
+    async def _stop(self, task: asyncio.Task[Completed | Failed], attempt: RunningAttempt, grace: float) -> None:
         """Cancels the coroutine; one that does not end within the grace is left alone, fenced by its lost lease."""
         task.cancel()
         await asyncio.wait({task}, timeout=grace)
@@ -98,7 +102,9 @@ class Runner:
         else:
             _forget(task)
 
-    def _end_of(self, task: asyncio.Task[Completed], analysis: Analysis, attempt: RunningAttempt) -> AttemptEnd | None:
+    def _end_of(
+        self, task: asyncio.Task[Completed | Failed], analysis: Analysis, attempt: RunningAttempt
+    ) -> AttemptEnd | None:
         if task.cancelled():
             return Failed(code="internal", message="The analysis canceled itself.", retryable=False)
         error = task.exception()
@@ -145,7 +151,15 @@ class Runner:
         return False
 
 
-def _forget(task: asyncio.Task[Completed]) -> None:
+def _input(analysis: Analysis, payload: str) -> dict[str, Any]:
+    """The stored input; it was checked when it came, but the analysis may have changed since."""
+    try:
+        return msgspec.structs.asdict(msgspec.json.decode(payload, type=analysis.input_type))
+    except msgspec.ValidationError as error:
+        raise PermanentError(f"The stored input no longer fits the analysis: {error}") from error
+
+
+def _forget(task: asyncio.Task[Completed | Failed]) -> None:
     """Takes what a stopped task left behind, so that nobody reports it as overlooked."""
     with contextlib.suppress(asyncio.CancelledError):
         task.exception()
