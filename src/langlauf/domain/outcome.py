@@ -110,7 +110,7 @@ def _words_of(error: BaseException) -> str:
     return f"{name}: {text}" if text else name
 
 
-#: What an exception means that is not the analysis' own: its code, whether it may pass, and what to do. The first counts.
+#: What an exception of other origin means: its code, whether it may pass, and what to do. The first that fits counts.
 _KINDS: tuple[tuple[type[BaseException], str, bool, RetryHint | None], ...] = (
     (TimeoutError, "timeout", True, "retry_with_backoff"),
     (ConnectionError, "network_error", True, "retry_with_backoff"),
