@@ -21,7 +21,7 @@ def main() -> None:
     except ImportError as error:
         start_with_project_python(error)
     else:
-        cleanup.main([*sys.argv[1:], "--json"], prog_name=Path(__file__).name)
+        cleanup.main(["--json", *sys.argv[1:]], prog_name=Path(__file__).name)
 
 
 def start_with_project_python(error: ImportError) -> None:

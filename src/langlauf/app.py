@@ -7,15 +7,15 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from starlette.types import ASGIApp
 
 from langlauf.analysis.registry import Function, Registry
+from langlauf.analysis.schema import InvalidInput
 from langlauf.bootstrap import Runtime, running
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.errors import LanglaufError, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, Job, PriorityClass, Replayed
-from langlauf.http.app import build_app
+from langlauf.http.app import Application
 from langlauf.http.context import Context
-from langlauf.http.tenant import DEFAULT_ORG
 from langlauf.service.submit import Order
-from langlauf.service.tenant import Caller
+from langlauf.service.tenant import DEFAULT_ORG, Caller, usable_name
 from langlauf.settings import Settings, duration, load_settings
 from langlauf.ui.pages import page_routes
 
@@ -44,7 +44,7 @@ class Langlauf:
     """An application: a set of analyses behind one API."""
 
     def __init__(self, *, api_prefix: str = "/analyze", settings: Settings | None = None) -> None:
-        if not api_prefix.startswith("/") or api_prefix != "/" + api_prefix.strip("/"):
+        if len(api_prefix) < len("/x") or api_prefix != "/" + api_prefix.strip("/"):
             raise RegistrationError(f"api_prefix={api_prefix!r} must look like /analyze")
         self.api_prefix = api_prefix
         self.registry = Registry()
@@ -96,7 +96,7 @@ class Langlauf:
 
     def asgi(self) -> ASGIApp:
         """The API as an ASGI application with its own lifespan."""
-        return build_app(self._current, self.lifespan, page_routes, self.settings.cors_origins)
+        return Application(self._current, self.lifespan, page_routes, self.settings.cors_origins)
 
     def _current(self) -> Context:
         self._running()
@@ -121,6 +121,8 @@ class Langlauf:
         **values: Any,
     ) -> Job:
         """Accepts a job without HTTP, inside `app.lifespan()`; the job is on disk when this returns."""
+        if not usable_name(org):
+            raise InvalidInput("org", f"{org!r} cannot name an org: 1 to 128 of A-Z a-z 0-9 _ . : -")
         caller = Caller(org_id=org, request_id=new_id(), trace_id=new_trace_id())
         order = Order(
             analysis=analysis,

@@ -63,6 +63,11 @@ def make_services(store: Store, registry: Registry, settings: Settings, hints: H
     )
 
 
+async def _stop_all(parts: list[Worker | Periodic]) -> None:
+    """Side by side: the grace is one for all, and nobody claims what another gives back."""
+    await asyncio.gather(*(part.stop() for part in parts))
+
+
 @asynccontextmanager
 async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runtime]:
     """Opens everything, starts what works in the background, and stops it in the right order."""
@@ -76,9 +81,11 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
             Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, dry_run=False)),
         ]
         parts += [Worker(store, registry, settings, hints, clock) for _ in range(settings.workers)]
+        started: list[Worker | Periodic] = []
+        stack.push_async_callback(_stop_all, started)
         for part in parts:
             await part.start()
-            stack.push_async_callback(part.stop)
+            started.append(part)
         stack.callback(hints.close)
         tell(Fact.SERVER_STARTED, store=settings.store_path, workers=settings.workers)
         yield Runtime(store, services, hints, parts)

@@ -19,6 +19,8 @@ from langlauf.domain.retry import Backoff
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd]?)$")
 _TEST_NAMES = "LANGLAUF_TEST_"
+_LONGEST = 100 * 365 * 86_400.0
+_LARGEST_PORT = 65_535
 DEFAULT_STORE = "runtime/async_jobs/store.v1.db"
 SHORTEST_JOBS_RETENTION = 86_400.0
 
@@ -28,7 +30,10 @@ def duration(text: str) -> float:
     match = _DURATION.match(text.strip())
     if match is None:
         raise ValueError("give seconds or a value like 30m, 24h, 7d")
-    return float(match[1]) * _UNITS[match[2]]
+    seconds = float(match[1]) * _UNITS[match[2]]
+    if seconds > _LONGEST:
+        raise ValueError("is longer than a hundred years")
+    return seconds
 
 
 def _positive_duration(text: str) -> float:
@@ -49,6 +54,19 @@ def _whole(lowest: int) -> Callable[[str], int]:
         return number
 
     return read
+
+
+def _port(text: str) -> int:
+    number = _whole(0)(text)
+    if number > _LARGEST_PORT:
+        raise ValueError(f"must be {_LARGEST_PORT} or less")
+    return number
+
+
+def _web_address(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise ValueError("must start with http:// or https://")
+    return text
 
 
 def _switch(text: str) -> bool:
@@ -91,7 +109,7 @@ class Setting(NamedTuple):
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("host", "LANGLAUF_HOST", "127.0.0.1", _text, "address", "Where the server listens."),
-    Setting("port", "LANGLAUF_PORT", 8080, _whole(0), "number", "The port it listens on; 0 takes a free one."),
+    Setting("port", "LANGLAUF_PORT", 8080, _port, "number", "The port it listens on; 0 takes a free one."),
     Setting("store", "LANGLAUF_STORE", None, _text, "URL", "sqlite:///path, memory:// or a path; see also ASYNC_JOBS_STORE_FILE."),
     Setting("store_file", "ASYNC_JOBS_STORE_FILE", None, _text, "path", "The store as a path; .json names a store of the earlier system."),
     Setting("workers", "LANGLAUF_WORKERS", 1, _whole(0), "number", "Workers in this process; 0 serves without working."),
@@ -116,7 +134,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("jobs_retention", "LANGLAUF_JOBS_RETENTION", 7_776_000.0, duration, "duration", "How long a job's record is kept; not under 24h."),
     Setting("retention_every", "LANGLAUF_RETENTION_EVERY", 3_600.0, _positive_duration, "duration", "How often the server cleans up."),
     Setting("cors_origins", "LANGLAUF_CORS_ORIGINS", (), _words, "list", "Origins of browsers that may call the API, with commas between."),
-    Setting("public_url", "LANGLAUF_PUBLIC_URL", None, _text, "URL", "The address people reach the server at; links start with it."),
+    Setting("public_url", "LANGLAUF_PUBLIC_URL", None, _web_address, "URL", "The address people reach the server at; links start with it."),
     Setting("auth_token", "API_AUTH_TOKEN", None, _text, "secret", "The operator's token."),
     Setting("address_table", "LANGLAUF_ADDRESS_TABLE", None, _one_of("15000", "5000", "1000", "500"), "number", "The gazetteer of the address analysis: places with at least so many people."),
     Setting("fault_injection", "ENABLE_E2E_FAULT_INJECTION", False, _switch, "switch", "Lets certain queries fail on purpose, for end-to-end tests."),

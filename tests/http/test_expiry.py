@@ -46,6 +46,15 @@ def test_a_removed_result_is_gone_with_a_reason(tmp_path: Path) -> None:
         assert server.http.get("/analyze/history", headers={"X-Org-Id": "org-a"}).json()["history"] == []
 
 
+def test_a_replay_of_a_removed_result_says_that_it_is_gone(tmp_path: Path) -> None:
+    """410, and not a result of null."""
+    with live(tmp_path) as server:
+        headers = {"Idempotency-Key": "k"}
+        assert server.http.post("/analyze", json={"query": "x"}, headers=headers).status_code == 200
+        _clean_up(tmp_path / "store.db")
+        assert_problem(server.http.post("/analyze", json={"query": "x"}, headers=headers), 410, "expired")
+
+
 def test_the_server_cleans_up_by_itself(tmp_path: Path) -> None:
     """At its start and then at intervals, with the settings of the environment."""
     with live(tmp_path) as server:

@@ -64,7 +64,9 @@ def test_browsers_of_listed_origins_may_call(server: Live) -> None:
     assert all(name.strip().lower() in allowed for name in asked.split(","))
     response = server.http.get("/health", headers={"Origin": "https://ui.example"})
     assert "Location" in response.headers["access-control-expose-headers"]
+    assert response.headers["x-request-id"]
     foreign = server.http.options("/analyze", headers={**preflight, "Origin": "https://evil.example"})
+    assert foreign.headers["x-request-id"]
     assert "access-control-allow-origin" not in foreign.headers
 
 
@@ -101,6 +103,28 @@ def test_links_start_with_the_public_address(tmp_path: Path) -> None:
     with live(tmp_path, LANGLAUF_PUBLIC_URL="https://jobs.example/api/") as server:
         response = server.http.post("/analyze", json={"query": "x"}, headers={"Prefer": "respond-async"})
         assert response.headers["location"].startswith("https://jobs.example/api/analyze/jobs/")
+
+
+def test_stopping_does_not_cancel_what_a_caller_waits_for(tmp_path: Path) -> None:
+    """A synchronous request is told that the server stops; its job finishes within the grace or after the restart."""
+    gate = new_id()
+    answers: list[tuple[int, str]] = []
+    with live(tmp_path, LANGLAUF_SHUTDOWN_GRACE="0") as server:
+
+        def post() -> None:
+            response = server.http.post("/analyze", json={"analysis": "gated", "gate": gate})
+            answers.append((response.status_code, response.json()["job_id"]))
+
+        caller = threading.Thread(target=post)
+        caller.start()
+        GATES.wait_until_reached(gate)
+        server.server.should_exit = True
+        caller.join(10)
+    GATES.open(gate)
+    [(status, job_id)] = answers
+    assert status == 503
+    with live(tmp_path) as server:
+        assert server.wait(job_id)["status"] == "completed"
 
 
 def test_stopping_lets_waiting_callers_go_and_gives_jobs_back(tmp_path: Path) -> None:

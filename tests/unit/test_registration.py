@@ -8,6 +8,7 @@ import pytest
 from langlauf import Job, Langlauf
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.domain.errors import RegistrationError
+from langlauf.http.openapi import build_document
 
 Places = Annotated[list[Annotated[str, msgspec.Meta(min_length=1)]], msgspec.Meta(max_length=2)]
 
@@ -67,6 +68,43 @@ def test_what_cannot_work_is_refused_at_registration() -> None:
         app.analysis(plain)  # type: ignore[type-var]  # what a user without a type checker would write
     with pytest.raises(RegistrationError, match="api_prefix"):
         Langlauf(api_prefix="analyze/")
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"timeout": 0},
+        {"timeout": -1},
+        {"timeout": float("inf")},
+        {"max_retries": -1},
+        {"max_running": 0},
+        {"queue_limit": 0},
+    ],
+)
+def test_rules_that_no_job_could_run_under_are_refused(rules: dict[str, Any]) -> None:
+    """They would otherwise break every request, or every claim."""
+    with pytest.raises(RegistrationError):
+        Langlauf().analysis(**rules)(survey)
+
+
+def test_a_default_must_fit_its_type() -> None:
+    """It is stored with the job and read again."""
+
+    async def bad(job: Job, region: str = None) -> None: ...  # type: ignore[assignment]  # noqa: RUF013 - the mistake
+
+    with pytest.raises(RegistrationError, match="None"):
+        Langlauf().analysis(bad)
+
+
+def test_two_analyses_may_share_a_function_but_not_a_title() -> None:
+    """Each has its own shape in the description."""
+    app = Langlauf()
+    app.analysis(survey)
+    app.analysis(name="survey.v2")(survey)
+    shapes = build_document(app.registry)["components"]["schemas"]
+    assert {"SurveyInput", "SurveyV2Input"} <= set(shapes)
+    with pytest.raises(RegistrationError, match="too much like"):
+        app.analysis(name="survey_v2")(survey)
 
 
 def test_type_hints_make_the_input() -> None:

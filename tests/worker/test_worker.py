@@ -1,6 +1,8 @@
 """The worker: leases, time limits, stopping, several jobs at once; on a real store, with analyses that signal."""
 
 import asyncio
+import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -8,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from langlauf import Job, Langlauf, TransientError
+from langlauf import Job, Langlauf, PermanentError, TransientError
+from langlauf.analysis.schema import InvalidInput
 from langlauf.bootstrap import Runtime
-from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest, JobView
 from langlauf.settings import load_settings
@@ -286,8 +288,15 @@ def test_an_error_text_is_cleaned_and_its_trace_kept_for_operators(tmp_path: Pat
 
 
 def test_an_analysis_that_tries_to_end_the_program_fails_alone(tmp_path: Path) -> None:
-    """sys.exit, an exception without words and a store that was away do not reach the worker."""
+    """sys.exit, also in a child task, and errors that cannot tell what they are, end their own job at once."""
     app = Langlauf()
+
+    async def leave_at_once() -> None:
+        sys.exit(3)
+
+    class Unfinished(PermanentError):
+        def __init__(self) -> None:
+            pass
 
     class Mute(Exception):
         def __str__(self) -> str:
@@ -295,13 +304,33 @@ def test_an_analysis_that_tries_to_end_the_program_fails_alone(tmp_path: Path) -
 
     @app.analysis(max_retries=0, duplicates=True)
     async def leave(job: Job, how: str) -> None:
-        raise {"exit": SystemExit(3), "mute": Mute(), "store": StoreUnavailable("disk full")}[how]
+        if how == "child":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(leave_at_once())
+        raise {
+            "exit": SystemExit(3),
+            "mute": Mute(),
+            "unfinished": Unfinished(),
+            "wrapped": PermanentError(
+                ValueError("no"),  # type: ignore[arg-type]  # as people do
+                code="Not Snake",
+                hint="nonsense",  # type: ignore[arg-type]  # as above
+            ),
+            "details": PermanentError("x", meta={"bad": Mute}),
+        }[how]
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        for how, retryable in (("exit", False), ("mute", False), ("store", True)):
+        for how, code in (
+            ("exit", "internal"),
+            ("child", "internal"),
+            ("mute", "internal"),
+            ("unfinished", "validation_error"),
+            ("wrapped", "not_snake"),
+            ("details", "validation_error"),
+        ):
             job = await app.submit("leave", how=how)
             view = await ended(runtime, job.job_id)
-            assert (view.job.status, view.job.error_code, view.job.retryable) == (Status.FAILED, "internal", retryable)
+            assert (view.job.status, view.job.error_code, view.job.attempt) == (Status.FAILED, code, 1), how
         assert runtime.alive()
 
     run(app, tmp_path, body)
@@ -331,6 +360,45 @@ def test_an_input_that_no_longer_fits_fails_at_once(tmp_path: Path) -> None:
 
     run(application(str), tmp_path, submit, LANGLAUF_WORKERS="0")
     run(application(int), tmp_path, finish)
+
+
+def test_a_checkpoint_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
+    """Not its neighbours' checkpoints, and not the end of the program."""
+    app = Langlauf()
+    never = threading.Event()
+
+    @app.analysis(timeout=0.2, max_retries=0, duplicates=True)
+    async def stuck(job: Job) -> None:
+        await job.checkpoint("k", never.wait)
+
+    @app.analysis
+    async def quick(job: Job) -> Any:
+        return await job.checkpoint("k", lambda: 1)
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        for job in [await app.submit("stuck") for _ in range(40)]:
+            assert (await ended(runtime, job.job_id)).job.error_code == "timeout"
+        view = await ended(runtime, (await app.submit("quick")).job_id)
+        assert view.job.status is Status.COMPLETED
+
+    run(app, tmp_path, body, LANGLAUF_MAX_RUNNING="40")  # would not return while a thread of its pool hangs
+    never.set()
+
+
+def test_what_is_submitted_from_python_passes_the_same_door(tmp_path: Path) -> None:
+    """An org that cannot be one, and values that no store could keep, are refused."""
+    app = Langlauf()
+
+    @app.analysis
+    async def echo(job: Job, value: Any) -> Any:
+        return value
+
+    async def body(app: Langlauf, _: Runtime) -> None:
+        for org, value in (("a b", 1), ("", 1), ("org", "\x00"), ("org", 2**70), ("org", float("nan"))):
+            with pytest.raises(InvalidInput):
+                await app.submit("echo", org=org, value=value)
+
+    run(app, tmp_path, body)
 
 
 def test_chunks_report_progress_and_yield_every_item_in_every_attempt(tmp_path: Path) -> None:

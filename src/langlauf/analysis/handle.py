@@ -1,8 +1,11 @@
 """The handle an analysis works with. Its calls become values that the worker writes under the attempt's lease."""
 
 import asyncio
+import contextlib
+import contextvars
 import inspect
 import math
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -77,7 +80,7 @@ class Job:
         limit = self._attempt.largest_result
         write = Partial(
             result_id=result_id,
-            payload=encode(payload, limit),
+            payload=await asyncio.to_thread(encode, payload, limit),
             summary=None if summary is None else encode(summary, limit),
             percent=_percent(progress),
             step=_step(step),
@@ -96,7 +99,7 @@ class Job:
         stored = await self._attempt.chunk(key)
         if stored is None:
             value = await _call(function, args)
-            stored = encode(value, self._attempt.largest_result)
+            stored = await asyncio.to_thread(encode, value, self._attempt.largest_result)
             await self._attempt.write(Checkpoint(key=key, payload=stored))
         return decode(stored)
 
@@ -128,5 +131,35 @@ def _step(text: str | None) -> str | None:
 async def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     if inspect.iscoroutinefunction(function):
         return await function(*args)
-    value = await asyncio.to_thread(function, *args)
+    value = await _in_thread(function, args)
     return await value if isinstance(value, Awaitable) else value
+
+
+async def _in_thread(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Runs it in a daemon thread of its own: one that hangs holds up neither its neighbours nor the program's end."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if future.done():  # the attempt was stopped; nobody waits any more
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            value = context.run(function, *args)
+        except StopIteration as stopped:  # a future cannot carry it
+            error = RuntimeError(f"the function raised StopIteration: {stopped}")
+        except BaseException as raised:  # noqa: BLE001 - whatever it was belongs to whoever awaits
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=work, daemon=True, name="langlauf-checkpoint").start()
+    return await future

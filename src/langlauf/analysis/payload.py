@@ -18,7 +18,7 @@ def _refuse(value: Any) -> Any:
 def encode(value: Any, largest: int) -> str:
     """The value as JSON text; what cannot be kept raises, and never becomes something else silently."""
     try:
-        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_refuse)
+        plain = msgspec.to_builtins(value, enc_hook=_refuse)
         if flaw := first_flaw(plain, _DEEPEST_RESULT):
             raise ResultUnstorable(flaw)
         data = msgspec.json.encode(plain)

@@ -9,6 +9,7 @@ import msgspec
 
 from langlauf.analysis.schema import input_type
 from langlauf.domain.errors import RegistrationError
+from langlauf.domain.job import LONGEST_TIMEOUT
 
 Function = Callable[..., Awaitable[Any]]
 DEFAULT_TIMEOUT = 1_800.0
@@ -34,6 +35,17 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     transient: tuple[type[BaseException], ...] = ()
 
 
+def _check_rules(analysis: Analysis) -> None:
+    if not 0 < analysis.timeout <= LONGEST_TIMEOUT:
+        raise RegistrationError(f"{analysis.name}: timeout={analysis.timeout} is not over 0 and at most ten years")
+    if analysis.max_retries < 0:
+        raise RegistrationError(f"{analysis.name}: max_retries must be 0 or more")
+    for limit in ("max_running", "queue_limit"):
+        value = getattr(analysis, limit)
+        if value is not None and value < 1:
+            raise RegistrationError(f"{analysis.name}: {limit} must be 1 or more")
+
+
 class Registry:
     """Holds the analyses; the first one is the default unless another says so."""
 
@@ -57,10 +69,13 @@ class Registry:
         analysis = Analysis(
             name=name,
             function=function,
-            input_type=input_type(function),
+            input_type=input_type(function, name),
             description=inspect.getdoc(function) or "",
             **rules,
         )
+        _check_rules(analysis)
+        if any(known.input_type.__name__ == analysis.input_type.__name__ for known in self):
+            raise RegistrationError(f"{name} is too much like the name of another analysis")
         self._analyses[name] = analysis
         self._choose_default(name, default)
         return analysis

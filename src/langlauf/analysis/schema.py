@@ -26,9 +26,8 @@ class InvalidInput(LanglaufError):
         self.message = message
 
 
-def input_type(function: Callable[..., Any]) -> type[msgspec.Struct]:
-    """A struct with one field per parameter after the job handle."""
-    name = function.__name__
+def input_type(function: Callable[..., Any], name: str) -> type[msgspec.Struct]:
+    """A struct with one field per parameter after the job handle, called after the analysis."""
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError as error:
@@ -43,14 +42,26 @@ def input_type(function: Callable[..., Any]) -> type[msgspec.Struct]:
         if parameter.default is parameter.empty:
             fields.append((parameter.name, kind))
         else:
+            _check_default(name, parameter, kind)
             fields.append((parameter.name, kind, parameter.default))
-    title = "".join(word.capitalize() for word in name.split("_")) + "Input"
+    title = "".join(word.capitalize() for word in re.split(r"[_.-]", name)) + "Input"
     try:
         made = msgspec.defstruct(title, fields, kw_only=True, forbid_unknown_fields=True, frozen=True)
         msgspec.json.schema(made)  # a hint that cannot be checked is found here, not at the first request
     except TypeError as error:
         raise RegistrationError(f"{name}: {error}") from error
     return made
+
+
+def _check_default(name: str, parameter: inspect.Parameter, kind: Any) -> None:
+    """A default is stored with the job and read again: it must be what the hint says."""
+    try:
+        msgspec.convert(msgspec.to_builtins(parameter.default), kind)
+    except (msgspec.MsgspecError, TypeError) as error:
+        hint = "; write `… | None`" if parameter.default is None else ""
+        raise RegistrationError(
+            f"{name}: the default of {parameter.name} does not fit its type: {error}{hint}"
+        ) from error
 
 
 def _check(name: str, parameter: inspect.Parameter) -> None:

@@ -39,7 +39,7 @@ class AnalysisError(LanglaufError):
         meta: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = str(message)  # some hand over the exception they caught
         self.code = code or self.default_code
         self.hint: RetryHint | None = hint or self.default_hint
         self.meta = dict(meta or {})

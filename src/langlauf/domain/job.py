@@ -12,6 +12,8 @@ from langlauf.domain.state import TERMINAL, Status
 PriorityClass = Literal["default", "expedite"]
 CanceledBy = Literal["user", "system", "worker"]
 INLINE = "inline:"
+#: Ten years of seconds: longer means nothing, and would not fit where deadlines are kept.
+LONGEST_TIMEOUT = 10 * 365 * 86_400.0
 
 
 class Job(msgspec.Struct, frozen=True):

@@ -1,8 +1,10 @@
 """How an attempt can end. Deciding is a function here; writing the decision is the store's business."""
 
 import asyncio
+import errno
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -83,19 +85,28 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 def classify(error: BaseException, transient_types: tuple[type[BaseException], ...] = ()) -> Failure:
     """Names the failure behind an exception that an analysis raised."""
     if isinstance(error, AnalysisError):
-        transient = isinstance(error, TransientError)
+        # A subclass may have forgotten to call the constructor: then what its class says counts.
         return Failure(
-            code=error.code,
-            message=clean_message(error.message),
-            transient=transient,
-            hint=error.hint,
-            meta=clean_details(error.meta),
+            code=_code(getattr(error, "code", error.default_code)),
+            message=clean_message(_words_of(error)),
+            transient=isinstance(error, TransientError),
+            hint=_hint(getattr(error, "hint", None)) or error.default_hint,
+            meta=clean_details(getattr(error, "meta", {})),
         )
     message = clean_message(_words_of(error))
     code, transient, hint = _kind_of(error)
     if isinstance(error, transient_types):
         transient, hint = True, "retry_with_backoff"
     return Failure(code=code, message=message, transient=transient, hint=hint)
+
+
+def _code(code: object) -> str:
+    """Lower snake case, whatever an analysis says."""
+    return re.sub(r"[^a-z0-9]+", "_", str(code).lower()).strip("_")[:64] or "internal"
+
+
+def _hint(hint: object) -> RetryHint | None:
+    return next((known for known in get_args(RetryHint) if known == hint), None)
 
 
 def _words_of(error: BaseException) -> str:
@@ -123,7 +134,23 @@ _KINDS: tuple[tuple[type[BaseException], str, bool, RetryHint | None], ...] = (
 )
 
 
+#: What the network says through plain errors of the system, and what HTTP and DNS libraries call it.
+_NETWORK_ERRNOS = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.ETIMEDOUT})
+_NETWORK_NAMES = frozenset(
+    {"gaierror", "URLError", "TransportError", "ClientConnectionError", "RequestsConnectionError"}
+)
+
+
+def _is_network(error: BaseException) -> bool:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    by_number = isinstance(error, OSError) and error.errno in _NETWORK_ERRNOS
+    # An answer with a bad status is none of it, although urllib derives it from its network error.
+    return by_number or (bool(names & _NETWORK_NAMES) and type(error).__name__ != "HTTPError")
+
+
 def _kind_of(error: BaseException) -> tuple[str, bool, RetryHint | None]:
+    if _is_network(error):
+        return "network_error", True, "retry_with_backoff"
     return next((code, transient, hint) for kind, code, transient, hint in _KINDS if isinstance(error, kind))
 
 

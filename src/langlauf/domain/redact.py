@@ -14,11 +14,14 @@ _SECRET_NAME = re.compile(r"(?i)api[_-]?key|access[_-]?key|token|secret|passw|au
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {MASK}"),
-    (re.compile(r"(?i)\b(\w+://[^\s:/@]+):[^\s/@]+@"), rf"\1:{MASK}@"),
+    (re.compile(r"(?i)\b(authorization['\"]?\s{0,8}[:=]\s{0,8}['\"]?)\w+\s+[^\s'\",;]+"), rf"\1{MASK}"),
+    (re.compile(r"(?i)\b(\w{1,20}://[^\s:/@]{1,100}):[^\s/]{1,200}@"), rf"\1:{MASK}@"),
+    (re.compile(r"\beyJ[\w-]{8,2000}\.[\w-]{8,4000}\.[\w-]{0,2000}"), MASK),
+    (re.compile(r"\bAKIA[0-9A-Z]{16}\b"), MASK),
     (
         re.compile(
-            r"(?i)(['\"]?\b[\w-]*(?:api[_-]?key|access[_-]?key|token|secret|password|passwd|authorization|cookie)"
-            r"[\w-]*['\"]?\s*[:=]\s*)(['\"]?)(?!\[redacted\])[^\s'\",;&}]+\2"
+            r"(?i)(['\"]?\b[\w-]{0,40}(?:api[_-]?key|access[_-]?key|token|secret|password|passwd|authorization|cookie)"
+            r"[\w-]{0,40}['\"]?\s{0,8}[:=]\s{0,8})(['\"]?)(?!\[redacted\])[^\s'\",;&}]+\2"
         ),
         rf"\1\2{MASK}\2",
     ),
@@ -37,7 +40,7 @@ def redacted(text: str) -> str:
 def clean_text(text: str, longest: int) -> str:
     """A text fit to be stored and shown: no secrets, no characters a database refuses, not endless."""
     text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
-    text = redacted(text)
+    text = redacted(text[: 4 * longest])  # masking takes time; what is cut off anyway need not be masked
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
@@ -54,10 +57,21 @@ def clean_details(value: Any, depth: int = 0) -> Any:
         return value
     if depth < _DEEPEST_DETAILS and isinstance(value, Mapping):
         pairs = list(value.items())[:_MOST_DETAILS]
-        return {clean_message(str(name)): _clean_named(str(name), item, depth) for name, item in pairs}
+        return {clean_message(_shown_name(name)): _clean_named(_shown_name(name), item, depth) for name, item in pairs}
     if depth < _DEEPEST_DETAILS and isinstance(value, list | tuple):
         return [clean_details(item, depth + 1) for item in value[:_MOST_DETAILS]]
-    return clean_message(value if isinstance(value, str) else repr(value))
+    return clean_message(value if isinstance(value, str) else _shown(value))
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 - a value that cannot be shown still has a type
+        return type(value).__name__
+
+
+def _shown_name(name: Any) -> str:
+    return name if isinstance(name, str) else _shown(name)
 
 
 def _clean_named(name: str, value: Any, depth: int) -> Any:

@@ -19,9 +19,9 @@ def first_flaw(value: Any, deepest: int = DEEPEST) -> str | None:
             if depth > deepest:
                 return f"{path or 'the value'}: nested deeper than {deepest} levels"
             for name, child in _children(item):
-                if kind is dict and (flaw := _string_flaw(name)):
+                if kind is dict and (flaw := _name_flaw(name, item)):
                     return f"a name in {path or 'the value'}: {flaw}"
-                child_path = (f"{path}.{name}" if path else name) if kind is dict else f"{path}[{name}]"
+                child_path = (f"{path}.{name}" if path else str(name)) if kind is dict else f"{path}[{name}]"
                 stack.append((child, child_path, depth + 1))
         elif flaw := _scalar_flaw(item):
             return f"{path or 'the value'}: {flaw}"
@@ -41,6 +41,13 @@ def _scalar_flaw(item: Any) -> str | None:
     if kind is float and not math.isfinite(item):
         return "not a finite number"
     return None
+
+
+def _name_flaw(name: Any, siblings: dict[Any, Any]) -> str | None:
+    """JSON writes every name as a text: two that become the same cannot both be kept."""
+    if type(name) is str:
+        return _string_flaw(name)
+    return "stands twice, once as a text" if str(name) in siblings else None
 
 
 def _string_flaw(text: str) -> str | None:

@@ -50,13 +50,15 @@ EXPOSED_HEADERS = (
 class Application:
     """Routes behind the entrance. The routes are made when the application runs: before, there is nothing to call."""
 
-    def __init__(self, context: Callable[[], Context], lifespan: Lifespan, pages: Pages) -> None:
+    def __init__(
+        self, context: Callable[[], Context], lifespan: Lifespan, pages: Pages, cors_origins: tuple[str, ...]
+    ) -> None:
         self._current = context
         self._pages = pages
         self._lifespan = Router(lifespan=lifespan)
         self._made_for: Context | None = None
         self._router = Router()
-        self._entrance = Entrance(self._route)
+        self._entrance = Entrance(_with_cors(self._route, cors_origins) if cors_origins else self._route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -114,16 +116,10 @@ def api_routes(context: Context) -> list[BaseRoute]:
     ]
 
 
-def build_app(
-    context: Callable[[], Context], lifespan: Lifespan, pages: Pages, cors_origins: tuple[str, ...]
-) -> ASGIApp:
-    """The whole application with its lifespan."""
-    application = Application(context, lifespan, pages)
-    if not cors_origins:
-        return application
+def _with_cors(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
     return CORSMiddleware(
-        application,
-        allow_origins=cors_origins,
+        app,
+        allow_origins=origins,
         allow_methods=["GET", "HEAD", "POST"],
         allow_headers=ALLOWED_HEADERS,
         expose_headers=EXPOSED_HEADERS,

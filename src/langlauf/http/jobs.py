@@ -122,8 +122,8 @@ class Jobs:
         next_cursor = _write_cursor(page[-1]) if more else None
         headers = {}
         if next_cursor:
-            url = request.url.include_query_params(cursor=next_cursor)
-            headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+            query = request.url.include_query_params(cursor=next_cursor).query
+            headers["Link"] = f'<{links.base}/jobs?{query}>; rel="next"'
         return answer(JobsAnswer(request_id=caller.request_id, jobs=jobs, next_cursor=next_cursor), headers=headers)
 
     async def events(self, request: Request) -> Response:

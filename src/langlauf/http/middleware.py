@@ -4,6 +4,7 @@ import logging
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from langlauf.analysis.schema import InvalidInput
@@ -40,6 +41,8 @@ class Entrance:
 
         try:
             await self._app(scope, receive, send_with_id)
+        except ClientDisconnect:
+            return  # nobody is there to be answered
         except Exception as error:
             if started:
                 raise

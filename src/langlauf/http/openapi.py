@@ -106,7 +106,11 @@ def _responses(operation: Operation) -> Document:
             content = {"application/json": {"schema": _ref(kind)}}
         elif operation.name == "openapi":
             content = {"application/json": {"schema": {"type": "object"}}}
-        responses[str(status)] = {"description": "As wished", "headers": _headers(status), "content": content}
+        responses[str(status)] = {
+            "description": "As wished",
+            "headers": _headers(status, operation),
+            "content": content,
+        }
     if operation.name == "jobStatus":
         responses["304"] = {"description": "Nothing changed since the ETag that was sent"}
     for status, codes in operation.problems.items():
@@ -118,8 +122,8 @@ def _responses(operation: Operation) -> Document:
     return responses
 
 
-def _headers(status: int) -> Document:
-    names = ["X-Request-Id"] + (["Location", "Retry-After"] if status == 202 else [])  # noqa: PLR2004
+def _headers(status: int, operation: Operation) -> Document:
+    names = ["X-Request-Id"] + (["Location", "Retry-After"] if status == 202 and operation.accepts else [])  # noqa: PLR2004
     return {name: {"schema": {"type": "string"}} for name in names}
 
 

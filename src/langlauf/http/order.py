@@ -17,7 +17,8 @@ _KEY = re.compile(r"^[\x21-\x7e]{1,255}$")
 
 def read_order(body: dict[str, Any], idempotency_key: str | None) -> tuple[Order, AsyncMode]:
     """What is wanted, and how it is to be answered."""
-    mode = convert(Options, body.get("options") or {}, "options.").async_mode
+    given = body.get("options")
+    mode = convert(Options, {} if given is None else given, "options.").async_mode
     if mode.notify:
         name = next(iter(mode.notify))
         raise bad_request(

@@ -1,6 +1,7 @@
 """Reading requests: body, ids, query parameters. Whatever cannot be read becomes a 400 that names it."""
 
 import json
+from collections import Counter
 from typing import Any, NoReturn
 
 import msgspec
@@ -73,8 +74,7 @@ def parse_json(body: bytes, deepest: int) -> Any:
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise bad_request(f"The name {twice!r} stands twice in one object.", twice)
     return found
 

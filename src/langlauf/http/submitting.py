@@ -48,6 +48,8 @@ class Submitting:
         """202 with the job, or its result where the caller waits and it ends in time."""
         job = await self._job_or_problem(request, submitted)
         view = JobView(job, None)
+        if isinstance(submitted, Replayed):  # it may be running by now: then its lease belongs to the picture
+            view = await self._services.reads.of(caller.org_id).job(job.job_id) or view
         headers = {"Idempotent-Replayed": "true"} if isinstance(submitted, Replayed) else {}
         if preferences.applied:
             headers["Preference-Applied"] = preferences.applied
@@ -66,6 +68,14 @@ class Submitting:
         limit = self._context.settings.sync_limit
         view = await self._until_ended(caller, job, limit)
         replayed = isinstance(submitted, Replayed)
+        if not view.job.terminal and self._services.followers.closing:
+            raise Problem(
+                503,
+                "unavailable",
+                "The server is about to stop; the job goes on, ask for it by its id.",
+                headers={"Retry-After": "5", "Content-Location": self._context.links(request).job(job.job_id)},
+                job_id=job.job_id,
+            )
         if not view.job.terminal:
             if not replayed:
                 reason = f"no result within {limit:g} s of a synchronous request"
@@ -89,7 +99,9 @@ class Submitting:
         headers = {**headers, "Content-Location": links.job(job.job_id)}
         if job.status is Status.COMPLETED and job.result_id:
             found = await self._services.reads.of(caller.org_id).result(job.result_id, latest=False)
-            payload = found.delivered.payload if found else None
+            if found is None or found.delivered.snapshot.removed_at is not None:
+                raise Problem(410, "expired", "Retention removed the result of this job.", job_id=job.job_id)
+            payload = found.delivered.payload
             body = SyncAnswer(
                 request_id=caller.request_id, result=raw(payload), result_id=job.result_id, job_id=job.job_id
             )
@@ -126,7 +138,8 @@ class Submitting:
 
     async def _refuse_duplicate(self, request: Request, duplicate: Duplicate) -> Job:
         links = self._context.links(request)
-        moment = await self._services.reads.moment(JobView(duplicate.job, None))
+        known = await self._services.reads.of(duplicate.job.org_id).job(duplicate.job.job_id)
+        moment = await self._services.reads.moment(known or JobView(duplicate.job, None))
         raise Problem(
             409,
             "duplicate_job",

@@ -7,16 +7,14 @@ from starlette.requests import Request
 
 from langlauf.clock import new_id, new_trace_id
 from langlauf.http.problems import Problem, bad_request
-from langlauf.service.tenant import Caller
+from langlauf.service.tenant import DEFAULT_ORG, Caller, usable_name
 
-DEFAULT_ORG = "default-org"
-_NAME = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$")
 _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$")
 
 
 def request_id_from(header: str | None) -> str:
     """The caller's id where it sent a usable one, else a new one."""
-    return header if header and _NAME.match(header) else new_id()
+    return header if header and usable_name(header) else new_id()
 
 
 def caller_of(request: Request, auth_token: str | None) -> Caller:
@@ -56,7 +54,7 @@ def _name_header(request: Request, name: str) -> str | None:
     values = request.headers.getlist(name)
     if not values:
         return None
-    if len(values) > 1 or not _NAME.match(values[0]):
+    if len(values) > 1 or not usable_name(values[0]):
         title = name.title()
         raise bad_request(f"{title} must be given once, with 1 to 128 of the characters A-Z a-z 0-9 _ . : -", title)
     return values[0]

@@ -19,6 +19,11 @@ class Followers:
         self._store = store
         self._hints = hints
 
+    @property
+    def closing(self) -> bool:
+        """Whether the program is about to stop, so that nobody is waited for any more."""
+        return self._hints.closing.is_set()
+
     async def until(
         self, org_id: str, job_id: str, seconds: float, enough: Callable[[JobView], bool]
     ) -> JobView | None:

@@ -9,6 +9,7 @@ from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.clock import Clock, new_id
 from langlauf.domain.job import INLINE, Job, NewJob, PriorityClass, Submitted, payload_hash
 from langlauf.domain.state import Status
+from langlauf.domain.text import first_flaw
 from langlauf.service.estimates import Estimates
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
@@ -43,8 +44,8 @@ class Submissions:
 
     def analysis_for(self, name: str | None) -> Analysis:
         """The analysis an order names, or the default one."""
-        name = name or self._registry.default
-        analysis = self._registry.get(name) if name else None
+        name = self._registry.default if name is None else name
+        analysis = None if name is None else self._registry.get(name)
         if analysis is None:
             known = ", ".join(self._registry.names) or "none"
             raise InvalidInput("analysis", f"there is no analysis {name!r}; registered are: {known}")
@@ -53,6 +54,8 @@ class Submissions:
     async def submit(self, caller: Caller, order: Order) -> Submitted:
         """Checks the order, and writes the job in one transaction."""
         analysis = self.analysis_for(order.analysis)
+        if flaw := first_flaw(msgspec.to_builtins(order.input, str_keys=True)):
+            raise InvalidInput(flaw.split(":")[0], flaw)
         payload = canonical(read_input(analysis.input_type, order.input))
         now = self._clock.now()
         job = Job(

@@ -1,6 +1,16 @@
 """Who asks: the org, and what is known about the request."""
 
+import re
+
 import msgspec
+
+DEFAULT_ORG = "default-org"
+_NAME = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$", re.ASCII)
+
+
+def usable_name(text: str) -> bool:
+    """Whether a text can name an org, a user or a request."""
+    return _NAME.fullmatch(text) is not None
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):

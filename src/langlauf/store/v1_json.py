@@ -173,14 +173,21 @@ def _decode(content: bytes | msgspec.Raw, kind: type[T], where: str) -> T:
         raise NotAnEarlierStore(f"{where} is not JSON: {error}") from None
 
 
+#: The end of the year 9998: what is later cannot be shown everywhere.
+_LATEST = from_text("9999-01-01T00:00:00Z")
+
+
 def instant(text: str | None, where: str) -> Instant | None:
     """A time of the document."""
     if text is None:
         return None
     try:
-        return from_text(text)
+        found = from_text(text)
     except (ValueError, OverflowError):
-        raise NotAnEarlierStore(f"{where}: {text!r} is not a time like 2026-03-01T12:00:00Z") from None
+        found = -1
+    if not 0 <= found < _LATEST:
+        raise NotAnEarlierStore(f"{where}: {text!r} is not a time like 2026-03-01T12:00:00Z")
+    return found
 
 
 def text_of(raw: msgspec.Raw) -> str | None:

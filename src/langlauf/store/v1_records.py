@@ -12,7 +12,7 @@ import msgspec
 from langlauf.domain.errors import RetryHint
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import INLINE, Job, payload_hash
+from langlauf.domain.job import INLINE, LONGEST_TIMEOUT, Job, payload_hash
 from langlauf.domain.notification import Notification
 from langlauf.domain.progress import HIGHEST_UNFINISHED
 from langlauf.domain.redact import clean_message
@@ -185,7 +185,7 @@ class _Reader:
             request_payload_ref=INLINE,
             queued_at=queued_at,
             updated_at=self._at("updated_at") or finished_at or last or started_at or queued_at,
-            timeout_seconds=float(job.timeout_seconds or _DEFAULT_TIMEOUT),
+            timeout_seconds=min(float(job.timeout_seconds or _DEFAULT_TIMEOUT), LONGEST_TIMEOUT),
             max_retries=_DEFAULT_RETRIES if job.max_retries is None else job.max_retries,
             trace_id=owner.trace_id,
             request_id=owner.request_id,
@@ -251,7 +251,7 @@ class _Reader:
                 "failed_at": self._at("failed_at") or finished_at,
                 "error_code": (job.error_code or "internal").lower(),
                 "error_message": message,
-                "error_meta": text_of(job.error_meta),
+                "error_meta": _details(text_of(job.error_meta)),
                 "retryable": bool(job.retryable),
                 "retry_hint": job.retry_hint if job.retry_hint in get_args(RetryHint) else None,
             }
@@ -290,3 +290,8 @@ class _Reader:
             for name in part.__struct_fields__:
                 if "\x00" in str(getattr(part, name)):
                     raise NotAnEarlierStore(f"{self._where}: {name} contains the character NUL")
+
+
+def _details(text: str | None) -> str | None:
+    """Details of an error are an object; anything else is put into one."""
+    return text if text is None or text.startswith("{") else f'{{"value":{text}}}'

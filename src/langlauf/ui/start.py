@@ -10,8 +10,7 @@ from langlauf.analysis.registry import Analysis
 from langlauf.domain.job import Job
 from langlauf.domain.views import JobFilter
 from langlauf.http.context import Context
-from langlauf.http.tenant import DEFAULT_ORG
-from langlauf.service.tenant import Caller
+from langlauf.service.tenant import DEFAULT_ORG, Caller
 from langlauf.ui.fields import Field, fields_of, required_example
 from langlauf.ui.formatting import face
 from langlauf.ui.rendering import Rendering, Visit

@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection
 
-from langlauf.domain.errors import StoreError
 from langlauf.hints import Hints
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
 from langlauf.worker.attempt import RunningAttempt, Stop
+
+_SHORTEST_PAUSE = 0.01
 
 
 class Heartbeat:
@@ -30,18 +32,24 @@ class Heartbeat:
     async def run(self) -> None:
         """Beats until it is canceled."""
         while True:
-            await self._hints.wait_for_attention(self._lease_seconds / 3)
+            await self._hints.wait_for_attention(self._patience())
             await self.beat()
+
+    def _patience(self) -> float:
+        """A third of a lease, or less where one has less time left than that."""
+        left = min((attempt.seconds_left for attempt in self._attempts()), default=self._lease_seconds)
+        return max(_SHORTEST_PAUSE, min(self._lease_seconds / 3, left))
 
     async def beat(self) -> None:
         """One renewal. A worker that cannot renew stops its attempts before their leases end."""
         running = {attempt.lease: attempt for attempt in self._attempts()}
         if not running:
             return
+        asked_at = time.monotonic()
         try:
-            async with asyncio.timeout(self._lease_seconds / 3):
+            async with asyncio.timeout(self._patience()):
                 renewals = await self._store.renew(list(running), lease_seconds=self._lease_seconds)
-        except (StoreError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001 - the heart goes on beating, whatever went wrong once
             tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error) or "the heartbeat took too long")
             renewals = []
         for renewal in renewals:
@@ -49,7 +57,7 @@ class Heartbeat:
             if not renewal.held:
                 attempt.stop(Stop.LOST)
                 continue
-            attempt.renewed()
+            attempt.renewed(asked_at)
             if renewal.cancel_reason is not None:
                 attempt.cancel_reason = renewal.cancel_reason
                 attempt.stop(Stop.CANCEL)

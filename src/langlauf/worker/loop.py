@@ -5,18 +5,17 @@ then they are released; *stopped* when nothing runs any more.
 """
 
 import asyncio
-import contextlib
 import logging
 
 from langlauf.analysis.registry import Registry
 from langlauf.clock import Clock, new_id
 from langlauf.domain.attempt import Claim, ClaimRequest
-from langlauf.domain.errors import StoreError
 from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
 from langlauf.worker.attempt import RunningAttempt, Stop
+from langlauf.worker.containment import contain_attempts
 from langlauf.worker.heartbeat import Heartbeat
 from langlauf.worker.runner import Runner
 
@@ -34,6 +33,7 @@ class Worker:
         self._running: dict[RunningAttempt, asyncio.Task[None]] = {}
         self._heartbeat = Heartbeat(store, hints, lease_seconds=settings.lease_seconds, attempts=self._running.keys)
         self._loops: list[asyncio.Task[None]] = []
+        self._draining = False
 
     @property
     def alive(self) -> bool:
@@ -42,6 +42,7 @@ class Worker:
 
     async def start(self) -> None:
         """Begins to claim."""
+        contain_attempts(asyncio.get_running_loop())
         self._loops = [
             asyncio.create_task(self._claim_for_ever(), name="langlauf-claims"),
             asyncio.create_task(self._heartbeat.run(), name="langlauf-heartbeat"),
@@ -50,6 +51,10 @@ class Worker:
     async def stop(self) -> None:
         """Drains: attempts may finish within the grace, then they are given back for another worker."""
         claims, heartbeat = self._loops
+        self._draining = True
+        self._hints.work()
+        # A claim that is under way commits whatever happens to this task: its jobs are run or given back, not left.
+        await asyncio.wait({claims}, timeout=self._settings.lease_seconds)
         await _end(claims)
         await self._wait_for_attempts(self._settings.shutdown_grace)
         for attempt in self._running:
@@ -63,11 +68,11 @@ class Worker:
             await asyncio.wait(self._running.values(), timeout=seconds)
 
     async def _claim_for_ever(self) -> None:
-        while True:
+        while not self._draining:
             try:
                 await self._claim_once()
-            except StoreError as error:
-                tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
+            except Exception as error:  # noqa: BLE001 - a worker goes on claiming, whatever went wrong once
+                tell(Fact.STORE_UNAVAILABLE, logging.ERROR, error=error, reason=str(error))
             await self._hints.wait_for_work(self._settings.poll_seconds)
 
     async def _claim_once(self) -> None:
@@ -111,6 +116,8 @@ class Worker:
 
 
 async def _end(task: asyncio.Task[None]) -> None:
+    """Ends a loop, and tells if it had ended by itself before."""
     task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    await asyncio.wait({task})
+    if not task.cancelled() and (error := task.exception()):
+        tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty=task.get_name())

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 import msgspec
@@ -30,6 +30,7 @@ from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
 from langlauf.worker.attempt import RunningAttempt, Stop
+from langlauf.worker.containment import INSIDE_ATTEMPT, contained
 from langlauf.worker.faults import injected
 
 AttemptEnd = Completed | Failed | Retry | Canceled | Released
@@ -54,7 +55,11 @@ class Runner:
         began = time.monotonic()
         ids: dict[str, Any] = {"job_id": attempt.job_id, "org_id": attempt.org_id, "attempt": attempt.number}
         tell(Fact.ATTEMPT_STARTED, level=logging.DEBUG, analysis=analysis.name, **ids)
-        end = await self._execute(analysis, attempt)
+        try:
+            end = await self._execute(analysis, attempt)
+        except Exception as error:  # noqa: BLE001 - however it ended, the job must be told so
+            tell(Fact.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, **ids)
+            end = _UNWRITABLE
         if end is None or not await self._write_end(attempt, end):
             tell(Fact.ATTEMPT_LOST, logging.WARNING, **ids)
             return
@@ -79,16 +84,13 @@ class Runner:
         values = _input(analysis, attempt.claim.payload)
         if self._settings.fault_injection and (forced := injected(values)):
             return forced
-        try:
-            result = await analysis.function(Job(attempt), **values)
-        except (SystemExit, KeyboardInterrupt) as error:
-            # Left alone, these would end the event loop and with it every other job.
-            raise RuntimeError(f"the analysis tried to end the program: {type(error).__name__}") from error
+        INSIDE_ATTEMPT.set(True)
+        result = await contained(_as_coroutine(analysis.function(Job(attempt), **values)))
         limit = self._settings.max_result
         summary = result.get("summary") if isinstance(result, Mapping) else None
         return Completed(
             result_id=new_id(),
-            payload=encode(result, limit),
+            payload=await asyncio.to_thread(encode, result, limit),
             summary=encode(summary, limit) if isinstance(summary, Mapping) else None,
         )
 
@@ -149,6 +151,10 @@ class Runner:
                     return False
                 end = _UNWRITABLE
         return False
+
+
+async def _as_coroutine(made: Awaitable[Any]) -> Any:
+    return await made
 
 
 def _input(analysis: Analysis, payload: str) -> dict[str, Any]:

@@ -1,16 +1,20 @@
 """The small pure parts: progress, backoff, estimates, fairness, times, texts, outcomes."""
 
+import errno
 import math
+import socket
+import urllib.error
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx2
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from langlauf.clock import new_id
-from langlauf.domain.errors import PermanentError, ResultTooLarge, ResultUnstorable, TransientError
+from langlauf.domain.errors import PermanentError, ResultTooLarge, ResultUnstorable, StoreUnavailable, TransientError
 from langlauf.domain.eta import expected_wait, poll_after, remaining_seconds
 from langlauf.domain.fairness import Queue, share
 from langlauf.domain.instant import SECOND, from_text, to_text
@@ -140,6 +144,12 @@ def test_clients_are_told_whole_seconds_within_reason(remaining: float | None) -
     [
         (TimeoutError(), "timeout", True, "retry_with_backoff"),
         (ConnectionResetError("reset"), "network_error", True, "retry_with_backoff"),
+        (socket.gaierror("no such host"), "network_error", True, "retry_with_backoff"),
+        (OSError(errno.EHOSTUNREACH, "no route"), "network_error", True, "retry_with_backoff"),
+        (urllib.error.URLError("refused"), "network_error", True, "retry_with_backoff"),
+        (httpx2.ConnectError("refused"), "network_error", True, "retry_with_backoff"),
+        (StoreUnavailable("busy"), "internal", True, "retry_with_backoff"),
+        (FileNotFoundError("x"), "internal", False, None),
         (TransientError("busy"), "network_error", True, "retry_with_backoff"),
         (PermanentError("no", code="address_intel"), "address_intel", False, "check_input_and_retry"),
         (ValueError("bad"), "validation_error", False, "check_input_and_retry"),
@@ -210,6 +220,7 @@ def test_what_has_no_flaw_survives_json(value: Any) -> None:
         ([math.inf], "[0]: not a finite number"),
         (2**53, "the value: an integer that would lose digits; send it as a string"),
         ([[[[]]]], "[0][0][0]: nested deeper than 3 levels"),
+        ({"a": {1: "x", "1": "y"}}, "a name in a: stands twice, once as a text"),
     ],
 )
 def test_a_flaw_is_named_with_its_place(value: Any, said: str) -> None:
@@ -226,6 +237,9 @@ def test_a_flaw_is_named_with_its_place(value: Any, said: str) -> None:
         "password='hunter2secret'",
         '{"token": "abcdefgh12345"}',
         "secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "Authorization: Token abcdefghijkl",
+        "postgres://u:s3cret@pass@host/db",
+        "saw eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.abcdefghijkl today",
     ],
 )
 def test_secrets_are_masked(text: str) -> None:
@@ -233,7 +247,7 @@ def test_secrets_are_masked(text: str) -> None:
     cleaned = redacted(text)
     assert MASK in cleaned
     assert redacted(cleaned) == cleaned
-    for secret in ("abcdefghijkl", "s3cretpass", "abc123def", "hunter2secret", "abcdefgh12345", "MfKQ9r8"):
+    for secret in ("abcdefghijkl", "s3cret@", "s3cretpass", "abc123def", "hunter2secret", "abcdefgh12345", "MfKQ9r8"):
         assert secret not in cleaned
 
 

@@ -5,6 +5,7 @@ import msgspec
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal
 from langlauf.domain.event import EventType
 from langlauf.domain.instant import Instant, after
+from langlauf.domain.job import LONGEST_TIMEOUT
 from langlauf.store.sqlite.picking import pick
 from langlauf.store.sqlite.transaction import Row, Transaction
 
@@ -50,7 +51,7 @@ def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
 
 def _lease_row(made: Claim, worker_id: str) -> tuple[str, str, int, str, Instant, Instant]:
     lease = made.lease
-    deadline = after(made.started_at, made.timeout_seconds)
+    deadline = after(made.started_at, min(made.timeout_seconds, LONGEST_TIMEOUT))
     return (lease.org_id, lease.job_id, lease.attempt, worker_id, made.expires_at, deadline)
 
 

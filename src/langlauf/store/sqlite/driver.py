@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
 import apsw
@@ -11,6 +13,7 @@ import apsw
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.errors import StoreError, StoreUnavailable
+from langlauf.domain.instant import after
 from langlauf.domain.job import Accepted, NewJob, Submitted
 from langlauf.domain.outcome import Released, Retry
 from langlauf.domain.retry import Backoff
@@ -22,7 +25,7 @@ from langlauf.store.queries import load
 from langlauf.store.sqlite import claiming, ending, recording, retiring, submitting, sweeping
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.reads import SqliteTenantReads
-from langlauf.store.sqlite.transaction import Transaction
+from langlauf.store.sqlite.transaction import Row, Transaction
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -30,13 +33,20 @@ _FENCE = """EXISTS (
     SELECT 1 FROM leases AS held WHERE held.org_id = jobs.org_id AND held.job_id = jobs.job_id
       AND held.attempt = :attempt AND held.expires_at > :now)"""
 
+#: Over this the log is emptied at a moment without readers; SQLite tries by itself long before.
+LARGEST_LOG = 64 * 1024 * 1024
+_COMMITS_BETWEEN_LOOKS = 64
+#: Errors that one operation brought upon itself; every other one of SQLite's means that the store is away.
+_REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.RangeError)
+
 _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     NewJob: submitting.submit,
     ClaimRequest: claiming.claim,
     claiming.RenewRequest: claiming.renew,
     recording.Recording: recording.record,
     CancelRequest: ending.cancel,
-    sweeping.SweepRequest: sweeping.sweep,
+    sweeping.SweepOne: sweeping.sweep_one,
+    sweeping.TidyLanes: sweeping.tidy_lanes,
     retiring.RetireBatch: retiring.retire_batch,
 }
 
@@ -55,6 +65,9 @@ class SqliteStore:
         self._writer_thread = ThreadPoolExecutor(1, thread_name_prefix="langlauf-writer")
         in_memory = path == MEMORY
         self._reader_thread = self._writer_thread if in_memory else ThreadPoolExecutor(1, "langlauf-reader")
+        #: held while reads run; the writer takes it to empty the log
+        self._no_reader = threading.RLock()
+        self._commits = 0
         self._writes: GroupCommit[Any, Any] = GroupCommit(self._commit, name="langlauf-writes")
         self._reads: GroupCommit[Callable[[apsw.Connection], Any], Any] = GroupCommit(
             self._read_batch, name="langlauf-reads"
@@ -118,18 +131,28 @@ class SqliteStore:
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
         position = ("", "")
-        while True:
-            page: list[Swept] = await self._writes.do(
-                sweeping.SweepRequest(grace_seconds=grace_seconds, backoff=backoff, limit=limit, after=position)
-            )
-            swept += page
-            if len(page) < limit:
-                break
+        while page := await self._sweepable(grace_seconds, position, limit):
+            requests = [sweeping.SweepOne(lease=one, grace_seconds=grace_seconds, backoff=backoff) for one in page]
+            answers = await asyncio.gather(*map(self._writes.do, requests), return_exceptions=True)
+            swept += [answer for answer in answers if isinstance(answer, Swept)]
             position = (page[-1].org_id, page[-1].job_id)
+        await self._writes.do(sweeping.TidyLanes())
         if swept:
             self._hints.changed(one.job_id for one in swept)
             self._hints.work()
         return swept
+
+    async def _sweepable(self, grace_seconds: float, position: tuple[str, str], limit: int) -> list[Lease]:
+        values = {
+            "now": self._clock.now(),
+            "grace": after(0, grace_seconds),
+            "after_org": position[0],
+            "after_job": position[1],
+            "limit": limit,
+        }
+        query = self._queries["sweepable"]
+        rows: list[Row] = await self._read(lambda connection: connection.execute(query, values).fetchall())
+        return [Lease(*row) for row in rows]
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
         run = retiring.Retirement(self.path, self._read, self._writes.do, self._queries)
@@ -199,13 +222,24 @@ class SqliteStore:
             answers = [_HANDLERS[type(operation)](tx, operation) for operation in batch]
             tx.flush()
             connection.execute("COMMIT")
+            self._commits += 1
         except BaseException as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            if isinstance(error, apsw.BusyError | apsw.FullError | apsw.IOError | apsw.CorruptError):
+            if isinstance(error, apsw.Error) and not isinstance(error, _REFUSED):
                 raise StoreUnavailable(f"the store did not take the write: {error}") from error
             raise
+        if self._commits % _COMMITS_BETWEEN_LOOKS == 0:
+            self._bound_log()
         return answers
+
+    def _bound_log(self) -> None:
+        """Lets the log start again where readers that follow one another left it no moment to."""
+        log = Path(f"{self.path}-wal")
+        if self.path == MEMORY or not log.exists() or log.stat().st_size < LARGEST_LOG:
+            return
+        with self._no_reader:
+            self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _read(self, read: Callable[[apsw.Connection], T], /) -> Awaitable[T]:
         return cast("Awaitable[T]", self._reads.do(read))
@@ -216,6 +250,10 @@ class SqliteStore:
 
     def _run_reads(self, batch: Sequence[Callable[[apsw.Connection], Any]]) -> list[Any]:
         """Runs what waits on one snapshot; it is let go at once, so that the log can be reset."""
+        with self._no_reader:
+            return self._run_reads_alone(batch)
+
+    def _run_reads_alone(self, batch: Sequence[Callable[[apsw.Connection], Any]]) -> list[Any]:
         answers: list[Any] = []
         connection = self._reader
         connection.execute("BEGIN")
@@ -223,6 +261,8 @@ class SqliteStore:
             for read in batch:
                 try:
                     answers.append(read(connection))
+                except apsw.Error as error:
+                    answers.append(StoreUnavailable(f"the store did not answer: {error}"))
                 except Exception as error:  # noqa: BLE001 - the answer to this one caller
                     answers.append(error)
         finally:

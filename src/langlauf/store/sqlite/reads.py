@@ -14,6 +14,7 @@ from langlauf.store.protocol import HistoryEntry, JobFilter, JobView, ResultView
 from langlauf.store.sqlite.transaction import Row, job_from
 
 T = TypeVar("T")
+_END_OF_TIME = 2**62
 _EVENT_TYPE = Event.__struct_fields__.index("event_type")
 
 
@@ -102,7 +103,8 @@ class SqliteTenantReads:
         return [Notification(*row) for row in rows]
 
     async def jobs(self, which: JobFilter) -> list[JobView]:
-        before_at, before_id = which.before or (None, None)
+        # The first page starts before the end of time: one condition for all pages, so that the index leads to each.
+        before_at, before_id = which.before or (_END_OF_TIME, "")
         rows = await self._run(
             lambda connection: self._rows(
                 connection,

@@ -47,7 +47,7 @@ SELECT {job_columns}, lease.expires_at FROM jobs AS job LEFT JOIN leases AS leas
 WHERE job.org_id = :org_id
   AND (:status IS NULL OR job.status = :status)
   AND (:analysis IS NULL OR job.analysis = :analysis)
-  AND (:before_at IS NULL OR (job.queued_at, job.job_id) < (:before_at, :before_id))
+  AND (job.queued_at, job.job_id) < (:before_at, :before_id)
   AND (:text IS NULL OR EXISTS (
       SELECT 1 FROM job_inputs AS input
       WHERE input.org_id = :org_id AND input.job_id = job.job_id

@@ -19,7 +19,7 @@ SELECT coalesce(sum(waiting), 0) FROM lanes WHERE org_id = :org_id
 SELECT coalesce(sum(waiting), 0) FROM lanes WHERE analysis = :analysis
 
 -- name: waiting_of_all
-SELECT coalesce(sum(waiting), 0) FROM lanes
+SELECT coalesce(sum(waiting), 0) FROM lanes WHERE waiting > 0
 
 -- name: insert_job
 INSERT INTO jobs ({job_names}) VALUES ({job_values})
@@ -68,7 +68,7 @@ UPDATE lanes SET waiting = waiting + :change WHERE org_id = :org_id AND analysis
 SELECT count(*) FROM leases WHERE expires_at > :now
 
 -- name: running_by_analysis
-SELECT job.analysis, count(*) FROM leases AS lease JOIN jobs AS job USING (org_id, job_id)
+SELECT job.analysis, count(*) FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id)
 WHERE lease.expires_at > :now GROUP BY job.analysis
 
 -- name: due_jobs
@@ -215,14 +215,22 @@ SELECT {job_columns}, lease.expires_at FROM jobs AS job LEFT JOIN leases AS leas
 WHERE job.org_id = :org_id AND job.job_id = :job_id
 
 -- name: sweepable
--- Attempts whose worker vanished, or that should have been stopped by now.
-SELECT lease.org_id, lease.job_id, lease.attempt, lease.expires_at, lease.deadline_at,
-    job.attempt_started_at, job.timeout_seconds, job.retry_count, job.max_retries, job.lost_count,
+-- Attempts whose worker vanished, or that should have been stopped by now, page by page.
+SELECT org_id, job_id, attempt FROM leases
+WHERE (expires_at <= :now OR deadline_at + :grace <= :now) AND (org_id, job_id) > (:after_org, :after_job)
+ORDER BY org_id, job_id LIMIT :limit
+
+-- name: sweepable_one
+-- The same asked again by the writer, with what the decision needs. CROSS JOIN: the lease first, whatever statistics say.
+SELECT lease.deadline_at, job.attempt_started_at, job.timeout_seconds, job.retry_count, job.max_retries, job.lost_count,
     job.cancel_requested_at, job.cancel_reason
-FROM leases AS lease JOIN jobs AS job USING (org_id, job_id)
-WHERE (lease.expires_at <= :now OR lease.deadline_at + :grace <= :now)
-  AND (lease.org_id, lease.job_id) > (:after_org, :after_job)
-ORDER BY lease.org_id, lease.job_id LIMIT :limit
+FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id)
+WHERE lease.org_id = :org_id AND lease.job_id = :job_id AND lease.attempt = :attempt
+  AND (lease.expires_at <= :now OR lease.deadline_at + :grace <= :now)
+
+-- name: tidy_lanes
+-- A lane that is empty and behind the virtual clock says nothing: its org would join at the clock anyway.
+DELETE FROM lanes WHERE waiting = 0 AND virtual_start <= (SELECT virtual_now FROM lane_clock)
 
 -- name: pace_update
 INSERT INTO pace (analysis, runs, mean_seconds) VALUES (:analysis, :runs, :mean)
