@@ -206,6 +206,24 @@ def test_a_kind_kept_for_ever_keeps_the_record(tmp_path: Path, kept: str) -> Non
     play(tmp_path / "s.db", scene)
 
 
+def test_partials_of_a_completed_job_go_with_its_final(tmp_path: Path) -> None:
+    """A job whose result is gone says so; partials of a failed one are kept as long as they are meant to be."""
+    path = tmp_path / "s.db"
+    policy = RetentionPolicy(final_results=DAY, partial_results=30 * DAY, events=None, jobs=None)
+
+    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+        completed = await make.completed(2)
+        failed = await make.failed(2)
+        clock.pass_(2 * DAY)
+        dry = await clean_up(store, policy, dry_run=True)
+        report = await clean_up(store, policy)
+        assert (dry.results.delete_count, report.results.delete_count) == (3, 3)
+        found = query(path, "SELECT job_id, result_expired_at IS NOT NULL FROM jobs")
+        assert {row[0]: row[1] for row in found} == {completed: 1, failed: 0}
+
+    play(path, scene)
+
+
 def test_a_policy_without_ends_takes_nothing(tmp_path: Path) -> None:
     """None everywhere keeps everything for ever."""
 

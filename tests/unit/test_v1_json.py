@@ -298,3 +298,12 @@ def test_numbers_keep_their_digits(tmp_path: Path) -> None:
     pieces: list[bytes] = []
     export_v1(str(tmp_path / "s.db"), pieces.append)
     assert payload.encode() in b"".join(pieces)
+
+
+@pytest.mark.parametrize("given", ['"text"', "[1, 2]", "5"])
+def test_details_of_an_error_become_an_object(tmp_path: Path, given: str) -> None:
+    """Whatever the earlier system kept there can be shown afterwards."""
+    failed = earlier_store(status="failed", error_meta=json.loads(given), started_at=NOON, finished_at=NOON)
+    path, _ = bring(tmp_path, failed)
+    [[text]] = query(path, "SELECT error_meta FROM jobs")
+    assert json.loads(str(text)) == {"value": json.loads(given)}

@@ -5,15 +5,22 @@
 -- of the job. An in_app message is a record and not a delivery: it stays pending for ever.
 
 -- name: retirable_results
+-- A partial is not kept longer than the final that followed it: the job would show a result it no longer has.
 SELECT finished_at, rowid, org_id, job_id,
     (SELECT count(*) FROM job_results AS result
      WHERE result.org_id = jobs.org_id AND result.job_id = jobs.job_id AND result.removed_at IS NULL
-       AND jobs.finished_at <= CASE result.result_kind WHEN 'final' THEN :final_cutoff ELSE :partial_cutoff END),
+       AND jobs.finished_at <= CASE
+           WHEN result.result_kind = 'final' THEN :final_cutoff
+           WHEN jobs.status = 'completed' THEN :completed_cutoff
+           ELSE :partial_cutoff END),
     (SELECT coalesce(sum(octet_length(result.payload)), 0) FROM job_results AS result
      WHERE result.org_id = jobs.org_id AND result.job_id = jobs.job_id),
     NOT EXISTS (SELECT 1 FROM job_results AS result
      WHERE result.org_id = jobs.org_id AND result.job_id = jobs.job_id AND result.removed_at IS NULL
-       AND jobs.finished_at > CASE result.result_kind WHEN 'final' THEN :final_cutoff ELSE :partial_cutoff END),
+       AND jobs.finished_at > CASE
+           WHEN result.result_kind = 'final' THEN :final_cutoff
+           WHEN jobs.status = 'completed' THEN :completed_cutoff
+           ELSE :partial_cutoff END),
     EXISTS (SELECT 1 FROM notifications AS message
             WHERE message.org_id = jobs.org_id AND message.job_id = jobs.job_id
               AND message.channel <> 'in_app' AND message.delivery_status = 'pending')
@@ -52,7 +59,7 @@ ORDER BY finished_at, rowid LIMIT :limit
 
 -- name: may_retire
 -- Asked again by the writer, because a page may be older than a change.
-SELECT finished_at FROM jobs
+SELECT finished_at, status FROM jobs
 WHERE org_id = :org_id AND job_id = :job_id AND finished_at <= :cutoff
   AND NOT EXISTS (
       SELECT 1 FROM notifications AS message

@@ -9,6 +9,7 @@ import msgspec
 
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
+from langlauf.domain.state import Status
 from langlauf.store.sqlite.connection import MEMORY, open_connection
 from langlauf.store.sqlite.reads import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
@@ -29,6 +30,11 @@ class Cutoffs(msgspec.Struct, frozen=True, kw_only=True):
     partial_results: Instant
     events: Instant
     jobs: Instant
+
+    @property
+    def completed_partials(self) -> Instant:
+        """Partials of completed jobs go with their final at the latest, unless they are kept for ever."""
+        return _NEVER if self.partial_results == _NEVER else max(self.partial_results, self.final_results)
 
     def latest(self, kind: Kind) -> Instant:
         """The latest end that matters for a kind."""
@@ -124,6 +130,7 @@ class Retirement:
             "cutoff": limits.latest(kind),
             "final_cutoff": limits.final_results,
             "partial_cutoff": limits.partial_results,
+            "completed_cutoff": limits.completed_partials,
             "after_time": position[0],
             "after_row": position[1],
             "limit": JOBS_PER_BATCH,
@@ -183,7 +190,7 @@ def retire_batch(tx: Transaction, batch: RetireBatch) -> int:
         if due is None:
             continue
         if batch.kind == "results":
-            removed += _entomb(tx, job, due[0], batch.cutoffs)
+            removed += _entomb(tx, job, due, batch.cutoffs)
         elif batch.kind == "events":
             removed += tx.run("delete_events", **job)
             tx.run("mark_events_expired", **job, now=tx.now)
@@ -192,14 +199,16 @@ def retire_batch(tx: Transaction, batch: RetireBatch) -> int:
     return removed
 
 
-def _entomb(tx: Transaction, job: dict[str, str], finished_at: Instant, limits: Cutoffs) -> int:
+def _entomb(tx: Transaction, job: dict[str, str], due: Row, limits: Cutoffs) -> int:
+    finished_at, status = due
+    partial_cutoff = limits.completed_partials if status == Status.COMPLETED else limits.partial_results
     removed = tx.run(
         "entomb_results",
         **job,
         now=tx.now,
         finished_at=finished_at,
         final_cutoff=limits.final_results,
-        partial_cutoff=limits.partial_results,
+        partial_cutoff=partial_cutoff,
     )
     tx.run("mark_results_expired", **job, now=tx.now)
     return removed
