@@ -1,7 +1,6 @@
 """Stores for tests: a clock that stands until it is moved, and jobs brought into any state by legal steps."""
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import apsw
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Partial, Progress
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.job import INLINE, Accepted, Job, NewJob
+from langlauf.domain.job import INLINE, Accepted, Job, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
@@ -81,15 +80,16 @@ class Maker:
     async def queued(self, *, key: str | None = None, query: str = "Bern") -> Job:
         """A job that waits."""
         job_id = new_id()
+        analysis = f"survey-{job_id[-12:]}"
         payload = f'{{"intelligence_mode":"basic","query":"{query}"}}'
         now = self.clock.now()
         job = Job(
             job_id=job_id,
             org_id=self.org_id,
-            analysis=f"survey-{job_id[-12:]}",
+            analysis=analysis,
             status=Status.QUEUED,
             priority_class="default",
-            request_payload_hash=hashlib.sha256(payload.encode()).hexdigest(),
+            request_payload_hash=payload_hash(analysis, payload),
             request_payload_ref=INLINE,
             queued_at=now,
             updated_at=now,

@@ -91,15 +91,15 @@ UPDATE jobs SET progress_percent = 60 WHERE job_id = :running;
 -- fault: progress_told on running
 UPDATE job_events SET payload_json = '{}' WHERE job_id = :running AND event_type = 'job.progress';
 
--- fault: snapshots_told on stopped
+-- fault: snapshots_told on stopped, also results_named
 UPDATE job_events SET payload_json = json_set(payload_json, '$.result_seq', 4)
 WHERE job_id = :stopped AND event_type = 'job.partial';
 
--- fault: snapshots_told on plain
+-- fault: snapshots_told on plain, also results_named
 UPDATE job_events SET payload_json = json_set(payload_json, '$.result_id', 'other')
 WHERE job_id = :plain AND event_type = 'job.completed';
 
--- fault: snapshots_told on partial
+-- fault: snapshots_told on partial, also results_named
 INSERT INTO job_events
 SELECT org_id, job_id, event_seq + 1, 'e', 'job.partial', occurred_at, actor_type,
     '{"result_id":"x","result_seq":3,"progress_percent":30}', '', ''
@@ -196,13 +196,13 @@ UPDATE leases SET expires_at = 1 WHERE job_id = :running;
 -- fault: partial_count on completed, also snapshots_told
 UPDATE jobs SET partial_count = 3 WHERE job_id = :completed;
 
--- fault: partial_count on stopped, also newest_result
+-- fault: partial_count on stopped, also newest_result results_named
 DELETE FROM job_results WHERE job_id = :stopped;
 
--- fault: result_sequence on completed
+-- fault: result_sequence on completed, also results_named
 UPDATE job_results SET result_seq = 9 WHERE job_id = :completed AND result_kind = 'final';
 
--- fault: one_final_result on plain, also newest_result
+-- fault: one_final_result on plain, also newest_result results_named
 DELETE FROM job_results WHERE job_id = :plain;
 
 -- fault: one_final_result on stopped, also partial_count
@@ -277,3 +277,22 @@ UPDATE job_results SET payload = NULL WHERE job_id = :plain;
 
 -- fault: known_values on failed
 UPDATE notifications SET delivery_status = 'lost' WHERE job_id = :failed;
+
+-- fault: payload_hash on queued, also idempotency_keys
+UPDATE jobs SET request_payload_hash = 'x' WHERE job_id = :queued;
+
+-- fault: payload_hash on failed
+UPDATE job_inputs SET payload = '{"query":"elsewhere"}' WHERE job_id = :failed;
+
+-- fault: error_codes on failed
+UPDATE jobs SET error_code = 'Not_Snake' WHERE job_id = :failed;
+
+-- fault: json_values on failed
+UPDATE jobs SET error_meta = '{' WHERE job_id = :failed;
+
+-- fault: json_values on completed
+UPDATE job_results SET payload = '{' WHERE job_id = :completed;
+
+-- fault: results_named on completed, also snapshots_told
+UPDATE job_events SET payload_json = json_set(payload_json, '$.result_id', 'elsewhere')
+WHERE job_id = :completed AND event_type = 'job.completed';

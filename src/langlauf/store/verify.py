@@ -47,6 +47,10 @@ RULES: dict[str, Rule] = {
     "error_fields": Rule("A failed job says with which error and when; no other job does."),
     "retry_limit": Rule("A job is not retried more often than it may be."),
     "input_kept": Rule("Every job has its input."),
+    "payload_hash": Rule("request_payload_hash is the hash of the job's analysis and input."),
+    "error_codes": Rule("Error codes are in lower snake case."),
+    "json_values": Rule("What is kept as JSON is JSON."),
+    "results_named": Rule("An event that tells of a snapshot names one of its job."),
     # leases
     "lease_or_next_attempt": Rule("A running or partial job has a lease or a time for its next attempt, never both."),
     "no_lease_at_rest": Rule("A job that waits or has ended has no lease and no next attempt."),

@@ -104,6 +104,36 @@ WHERE retry_count > max_retries AND imported_at IS NULL
 SELECT org_id, job_id, 'there is no input' FROM jobs AS job
 WHERE NOT EXISTS (SELECT 1 FROM job_inputs AS input WHERE input.org_id = job.org_id AND input.job_id = job.job_id)
 
+-- name: error_codes
+SELECT org_id, job_id, 'error_code ' || error_code FROM jobs
+WHERE imported_at IS NULL AND (error_code GLOB '*[^a-z0-9_]*' OR error_code = '')
+
+-- name: json_values
+SELECT org_id, job_id, 'error_meta' FROM jobs WHERE error_meta IS NOT NULL AND NOT json_valid(error_meta)
+UNION ALL
+SELECT org_id, job_id, 'the input' FROM job_inputs WHERE NOT json_valid(payload)
+UNION ALL
+SELECT org_id, job_id, 'result ' || result_id FROM job_results
+WHERE (payload IS NOT NULL AND NOT json_valid(payload)) OR (summary_json IS NOT NULL AND NOT json_valid(summary_json))
+UNION ALL
+SELECT org_id, job_id, 'notification ' || notification_id FROM notifications WHERE NOT json_valid(payload_json)
+UNION ALL
+SELECT org_id, job_id, 'chunk ' || chunk_key FROM job_chunks WHERE NOT json_valid(payload)
+
+-- name: results_named
+SELECT event.org_id, event.job_id, 'event ' || event.event_seq FROM job_events AS event
+JOIN jobs AS job USING (org_id, job_id)
+WHERE event.event_type IN ('job.partial', 'job.completed') AND job.imported_at IS NULL AND json_valid(event.payload_json)
+  AND NOT EXISTS (
+      SELECT 1 FROM job_results AS result
+      WHERE result.org_id = event.org_id AND result.job_id = event.job_id
+        AND result.result_id = event.payload_json ->> '$.result_id'
+        AND result.result_seq = event.payload_json ->> '$.result_seq')
+
+-- name: hashed_inputs
+SELECT job.org_id, job.job_id, job.analysis, job.request_payload_hash, input.payload
+FROM jobs AS job JOIN job_inputs AS input USING (org_id, job_id) WHERE job.imported_at IS NULL
+
 -- name: lease_or_next_attempt
 SELECT job.org_id, job.job_id, CASE WHEN lease.job_id IS NULL THEN 'neither' ELSE 'both' END
 FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id)

@@ -8,7 +8,7 @@ import apsw
 from langlauf.clock import SystemClock
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.instant import SECOND, Instant
-from langlauf.domain.job import Job
+from langlauf.domain.job import Job, payload_hash
 from langlauf.domain.redact import redacted
 from langlauf.store.joblog import LogJudge
 from langlauf.store.migrate import migrations_in
@@ -66,7 +66,14 @@ class _Check:
             if rule in self._queries:
                 self._watch(rule, 0, 1)
                 yield from (Violation(rule, *row) for row in self._rows(rule))
+        yield from self._hashes()
         yield from self._logs()
+
+    def _hashes(self) -> Iterator[Violation]:
+        self._watch("payload_hash", 0, 1)
+        for org_id, job_id, analysis, kept, payload in self._rows("hashed_inputs"):
+            if payload_hash(analysis, payload) != kept:
+                yield Violation("payload_hash", org_id, job_id, str(kept))
 
     def _rows(self, query: str) -> Iterable[Row]:
         return self._connection.execute(self._queries[query], {"now": self._now, "patience": _PATIENCE})
