@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from langlauf.analysis.payload import decode, encode
+from langlauf.analysis.payload import decode, encoded
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.errors import ResultUnstorable
@@ -80,8 +80,8 @@ class Job:
         limit = self._attempt.largest_result
         write = Partial(
             result_id=result_id,
-            payload=await asyncio.to_thread(encode, payload, limit),
-            summary=None if summary is None else encode(summary, limit),
+            payload=await encoded(payload, limit),
+            summary=None if summary is None else await encoded(summary, limit),
             percent=_percent(progress),
             step=_step(step),
         )
@@ -99,7 +99,7 @@ class Job:
         stored = await self._attempt.chunk(key)
         if stored is None:
             value = await _call(function, args)
-            stored = await asyncio.to_thread(encode, value, self._attempt.largest_result)
+            stored = await encoded(value, self._attempt.largest_result)
             await self._attempt.write(Checkpoint(key=key, payload=stored))
         return decode(stored)
 

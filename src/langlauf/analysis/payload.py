@@ -1,5 +1,6 @@
 """Values of an analysis as JSON text that every store can keep."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -9,6 +10,9 @@ from langlauf.domain.text import first_flaw
 
 #: Results may be nested deeper than requests; this only bounds what readers must cope with.
 _DEEPEST_RESULT = 500
+#: So many items are encoded in less time than a thread takes to start.
+_SMALL = 1_000
+_LETTERS_LIKE_AN_ITEM = 64
 
 
 def _refuse(value: Any) -> Any:
@@ -27,6 +31,31 @@ def encode(value: Any, largest: int) -> str:
     if len(data) > largest:
         raise ResultTooLarge(f"the value has {len(data):,} bytes, the limit is {largest:,}")
     return data.decode()
+
+
+async def encoded(value: Any, largest: int) -> str:
+    """The same without holding up the event loop: a value that is not plainly small is encoded in a thread."""
+    return encode(value, largest) if _is_small(value) else await asyncio.to_thread(encode, value, largest)
+
+
+def _is_small(value: Any) -> bool:
+    left = _SMALL
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        kind = type(item)
+        if kind is dict:
+            waiting += item.values()
+        elif kind is list:
+            waiting += item
+        elif kind is str:
+            left -= len(item) // _LETTERS_LIKE_AN_ITEM
+        elif kind not in (int, float, bool, type(None)):
+            return False  # what it holds is not known before it is encoded
+        left -= 1
+        if left < len(waiting):
+            return False
+    return True
 
 
 def decode(text: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from langlauf.analysis.handle import Job
-from langlauf.analysis.payload import encode
+from langlauf.analysis.payload import encoded
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import Clock, draw, new_id
 from langlauf.domain.errors import PermanentError, StaleAttempt, StoreError, StoreUnavailable
@@ -90,8 +90,8 @@ class Runner:
         summary = result.get("summary") if isinstance(result, Mapping) else None
         return Completed(
             result_id=new_id(),
-            payload=await asyncio.to_thread(encode, result, limit),
-            summary=encode(summary, limit) if isinstance(summary, Mapping) else None,
+            payload=await encoded(result, limit),
+            summary=await encoded(summary, limit) if isinstance(summary, Mapping) else None,
         )
 
     async def _stop(self, task: asyncio.Task[Completed | Failed], attempt: RunningAttempt, grace: float) -> None:
