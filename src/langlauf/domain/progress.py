@@ -1,19 +1,8 @@
-"""Progress that never falls and reaches 100 only at the end."""
-
-from langlauf.domain.state import Status
+"""Progress that reaches 100 only at the end. That it never falls is the statement's business: it knows what was."""
 
 HIGHEST_UNFINISHED = 99
 
 
-def advanced(current: int, reported: float | None) -> int:
-    """The percent to store after a report: whole, never lower than before, never 100 before the end."""
-    if reported is None:
-        return current
-    return max(current, min(HIGHEST_UNFINISHED, int(reported)), 0)
-
-
-def plausible(status: Status, percent: int) -> bool:
-    """Whether a job in this state may show this percent."""
-    if status is Status.COMPLETED:
-        return percent == HIGHEST_UNFINISHED + 1
-    return 0 <= percent <= HIGHEST_UNFINISHED
+def stored_percent(reported: float | None) -> int:
+    """The percent of a report as it is stored: whole, not under 0, and not 100 before the end."""
+    return 0 if reported is None else max(0, min(HIGHEST_UNFINISHED, int(reported)))

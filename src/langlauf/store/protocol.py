@@ -13,7 +13,7 @@ from langlauf.domain.event import Event
 from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import Snapshot
-from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
+from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
 from langlauf.domain.views import (
     CancelRequest,
@@ -25,22 +25,6 @@ from langlauf.domain.views import (
     StatusView,
     Swept,
 )
-
-__all__ = [
-    "CancelRequest",
-    "Depth",
-    "HistoryEntry",
-    "JobFilter",
-    "JobView",
-    "ResultView",
-    "RetentionCount",
-    "RetentionPolicy",
-    "RetentionReport",
-    "StatusView",
-    "Store",
-    "Swept",
-    "TenantReads",
-]
 
 
 class TenantReads(Protocol):

@@ -16,11 +16,13 @@ from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import after
 from langlauf.domain.job import Accepted, NewJob, Submitted
 from langlauf.domain.outcome import Released, Retry
+from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
+from langlauf.domain.views import CancelRequest, Depth, JobView, Swept
 from langlauf.hints import Hints
 from langlauf.store.batching import GroupCommit
 from langlauf.store.migrate import migrations_in
-from langlauf.store.protocol import CancelRequest, Depth, JobView, RetentionPolicy, RetentionReport, Swept, TenantReads
+from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
 from langlauf.store.sqlite import claiming, ending, recording, retiring, submitting, sweeping
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection

@@ -8,7 +8,7 @@ from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.instant import after, seconds_between, to_text
 from langlauf.domain.outcome import Canceled, Completed, Failed, Lost, Outcome, Released, Retry
 from langlauf.domain.state import Status
-from langlauf.store.protocol import CancelRequest, JobView
+from langlauf.domain.views import CancelRequest, JobView
 from langlauf.store.sqlite.transaction import Transaction, json_text
 
 

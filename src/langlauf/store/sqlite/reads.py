@@ -10,7 +10,7 @@ from langlauf.domain.job import Job
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
-from langlauf.store.protocol import HistoryEntry, JobFilter, JobView, ResultView, StatusView
+from langlauf.domain.views import HistoryEntry, JobFilter, JobView, ResultView, StatusView
 from langlauf.store.sqlite.transaction import Row, job_from
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ import msgspec
 
 from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress, Write
 from langlauf.domain.event import EventType
-from langlauf.domain.progress import advanced
+from langlauf.domain.progress import stored_percent
 from langlauf.store.sqlite.ending import give_up_lease, write_end
 from langlauf.store.sqlite.transaction import Transaction
 
@@ -32,7 +32,7 @@ def _progress(tx: Transaction, lease: Lease, write: Progress) -> bool:
     row = tx.one(
         "record_progress",
         **tx.fenced(lease),
-        percent=advanced(0, write.percent),
+        percent=stored_percent(write.percent),
         step=write.step,
     )
     if row is None:
@@ -47,7 +47,7 @@ def _partial(tx: Transaction, lease: Lease, write: Partial) -> bool:
     row = tx.one(
         "record_partial",
         **tx.fenced(lease),
-        percent=advanced(0, write.percent),
+        percent=stored_percent(write.percent),
         step=write.step,
         result_id=write.result_id,
     )

@@ -16,7 +16,7 @@ from langlauf.domain.job import INLINE, Job
 from langlauf.domain.notification import TEMPLATES, dedupe_key
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind
 from langlauf.domain.state import Status
-from langlauf.store.protocol import JobView
+from langlauf.domain.views import JobView
 
 Row = tuple[Any, ...]
 _encode = msgspec.json.Encoder().encode
