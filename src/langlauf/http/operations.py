@@ -47,6 +47,7 @@ OPERATIONS: tuple[Operation, ...] = (
             **_BODY,
             **_QUEUE,
             409: ("duplicate_job", "canceled"),
+            410: ("expired",),
             422: ("idempotency_mismatch", "validation_error"),
             500: ("internal",),
             502: ("network_error",),
