@@ -31,6 +31,14 @@ class SystemClock:
         return time.time_ns() // 1_000
 
 
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def steady() -> float:
+    """Seconds that only ever grow, time asleep included: for durations, such as what is left of a lease."""
+    return time.clock_gettime(_STEADY)
+
+
 def _chance() -> str:
     """32 random hexadecimal digits nobody else gets, in this thread or another."""
     while True:

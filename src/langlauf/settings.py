@@ -21,6 +21,8 @@ _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd]?)$")
 _TEST_NAMES = "LANGLAUF_TEST_"
 _LONGEST = 100 * 365 * 86_400.0
 _LARGEST_PORT = 65_535
+#: Less than that, Python and an application cannot even be loaded.
+_LEAST_MEMORY = 64 * 1_048_576
 DEFAULT_STORE = "runtime/async_jobs/store.v1.db"
 SHORTEST_JOBS_RETENTION = 86_400.0
 
@@ -114,6 +116,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("store_file", "ASYNC_JOBS_STORE_FILE", None, _text, "path", "The store as a path; .json names a store of the earlier system."),
     Setting("workers", "LANGLAUF_WORKERS", 1, _whole(0), "number", "Workers in this process; 0 serves without working."),
     Setting("max_running", "LANGLAUF_MAX_RUNNING", 8, _whole(1), "jobs", "How many jobs run at once over the whole deployment."),
+    Setting("processes", "LANGLAUF_PROCESSES", None, _whole(1), "number", "Processes that compute chunks of `job.map` at once, in each worker; else one per core."),
+    Setting("process_memory", "LANGLAUF_PROCESS_MEMORY", None, _whole(_LEAST_MEMORY), "bytes", "How much memory a process that runs a plain `def` may take; at least 64 MiB."),
+    Setting("watchdog", "LANGLAUF_WATCHDOG", True, _switch, "switch", "Ends a worker whose event loop is blocked past its lease."),
     Setting("lease_seconds", "LANGLAUF_LEASE_SECONDS", 15.0, _positive_duration, "duration", "How long a silent worker keeps its jobs."),
     Setting("sweep_seconds", "LANGLAUF_SWEEP_SECONDS", 5.0, _positive_duration, "duration", "How often lost and overdue jobs are looked for."),
     Setting("poll_seconds", "LANGLAUF_POLL_SECONDS", 1.0, _positive_duration, "duration", "How often an idle worker looks without a hint."),
@@ -158,6 +163,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     store_file: str | None
     workers: int
     max_running: int
+    processes: int | None
+    process_memory: int | None
+    watchdog: bool
     lease_seconds: float
     sweep_seconds: float
     poll_seconds: float
@@ -192,6 +200,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def backoff(self) -> Backoff:
         """The delays between attempts."""
         return Backoff(self.retry_base, self.retry_cap)
+
+    @property
+    def process_count(self) -> int:
+        """How many processes compute chunks at once, in each worker."""
+        return self.processes or len(os.sched_getaffinity(0))
 
     @property
     def retention(self) -> RetentionPolicy:

@@ -137,6 +137,7 @@ def live(folder: Path, app: Langlauf | None = None, **environment: str) -> Itera
     """Serves an application until the block ends; settings come from the environment given, and from nothing else."""
     app = app or sample_app()
     known = {"ASYNC_JOBS_STORE_FILE": str(folder / "store.db"), "LANGLAUF_PORT": "0", "LANGLAUF_RETRY_BASE": "0.01"}
+    known["LANGLAUF_WATCHDOG"] = "0"  # it would end the tests' own process
     if "LANGLAUF_STORE" in environment:
         del known["ASYNC_JOBS_STORE_FILE"]
     settings = load_settings({**known, **environment})

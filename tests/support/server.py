@@ -54,8 +54,12 @@ class ServerProcess:
         """Ends it and returns its exit code."""
         self.process.send_signal(how)
         code = self.process.wait(30)
-        self._reader.join()
+        self.join()
         return code
+
+    def join(self) -> None:
+        """Reads what is left of the log of a server that has ended."""
+        self._reader.join()
 
     def _read_url(self) -> str:
         for line in self._lines():

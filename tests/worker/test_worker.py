@@ -4,7 +4,6 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,46 +13,8 @@ from langlauf import Job, Langlauf, PermanentError, TransientError
 from langlauf.analysis.schema import InvalidInput
 from langlauf.bootstrap import Runtime
 from langlauf.domain.state import Status
-from langlauf.domain.views import CancelRequest, JobView
-from langlauf.settings import load_settings
 from langlauf.telemetry import COUNTS, Fact
-
-Body = Callable[[Langlauf, Runtime], Awaitable[None]]
-
-
-def run(app: Langlauf, folder: Path, body: Body, **environment: str) -> None:
-    """Runs the application without HTTP while the test's body works with it."""
-    known = {
-        "ASYNC_JOBS_STORE_FILE": str(folder / "store.db"),
-        "LANGLAUF_LEASE_SECONDS": "1",
-        "LANGLAUF_SWEEP_SECONDS": "0.1",
-        "LANGLAUF_POLL_SECONDS": "0.1",
-        "LANGLAUF_CANCEL_GRACE": "0.2",
-        "LANGLAUF_RETRY_BASE": "0.01",
-        **environment,
-    }
-    app.use(load_settings(known))
-
-    async def main() -> None:
-        async with app.lifespan():
-            assert app.runtime is not None
-            await body(app, app.runtime)
-
-    asyncio.run(main())
-
-
-async def ended(runtime: Runtime, job_id: str, seconds: float = 10) -> JobView:
-    """The job at its end."""
-    view = await runtime.services.followers.until("default-org", job_id, seconds, lambda view: view.job.terminal)
-    assert view is not None
-    assert view.job.terminal, view.job
-    return view
-
-
-async def kinds(runtime: Runtime, job_id: str) -> list[str]:
-    """The events of a job."""
-    events = await runtime.services.reads.of("default-org").events(job_id, after=0, limit=1_000)
-    return [str(event.event_type) for event in events]
+from tests.support.working import cancel, ended, kinds, run
 
 
 def test_several_jobs_run_at_once_but_not_more_than_allowed(tmp_path: Path) -> None:
@@ -149,17 +110,12 @@ def test_a_cancel_reaches_the_coroutine(tmp_path: Path) -> None:
         job = await app.submit("endless")
         await began.wait()
         asked = time.monotonic()
-        await _cancel(runtime, job.job_id)
+        await cancel(runtime, job.job_id)
         view = await ended(runtime, job.job_id)
         assert time.monotonic() - asked < 5
         assert (view.job.status, view.job.canceled_by, left) == (Status.CANCELED, "user", [job.job_id])
 
     run(app, tmp_path, body, LANGLAUF_LEASE_SECONDS="60")
-
-
-async def _cancel(runtime: Runtime, job_id: str) -> None:
-    request = CancelRequest(org_id="default-org", job_id=job_id, by="user", reason="enough", request_id="r")
-    assert await runtime.store.cancel(request) is not None
 
 
 def test_a_coroutine_that_ignores_cancellation_is_abandoned(tmp_path: Path) -> None:
@@ -190,7 +146,7 @@ def test_a_coroutine_that_ignores_cancellation_is_abandoned(tmp_path: Path) -> N
         before = COUNTS[Fact.ATTEMPT_ABANDONED]
         job = await app.submit("deaf")
         await began.wait()
-        await _cancel(runtime, job.job_id)
+        await cancel(runtime, job.job_id)
         assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
         assert COUNTS[Fact.ATTEMPT_ABANDONED] == before + 1
         other = await app.submit("quick")

@@ -4,23 +4,17 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
-import math
 import threading
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
+from langlauf.analysis.chunking import Chunks, Key, announced, cut, usable_key
 from langlauf.analysis.payload import decode, encoded
+from langlauf.analysis.reporting import usable_percent, usable_step
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
-from langlauf.domain.errors import ResultUnstorable
-from langlauf.domain.redact import clean_text
-from langlauf.domain.text import first_flaw
 
 Item = TypeVar("Item")
-#: Steps of quick chunks need not all be written; people cannot read faster than this.
-_STEP_SECONDS = 0.25
-_LONGEST_STEP = 200
 
 
 class Attempt(Protocol):
@@ -40,6 +34,9 @@ class Attempt(Protocol):
 
     async def chunk(self, key: str) -> str | None:
         """The stored value of a finished chunk as JSON text."""
+
+    async def map(self, chunks: Chunks, step: str | None) -> list[str]:
+        """The values of all chunks as JSON text, those that were missing computed in processes."""
 
 
 class Job:
@@ -70,7 +67,7 @@ class Job:
 
     async def progress(self, percent: float | None = None, step: str | None = None) -> None:
         """Tells how far the job is. It never goes back, and 100 is kept for the end."""
-        await self._attempt.write(Progress(percent=_percent(percent), step=_step(step)))
+        await self._attempt.write(Progress(percent=usable_percent(percent), step=usable_step(step)))
 
     async def partial(
         self, payload: Any, *, summary: Any = None, progress: float | None = None, step: str | None = None
@@ -82,8 +79,8 @@ class Job:
             result_id=result_id,
             payload=await encoded(payload, limit),
             summary=None if summary is None else await encoded(summary, limit),
-            percent=_percent(progress),
-            step=_step(step),
+            percent=usable_percent(progress),
+            step=usable_step(step),
         )
         await self._attempt.write(write)
         return result_id
@@ -94,9 +91,7 @@ class Job:
         A coroutine function runs here, a plain one in a thread. The result is what JSON makes of it, in the first
         attempt as in the next.
         """
-        if flaw := first_flaw(key):
-            raise ResultUnstorable(f"the key of a chunk cannot be kept: {flaw}")
-        stored = await self._attempt.chunk(key)
+        stored = await self._attempt.chunk(usable_key(key))
         if stored is None:
             value = await _call(function, args)
             stored = await encoded(value, self._attempt.largest_result)
@@ -105,27 +100,21 @@ class Job:
 
     async def chunks(self, items: Iterable[Item], step: str | None = None) -> AsyncIterator[Item]:
         """Yields every item and reports how far it is; `step` may have a `{}` for the item."""
-        known = items if isinstance(items, Sequence) else list(items)
-        total = max(len(known), 1)
-        shown_percent, shown_at = -1, 0.0
-        for index, item in enumerate(known):
-            percent = index * 100 // total
-            if percent != shown_percent or time.monotonic() - shown_at >= _STEP_SECONDS:
-                shown_percent, shown_at = percent, time.monotonic()
-                await self.progress(percent, step.format(item) if step else None)
+        for item, report in announced(items, step):
+            if report is not None:
+                await self.progress(*report)
             yield item
 
+    async def map(
+        self, function: Callable[[Any], Any], items: Iterable[Any], *, key: Key = None, step: str | None = None
+    ) -> list[Any]:
+        """Calls the function with every item, side by side in processes; the results come in the order of the items.
 
-def _percent(number: float | None) -> float | None:
-    """A report of progress that means something."""
-    if number is not None and not math.isfinite(number):
-        raise ValueError(f"progress must be a number from 0 to 100, not {number}")
-    return number
-
-
-def _step(text: str | None) -> str | None:
-    """What a step says, fit to be stored and shown on one line."""
-    return None if text is None else clean_text(text, _LONGEST_STEP)
+        The function stands at the top of a module, and items and results are JSON. Each result is kept like that of a
+        checkpoint, under `key` and the item's hash. With `step` it reports how far it is; a `{}` in it is the item.
+        """
+        chunks = cut(function, items, key, self._attempt.largest_result)
+        return [decode(payload) for payload in await self._attempt.map(chunks, step)]
 
 
 async def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:

@@ -1,6 +1,7 @@
 """Values of an analysis as JSON text that every store can keep."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -35,10 +36,11 @@ def encode(value: Any, largest: int) -> str:
 
 async def encoded(value: Any, largest: int) -> str:
     """The same without holding up the event loop: a value that is not plainly small is encoded in a thread."""
-    return encode(value, largest) if _is_small(value) else await asyncio.to_thread(encode, value, largest)
+    return encode(value, largest) if is_small(value) else await asyncio.to_thread(encode, value, largest)
 
 
-def _is_small(value: Any) -> bool:
+def is_small(value: Any) -> bool:
+    """Whether a value is encoded in less time than a thread takes to start."""
     left = _SMALL
     waiting = [value]
     while waiting:
@@ -61,3 +63,9 @@ def _is_small(value: Any) -> bool:
 def decode(text: str) -> Any:
     """The value behind stored JSON text."""
     return msgspec.json.decode(text)
+
+
+def final(result: Any, largest: int) -> tuple[str, str | None]:
+    """A function's result as it is stored: its payload, and its summary where it names one."""
+    summary = result.get("summary") if isinstance(result, Mapping) else None
+    return encode(result, largest), encode(summary, largest) if isinstance(summary, Mapping) else None

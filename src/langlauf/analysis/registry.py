@@ -2,16 +2,17 @@
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
+from langlauf.analysis.naming import reference_to
 from langlauf.analysis.schema import input_type
 from langlauf.domain.errors import RegistrationError
 from langlauf.domain.job import LONGEST_TIMEOUT
 
-Function = Callable[..., Awaitable[Any]]
+Function = Callable[..., Any]
 DEFAULT_TIMEOUT = 1_800.0
 DEFAULT_MAX_RETRIES = 3
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")
@@ -33,6 +34,13 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     queue_limit: int | None = None
     #: exception types that count as transient for this analysis
     transient: tuple[type[BaseException], ...] = ()
+    #: the same by name, for processes; a coroutine may have some that cannot be told by name
+    transient_references: tuple[str, ...] = ()
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a plain `def`, which runs in a process of its own."""
+        return not inspect.iscoroutinefunction(self.function)
 
 
 def _check_rules(analysis: Analysis) -> None:
@@ -44,6 +52,29 @@ def _check_rules(analysis: Analysis) -> None:
         value = getattr(analysis, limit)
         if value is not None and value < 1:
             raise RegistrationError(f"{analysis.name}: {limit} must be 1 or more")
+
+
+def _check_function(function: Function, name: str) -> None:
+    """What a process cannot run is refused here and not at the first job."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise RegistrationError(f"{name}: a generator is no analysis; return the result, show parts with job.partial")
+    if not inspect.iscoroutinefunction(function):
+        try:
+            reference_to(function)
+        except RegistrationError as error:
+            raise RegistrationError(f"{name}: a plain `def` runs in a process of its own; {error}") from None
+
+
+def _references(function: Function, transient: tuple[type[BaseException], ...]) -> tuple[str, ...]:
+    """The names of exception types. A plain function needs all of them, a coroutine those that have one."""
+    references = []
+    for kind in transient:
+        try:
+            references.append(reference_to(kind))
+        except RegistrationError:
+            if not inspect.iscoroutinefunction(function):
+                raise
+    return tuple(references)
 
 
 class Registry:
@@ -61,16 +92,13 @@ class Registry:
             raise RegistrationError(f"{name!r} is not a usable name: letters, digits, dot, dash and underscore")
         if name in self._analyses:
             raise RegistrationError(f"there is an analysis called {name} already")
-        if not inspect.iscoroutinefunction(function):
-            raise RegistrationError(
-                f"{name}: only `async def` analyses can run in this version; "
-                "write `async def` and call blocking code with `await job.checkpoint(key, function, …)`"
-            )
+        _check_function(function, name)
         analysis = Analysis(
             name=name,
             function=function,
             input_type=input_type(function, name),
             description=inspect.getdoc(function) or "",
+            transient_references=_references(function, rules.get("transient", ())),
             **rules,
         )
         _check_rules(analysis)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from langlauf.domain.instant import Instant
-from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
+from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -78,4 +78,4 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     payload: str
 
 
-Write = Progress | Partial | Checkpoint | Completed | Failed | Retry | Canceled | Released
+Write = Progress | Partial | Checkpoint | Completed | Failed | Retry | Crashed | Canceled | Released

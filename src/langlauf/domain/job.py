@@ -65,6 +65,8 @@ class Job(msgspec.Struct, frozen=True):
     event_seq: int = 1
     #: how often a worker vanished under this job; apart from failures
     lost_count: int = 0
+    #: how often the process that ran it died; apart from both
+    crash_count: int = 0
     #: set by retention when the last result or the events of the job were removed
     result_expired_at: Instant | None = None
     events_expired_at: Instant | None = None

@@ -23,6 +23,8 @@ from langlauf.domain.redact import clean_details, clean_message
 
 #: A job whose worker vanished this often is given up: it may be what kills them.
 MOST_LOST_LEASES = 10
+#: A job whose own process died this often is given up sooner: nobody else can have killed it.
+MOST_CRASHES = 3
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +44,8 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     hint: RetryHint | None = None
     meta: Mapping[str, Any] = {}
     timed_out: bool = False
+    #: the job's own process died once too often
+    crashed: bool = False
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +69,18 @@ class Released(msgspec.Struct, frozen=True):
     """The worker shuts down and gives the job back; nothing is counted against it."""
 
 
+class Crashed(msgspec.Struct, frozen=True):
+    """The process that ran the function died; whether the job goes on depends on how often that happened."""
+
+    #: how it died, as the end of a sentence
+    how: str
+
+
 class Lost(msgspec.Struct, frozen=True):
-    """The worker vanished; the job goes on at once."""
+    """The worker vanished, or the job's own process died; the job goes on at once."""
+
+    #: how the process died, where it was the process alone
+    crash: str | None = None
 
 
 Outcome = Completed | Failed | Retry | Canceled | Released | Lost
@@ -197,3 +211,17 @@ def after_loss(*, cancel_requested: bool, cancel_reason: str | None, lost_before
             hint="retry_with_backoff",
         )
     return Lost()
+
+
+def after_crash(crashed: Crashed, *, crashed_before: int) -> Lost | Failed:
+    """A job whose process died goes on at once, unless it happened too often."""
+    if crashed_before + 1 < MOST_CRASHES:
+        return Lost(crash=crashed.how)
+    return Failed(
+        code="worker_lost",
+        message=f"The job was given up after {MOST_CRASHES} deaths of its process; at last {crashed.how}.",
+        retryable=True,
+        hint="retry_with_backoff",
+        meta={"crash": crashed.how},
+        crashed=True,
+    )

@@ -80,6 +80,7 @@ class EarlierJob(msgspec.Struct, kw_only=True):
     attempt: int | None = None
     event_seq: int | None = None
     lost_count: int | None = None
+    crash_count: int | None = None
     result_expired_at: str | None = None
     events_expired_at: str | None = None
     idempotency_key: str | None = None

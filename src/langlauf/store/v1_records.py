@@ -209,6 +209,7 @@ class _Reader:
             attempt=max(job.attempt or 1, 1) if started_at is not None else 0,
             event_seq=max(job.event_seq or 0, events[-1].event_seq if events else 0),
             lost_count=job.lost_count or 0,
+            crash_count=job.crash_count or 0,
             result_expired_at=self._at("result_expired_at") if finished_at else None,
             events_expired_at=self._at("events_expired_at") if finished_at else None,
             imported_at=self._now,

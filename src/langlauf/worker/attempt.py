@@ -1,20 +1,28 @@
-"""One attempt as the worker sees it: its lease, its writes, and the wish that it may stop."""
+"""One attempt as the worker sees it: its lease, its writes, its processes, and the wish that it may stop."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from langlauf.analysis.chunking import Chunks
+from langlauf.analysis.registry import Analysis
+from langlauf.clock import steady
 from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
+from langlauf.settings import Settings
 from langlauf.store.protocol import Store
+from langlauf.worker.processes.mapping import Mapping
+from langlauf.worker.processes.pool import Pool, Process
 
 T = TypeVar("T")
 
 
 #: The rest of a lease is for stopping the attempt before somebody else takes the job.
 _RELIABLE_SHARE = 0.8
+#: Past this share of a lease force is used: nothing may go on until its very end.
+_FORCE_SHARE = 0.9
 _WRITE_AGAIN_SECONDS = 0.5
 
 
@@ -28,25 +36,43 @@ class Stop(StrEnum):
 
 
 class RunningAttempt:
-    """Implements what the handle needs. Its writes are refused once the lease is gone."""
+    """Implements what the handle needs. Its writes are refused once the lease is gone, or the attempt has ended."""
 
-    def __init__(self, claim: Claim, store: Store, *, lease_seconds: float, largest_result: int) -> None:
+    def __init__(
+        self, claim: Claim, analysis: Analysis, store: Store, pool: Pool, settings: Settings, *, asked_at: float
+    ) -> None:
         self.claim = claim
         self.lease = claim.lease
         self.org_id = claim.lease.org_id
         self.job_id = claim.lease.job_id
         self.number = claim.lease.attempt
-        self.largest_result = largest_result
+        self.largest_result = settings.max_result
+        self.transient_references = analysis.transient_references
+        self.chunk_slots = pool.chunk_slots
         self.cancel_reason: str | None = None
         self.stop_wish: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()
+        #: set when the worker has written the end, or given up writing it: whoever still runs is on their own
+        self.over = False
         self._store = store
-        self._lease_seconds = lease_seconds
-        self._renewed_at = time.monotonic()
+        self._pool = pool
+        self._settings = settings
+        self._renewed_at = asked_at
+        self._processes: set[Process] = set()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is told of it."""
+        return {"job_id": self.job_id, "org_id": self.org_id, "attempt": self.number}
 
     @property
     def canceled(self) -> bool:
         """Whether somebody asked the job to stop."""
         return self.cancel_reason is not None
+
+    @property
+    def lost(self) -> bool:
+        """Whether its lease is known or taken to be gone."""
+        return self.stop_wish.done() and self.stop_wish.result() is Stop.LOST
 
     @property
     def lease_seems_over(self) -> bool:
@@ -56,11 +82,20 @@ class RunningAttempt:
     @property
     def seconds_left(self) -> float:
         """Until when the lease can be relied on: a little less than it lasts, counted from when it was asked for."""
-        return self._renewed_at + _RELIABLE_SHARE * self._lease_seconds - time.monotonic()
+        return self._left(_RELIABLE_SHARE)
+
+    @property
+    def seconds_until_force(self) -> float:
+        """Until when anything of the attempt may go on at all."""
+        return self._left(_FORCE_SHARE)
+
+    def _left(self, share: float) -> float:
+        return self._renewed_at + share * self._settings.lease_seconds - steady()
 
     def renewed(self, asked_at: float) -> None:
         """A heartbeat that was sent then came through."""
         self._renewed_at = asked_at
+        self._pool.allow(self._processes, self.seconds_until_force)
 
     def stop(self, why: Stop) -> None:
         """Asks the attempt to stop; the first reason counts."""
@@ -69,13 +104,35 @@ class RunningAttempt:
 
     async def write(self, write: Progress | Partial | Checkpoint) -> None:
         """Returns when the write is on disk; a stale attempt is told so."""
+        self._refuse_if_over()
         if not await self._patiently(lambda: self._store.record(self.lease, write)):
             self.stop(Stop.LOST)
-            raise StaleAttempt(f"attempt {self.number} of job {self.job_id} no longer holds its lease")
+            self.over = True
+            self._refuse_if_over()
 
     async def chunk(self, key: str) -> str | None:
         """The stored value of a finished chunk."""
         return await self._patiently(lambda: self._store.tenant(self.org_id).chunk(self.job_id, key))
+
+    async def map(self, chunks: Chunks, step: str | None) -> list[str]:
+        """The values of all chunks, those that are missing computed in processes side by side."""
+        return await Mapping(self, chunks, step).run(self._settings.process_count)
+
+    @asynccontextmanager
+    async def process(self) -> AsyncIterator[Process]:
+        """A process for a part of the attempt; it lives no longer than the lease."""
+        self._refuse_if_over()
+        async with self._pool.process(self.facts) as process:
+            self._processes.add(process)
+            self._pool.allow((process,), self.seconds_until_force)
+            try:
+                yield process
+            finally:
+                self._processes.discard(process)
+
+    def _refuse_if_over(self) -> None:
+        if self.over:
+            raise StaleAttempt(f"attempt {self.number} of job {self.job_id} no longer holds its lease")
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Asks the store again while it is away and the lease lives: that is no failure of the analysis."""

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection
 
+from langlauf.clock import steady
 from langlauf.hints import Hints
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
@@ -35,17 +35,21 @@ class Heartbeat:
             await self._hints.wait_for_attention(self._patience())
             await self.beat()
 
+    def _held(self) -> list[RunningAttempt]:
+        """The attempts that still have something to lose."""
+        return [attempt for attempt in self._attempts() if not attempt.lost]
+
     def _patience(self) -> float:
         """A third of a lease, or less where one has less time left than that."""
-        left = min((attempt.seconds_left for attempt in self._attempts()), default=self._lease_seconds)
+        left = min((attempt.seconds_left for attempt in self._held()), default=self._lease_seconds)
         return max(_SHORTEST_PAUSE, min(self._lease_seconds / 3, left))
 
     async def beat(self) -> None:
         """One renewal. A worker that cannot renew stops its attempts before their leases end."""
-        running = {attempt.lease: attempt for attempt in self._attempts()}
+        running = {attempt.lease: attempt for attempt in self._held()}
         if not running:
             return
-        asked_at = time.monotonic()
+        asked_at = steady()
         try:
             async with asyncio.timeout(self._patience()):
                 renewals = await self._store.renew(list(running), lease_seconds=self._lease_seconds)

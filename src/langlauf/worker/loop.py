@@ -8,7 +8,7 @@ import asyncio
 import logging
 
 from langlauf.analysis.registry import Registry
-from langlauf.clock import Clock, new_id
+from langlauf.clock import Clock, new_id, steady
 from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.hints import Hints
 from langlauf.settings import Settings
@@ -17,7 +17,11 @@ from langlauf.telemetry import Fact, tell
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.containment import contain_attempts
 from langlauf.worker.heartbeat import Heartbeat
+from langlauf.worker.processes.keeping import Keeper
+from langlauf.worker.processes.pool import Pool
+from langlauf.worker.processes.preparing import begin_with, check_names
 from langlauf.worker.runner import Runner
+from langlauf.worker.watchdog import Watchdog
 
 
 class Worker:
@@ -31,7 +35,11 @@ class Worker:
         self._hints = hints
         self._runner = Runner(store, settings, clock)
         self._running: dict[RunningAttempt, asyncio.Task[None]] = {}
-        self._heartbeat = Heartbeat(store, hints, lease_seconds=settings.lease_seconds, attempts=self._running.keys)
+        lease = settings.lease_seconds
+        self._heartbeat = Heartbeat(store, hints, lease_seconds=lease, attempts=self._running.keys)
+        self._keeper = Keeper()
+        self._watchdog = Watchdog(self._keeper, lease_seconds=lease, attempts=self._running.keys)
+        self._pool = self._make_pool()
         self._loops: list[asyncio.Task[None]] = []
         self._draining = False
 
@@ -40,17 +48,28 @@ class Worker:
         """Whether it claims and beats."""
         return bool(self._loops) and not any(loop.done() for loop in self._loops)
 
+    def _make_pool(self) -> Pool:
+        """Processes stand ready only where an analysis is a plain function; `job.map` starts its own when it comes."""
+        parallel, slots = self._settings.process_count, self._settings.max_running
+        warm = min(parallel, slots) if any(analysis.plain for analysis in self._registry) else 0
+        begin = begin_with(self._registry, self._settings.process_memory)
+        return Pool(self._keeper, begin, warm=warm, most=slots + parallel, parallel=parallel)
+
     async def start(self) -> None:
         """Begins to claim."""
+        check_names(self._registry)
         contain_attempts(asyncio.get_running_loop())
+        self._pool.warm_up()
         self._loops = [
             asyncio.create_task(self._claim_for_ever(), name="langlauf-claims"),
             asyncio.create_task(self._heartbeat.run(), name="langlauf-heartbeat"),
         ]
+        if self._settings.watchdog:
+            self._loops.append(asyncio.create_task(self._watchdog.run(), name="langlauf-watchdog"))
 
     async def stop(self) -> None:
         """Drains: attempts may finish within the grace, then they are given back for another worker."""
-        claims, heartbeat = self._loops
+        claims, *others = self._loops
         self._draining = True
         self._hints.work()
         # A claim that is under way commits whatever happens to this task: its jobs are run or given back, not left.
@@ -60,8 +79,11 @@ class Worker:
         for attempt in self._running:
             attempt.stop(Stop.RELEASE)
         await self._wait_for_attempts(self._settings.cancel_grace + 1)
-        await _end(heartbeat)
+        for other in others:
+            await _end(other)
         self._loops = []
+        await self._pool.close()
+        await self._keeper.close()
 
     async def _wait_for_attempts(self, seconds: float) -> None:
         if self._running:
@@ -88,22 +110,20 @@ class Worker:
             max_running=self._settings.max_running,
             limits=limits,
         )
+        asked_at = steady()  # a lease counts from before it was given, so that it is never thought longer than it is
         claims = await self._store.claim(request)
         for claim in claims:
-            self._run(claim)
+            self._run(claim, asked_at)
+        if claims and self._settings.watchdog:
+            self._watchdog.tell()
         if limits and 0 < len(claims) < free:  # a limit may have cut a share that others can have
             self._hints.work()
 
-    def _run(self, claim: Claim) -> None:
+    def _run(self, claim: Claim, asked_at: float) -> None:
         analysis = self._registry.get(claim.analysis)
         if analysis is None:
             raise LookupError(f"the store gave out {claim.analysis}, which this worker did not ask for")
-        attempt = RunningAttempt(
-            claim,
-            self._store,
-            lease_seconds=self._settings.lease_seconds,
-            largest_result=self._settings.max_result,
-        )
+        attempt = RunningAttempt(claim, analysis, self._store, self._pool, self._settings, asked_at=asked_at)
         task = asyncio.create_task(self._runner.run(analysis, attempt), name=f"attempt {claim.lease.job_id}")
         self._running[attempt] = task
         task.add_done_callback(lambda _: self._ended(attempt))

@@ -15,7 +15,7 @@ from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import after
 from langlauf.domain.job import Accepted, NewJob, Submitted
-from langlauf.domain.outcome import Released, Retry
+from langlauf.domain.outcome import Crashed, Released, Retry
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
 from langlauf.domain.views import CancelRequest, Depth, JobView, Swept
@@ -119,7 +119,7 @@ class SqliteStore:
             self._hints.changed((lease.job_id,))
             if isinstance(write, Retry):
                 self._hints.work_after(write.delay_seconds)
-            elif isinstance(write, Released):
+            elif isinstance(write, Released | Crashed):
                 self._hints.work()
         return written
 

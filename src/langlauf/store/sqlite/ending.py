@@ -6,7 +6,7 @@ from typing import Any
 from langlauf.domain.attempt import Lease
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.instant import after, seconds_between, to_text
-from langlauf.domain.outcome import Canceled, Completed, Failed, Lost, Outcome, Released, Retry
+from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Lost, Outcome, Released, Retry, after_crash
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest, JobView
 from langlauf.store.sqlite.transaction import Transaction, json_text
@@ -22,8 +22,11 @@ def take_lease(tx: Transaction, lease: Lease) -> bool:
     return tx.run("take_lease", org_id=lease.org_id, job_id=lease.job_id, attempt=lease.attempt) == 1
 
 
-def write_end(tx: Transaction, lease: Lease, outcome: Outcome) -> bool:
+def write_end(tx: Transaction, lease: Lease, outcome: Outcome | Crashed) -> bool:
     """Writes an outcome for an attempt whose lease was just taken."""
+    if isinstance(outcome, Crashed):
+        row = tx.one("crashes_so_far", org_id=lease.org_id, job_id=lease.job_id)
+        outcome = after_crash(outcome, crashed_before=row[0] if row else 0)
     if isinstance(outcome, Completed):
         return _completed(tx, lease, outcome)
     if isinstance(outcome, Failed):
@@ -61,7 +64,8 @@ def _failed(tx: Transaction, lease: Lease, outcome: Failed) -> bool:
         meta=json_text(outcome.meta) if outcome.meta else None,
         retryable=int(outcome.retryable),
         hint=outcome.hint,
-        lost=int(outcome.code == "worker_lost"),
+        lost=int(outcome.code == "worker_lost" and not outcome.crashed),
+        crashed=int(outcome.crashed),
         events=1 + outcome.timed_out,
     )
     if row is None:
@@ -120,12 +124,14 @@ def _retry(tx: Transaction, lease: Lease, outcome: Retry) -> bool:
 
 def _given_back(tx: Transaction, lease: Lease, outcome: Released | Lost) -> bool:
     lost = isinstance(outcome, Lost)
-    row = tx.one("end_given_back", **tx.fenced(lease), lost=int(lost))
+    crash = outcome.crash if isinstance(outcome, Lost) else None
+    crashed = crash is not None
+    row = tx.one("end_given_back", **tx.fenced(lease), lost=int(lost and not crashed), crashed=int(crashed))
     if row is None:
         return False
     seq, *ids = row
     kind = EventType.LEASE_LOST if lost else EventType.RELEASED
-    facts = {"attempt": lease.attempt}
+    facts = {"attempt": lease.attempt, "crash": crash} if crashed else {"attempt": lease.attempt}
     tx.event(lease.org_id, lease.job_id, seq, kind, "system" if lost else "worker", (ids[0], ids[1]), facts)
     return True
 

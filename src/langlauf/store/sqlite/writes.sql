@@ -174,7 +174,8 @@ RETURNING event_seq, partial_count, analysis, attempt_started_at, trace_id, requ
 UPDATE jobs SET
     status = 'failed', finished_at = :now, failed_at = :now, updated_at = :now, error_code = :code,
     error_message = :message, error_meta = :meta, retryable = :retryable, retry_hint = :hint,
-    error_count = error_count + 1, lost_count = lost_count + :lost, event_seq = event_seq + :events,
+    error_count = error_count + 1, lost_count = lost_count + :lost, crash_count = crash_count + :crashed,
+    event_seq = event_seq + :events,
     next_attempt_at = NULL, canceled_by = NULL, cancel_reason = NULL
 WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND status IN ('running', 'partial')
 RETURNING event_seq, result_id, progress_percent, trace_id, request_id
@@ -187,10 +188,14 @@ WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND status IN
   AND cancel_requested_at IS NULL
 RETURNING event_seq, retry_count, trace_id, request_id
 
+-- name: crashes_so_far
+SELECT crash_count FROM jobs WHERE org_id = :org_id AND job_id = :job_id
+
 -- name: end_given_back
--- Released at shutdown or lost with its worker: it may go on at once.
+-- Released at shutdown, lost with its worker or with its own process: it may go on at once.
 UPDATE jobs SET
-    lost_count = lost_count + :lost, next_attempt_at = :now, event_seq = event_seq + 1, updated_at = :now
+    lost_count = lost_count + :lost, crash_count = crash_count + :crashed, next_attempt_at = :now,
+    event_seq = event_seq + 1, updated_at = :now
 WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND status IN ('running', 'partial')
   AND cancel_requested_at IS NULL
 RETURNING event_seq, trace_id, request_id

@@ -1,0 +1,19 @@
+"""What an analysis may say about its progress, and what is made of it."""
+
+import math
+
+from langlauf.domain.redact import clean_text
+
+_LONGEST_STEP = 200
+
+
+def usable_percent(number: float | None) -> float | None:
+    """A report of progress that means something."""
+    if number is not None and not math.isfinite(number):
+        raise ValueError(f"progress must be a number from 0 to 100, not {number}")
+    return number
+
+
+def usable_step(text: str | None) -> str | None:
+    """What a step says, fit to be stored and shown on one line."""
+    return None if text is None else clean_text(text, _LONGEST_STEP)

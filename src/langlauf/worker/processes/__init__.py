@@ -1,0 +1,1 @@
+"""Plain functions in processes of their own: warm, watched from outside, and ended by force where it must be."""

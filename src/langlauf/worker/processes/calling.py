@@ -1,0 +1,137 @@
+"""Plain functions run in a process; the worker answers what they ask and writes what they tell."""
+
+import asyncio
+import contextlib
+
+from langlauf.analysis.chunking import Chunks
+from langlauf.analysis.naming import reference_to
+from langlauf.analysis.registry import Analysis
+from langlauf.clock import new_id
+from langlauf.domain.attempt import Checkpoint, Partial, Progress
+from langlauf.domain.errors import LanglaufError, StaleAttempt
+from langlauf.domain.outcome import Completed, Crashed
+from langlauf.worker.attempt import RunningAttempt, Stop
+from langlauf.worker.execution import Ended
+from langlauf.worker.failing import failure_of
+from langlauf.worker.processes.pool import Process, ProcessDied
+from langlauf.worker.processes.wire import (
+    Answer,
+    Broke,
+    CouldNot,
+    End,
+    FindChunk,
+    Found,
+    FromProcess,
+    KeepChunk,
+    MapChunks,
+    Question,
+    Returned,
+    RunAnalysis,
+    ShowPartial,
+    TellProgress,
+    Written,
+    raw,
+    summary_of,
+    text_of,
+)
+
+#: How long the death of a process may take to be told; nothing computes after the first microseconds of it.
+_DEATH_SECONDS = 2.0
+
+
+class ProcessExecution:
+    """Talks with the process that runs the function, until the function ends."""
+
+    def __init__(self, analysis: Analysis, attempt: RunningAttempt, grace: float) -> None:
+        self._analysis = analysis
+        self._attempt = attempt
+        self._grace = grace
+        self._process: Process | None = None
+        self.ended: asyncio.Task[Ended] = asyncio.create_task(self._run(), name=f"job {attempt.job_id}")
+
+    async def stop(self, why: Stop) -> None:
+        """A canceled function is asked and has a grace to tidy up; for every other reason its process ends at once."""
+        if why is Stop.CANCEL and self._process is not None:
+            await self._process.ask_to_stop()
+            await asyncio.wait({self.ended}, timeout=self._grace)
+        process = self._process
+        self.ended.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({self.ended})
+        if process is not None and not process.reusable:
+            await asyncio.wait({process.kept.ended}, timeout=_DEATH_SECONDS)
+
+    async def _run(self) -> Ended:
+        try:
+            async with self._attempt.process() as process:
+                self._process = process
+                return await self._converse(process)
+        except StaleAttempt:
+            return None
+        except ProcessDied as died:
+            return Crashed(str(died))
+        except LanglaufError as error:
+            return failure_of(error, ())
+
+    async def _converse(self, process: Process) -> Ended:
+        await process.send(self._task())
+        while True:
+            message = await process.hear()
+            if isinstance(message, End):
+                return self._end(process, message)
+            if isinstance(message, Question):
+                await process.send(await self._answer(message))
+
+    def _task(self) -> RunAnalysis:
+        attempt = self._attempt
+        return RunAnalysis(
+            function=reference_to(self._analysis.function),
+            name=self._analysis.name,
+            transient=self._analysis.transient_references,
+            input=raw(attempt.claim.payload),
+            org_id=attempt.org_id,
+            job_id=attempt.job_id,
+            attempt=attempt.number,
+            largest_result=attempt.largest_result,
+        )
+
+    def _end(self, process: Process, end: FromProcess) -> Ended:
+        # Stopped or stale, a process has had its say: it is not used again.
+        process.reusable = getattr(end, "reusable", False) and not self._attempt.stop_wish.done()
+        if isinstance(end, Returned):
+            return Completed(result_id=new_id(), payload=text_of(end.payload), summary=summary_of(end.summary))
+        return end.failure if isinstance(end, Broke) else None
+
+    async def _answer(self, question: Question) -> Answer:
+        try:
+            if isinstance(question, FindChunk):
+                payload = await self._attempt.chunk(question.key)
+                return Found([] if payload is None else [raw(payload)])
+            if isinstance(question, MapChunks):
+                return Found([raw(payload) for payload in await self._map(question)])
+            await self._attempt.write(_write(question))
+        except StaleAttempt:
+            return Written(refused=True)
+        except ProcessDied:
+            raise
+        except LanglaufError as error:
+            return CouldNot(failure_of(error, ()))
+        return Written()
+
+    async def _map(self, question: MapChunks) -> list[str]:
+        chunks = Chunks(question.function, question.keys, [text_of(item) for item in question.items])
+        return await self._attempt.map(chunks, question.step)
+
+
+def _write(question: TellProgress | ShowPartial | KeepChunk) -> Progress | Partial | Checkpoint:
+    if isinstance(question, TellProgress):
+        return Progress(percent=question.percent, step=question.step)
+    if isinstance(question, KeepChunk):
+        return Checkpoint(key=question.key, payload=text_of(question.payload))
+    return Partial(
+        result_id=question.result_id,
+        payload=text_of(question.payload),
+        summary=summary_of(question.summary),
+        percent=question.percent,
+        step=question.step,
+    )

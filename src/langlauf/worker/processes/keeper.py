@@ -1,0 +1,229 @@
+"""The keeper: a small program beside a worker that starts its processes and ends those that must not go on.
+
+It is apart from the worker so that it still acts when the worker cannot: when the worker is gone, is paused, or its
+interpreter is blocked. It is apart from the processes for the same reason. It imports the standard library alone and
+is run by its path, so that it starts in a moment.
+
+Requests come on standard input, a socket, one JSON object per line:
+
+    {"start": 7, "command": […]}     start process 7; three descriptors come along: its line, its output, its errors
+    {"until": {"7": 812.5}}          process 7 may run until then, in seconds since the machine started; null: for ever
+    {"end": 7}                       end process 7 and its whole group now
+    {"watch": 4.5}                   the worker is alive; end it unless it says so again within 4.5 s
+    {"watch": null}                  nothing depends on the worker now
+
+Answers are {"started": 7, "pid": 4711} and {"ended": 7, "status": -9}. When the socket closes, everything is ended.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import Any
+
+_MOST_DESCRIPTORS = 32
+_READ = 65_536
+#: How often the worker is looked at while it is watched, and how long it may take to die of the gentler signal.
+_LOOK_SECONDS = 0.1
+_ABORT_SECONDS = 1.0
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def since_boot() -> float:
+    """Seconds since the machine started, time asleep included."""
+    return time.clock_gettime(_CLOCK)
+
+
+class Requests:
+    """The socket to the worker: lines and descriptors in the order they were sent."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.descriptors: list[int] = []
+        self._rest = b""
+
+    def read(self) -> list[dict[str, Any]] | None:
+        """What has come, or None where the worker is gone."""
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self.connection, _READ, _MOST_DESCRIPTORS)
+        except ConnectionError:
+            return None
+        self.descriptors += descriptors
+        if not data:
+            return None
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def answer(self, **facts: object) -> None:
+        """Tells the worker; one that is gone is noticed when it is read from."""
+        with contextlib.suppress(OSError):
+            self.connection.sendall(json.dumps(facts).encode() + b"\n")
+
+
+class Watch:
+    """Counts down while the worker is silent. Time in which the worker or this program was stopped does not count."""
+
+    def __init__(self, worker: int) -> None:
+        self.worker = worker
+        self.left: float | None = None
+        self._looked_at = since_boot()
+
+    def set(self, seconds: float | None) -> None:
+        """The worker spoke."""
+        self.left = seconds
+        self._looked_at = since_boot()
+
+    def look(self) -> bool:
+        """True once the worker was silent for too long."""
+        now = since_boot()
+        passed, self._looked_at = now - self._looked_at, now
+        if self.left is None or self._stopped():
+            return False
+        self.left -= min(passed, 2 * _LOOK_SECONDS)
+        return self.left <= 0
+
+    def _stopped(self) -> bool:
+        """Whether somebody paused the worker: then it is not blocked, and will be refused when it goes on."""
+        try:
+            with open(f"/proc/{self.worker}/stat", encoding="utf-8", errors="replace") as status:  # noqa: PTH123
+                return status.read().rpartition(")")[2].split()[0] in "Tt"
+        except OSError:
+            return False
+
+
+class Keeper:
+    """Holds the processes of one worker."""
+
+    def __init__(self, requests: Requests, wakeups: int) -> None:
+        self._requests = requests
+        self._wakeups = wakeups
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._until: dict[int, float] = {}
+        self._watch = Watch(os.getppid())
+        self._abort_at: float | None = None
+
+    def run(self) -> None:
+        """Serves until the worker is gone; then nothing of it is left."""
+        while True:
+            line = self._requests.connection.fileno()
+            ready, _, _ = select.select([line, self._wakeups], [], [], self._patience())
+            if self._wakeups in ready:
+                os.read(self._wakeups, _READ)
+            if line in ready:
+                requests = self._requests.read()
+                if requests is None:
+                    break
+                for request in requests:
+                    self._serve(request)
+            self._reap()
+            self._end_overdue()
+            self._guard()
+        for number in list(self._processes):
+            self._end(number)
+
+    def _patience(self) -> float | None:
+        waits = [until - since_boot() for until in self._until.values()]
+        if self._watch.left is not None or self._abort_at is not None:
+            waits.append(_LOOK_SECONDS)
+        return max(0.0, min(waits)) if waits else None
+
+    def _serve(self, request: dict[str, Any]) -> None:
+        if "start" in request:
+            self._start(request["start"], request["command"])
+        elif "until" in request:
+            for number, until in request["until"].items():
+                self._set_until(int(number), until)
+        elif "end" in request:
+            self._end(request["end"])
+        elif "watch" in request:
+            self._watch.set(request["watch"])
+
+    def _set_until(self, number: int, until: float | None) -> None:
+        if until is None:
+            self._until.pop(number, None)
+        elif number in self._processes:
+            self._until[number] = until
+
+    def _start(self, number: int, command: list[str]) -> None:
+        line, output, errors = self._requests.descriptors[:3]
+        del self._requests.descriptors[:3]
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the command is the worker's own
+                [*command, str(line)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                pass_fds=(line,),
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._requests.answer(ended=number, status=None, error=str(error))
+        else:
+            self._processes[number] = process
+            self._requests.answer(started=number, pid=process.pid)
+        finally:
+            for descriptor in (line, output, errors):
+                os.close(descriptor)
+
+    def _reap(self) -> None:
+        """Tells of processes that ended, and takes along what they left running in their group."""
+        for number, process in list(self._processes.items()):
+            with contextlib.suppress(ChildProcessError):
+                if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                    continue
+            self._end(number)
+
+    def _end_overdue(self) -> None:
+        now = since_boot()
+        for number in [number for number, until in self._until.items() if until <= now]:
+            self._end(number)
+
+    def _end(self, number: int) -> None:
+        process = self._processes.pop(number, None)
+        self._until.pop(number, None)
+        if process is None:
+            return
+        # Before it is waited for: until then nobody else can have its number.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        self._requests.answer(ended=number, status=process.wait())
+
+    def _guard(self) -> None:
+        """Ends a worker whose event loop is blocked past its lease: first with the signal that shows where."""
+        if self._abort_at is not None:
+            if since_boot() >= self._abort_at:
+                self._signal_worker(signal.SIGKILL)
+        elif self._watch.look():
+            print(  # noqa: T201 - this program has no logging; its standard error is the worker's
+                f"langlauf: the event loop of worker process {self._watch.worker} is blocked past its lease; "
+                "ending the process, its jobs will be run again. Call blocking code from a plain `def`.",
+                file=sys.stderr,
+                flush=True,
+            )
+            self._signal_worker(signal.SIGABRT)
+            self._abort_at = since_boot() + _ABORT_SECONDS
+
+    def _signal_worker(self, number: signal.Signals) -> None:
+        if os.getppid() == self._watch.worker:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._watch.worker, number)
+
+
+def main() -> None:
+    """Runs until standard input closes. Signals meant for the worker's group are the worker's business."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    wakeups, wake = os.pipe()
+    os.set_blocking(wake, False)  # as signal.set_wakeup_fd wants it
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    Keeper(Requests(socket.socket(fileno=0)), wakeups).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""`job.map`: the chunks of one job, computed side by side in processes. A finished chunk is kept at once."""
+
+import asyncio
+from collections import deque
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from langlauf.analysis.chunking import Chunks
+from langlauf.analysis.payload import decode
+from langlauf.analysis.reporting import usable_step
+from langlauf.domain.attempt import Checkpoint, Progress
+from langlauf.domain.errors import LanglaufError
+from langlauf.worker.processes.asking import error_from
+from langlauf.worker.processes.pool import Process
+from langlauf.worker.processes.wire import Broke, Returned, RunChunk, raw, text_of
+
+
+class Site(Protocol):
+    """The attempt that the chunks belong to."""
+
+    largest_result: int
+    transient_references: tuple[str, ...]
+    chunk_slots: asyncio.Semaphore
+
+    def process(self) -> AbstractAsyncContextManager[Process]:
+        """A process that lives no longer than the attempt's lease."""
+
+    async def chunk(self, key: str) -> str | None:
+        """The stored value of a finished chunk as JSON text."""
+
+    async def write(self, write: Checkpoint | Progress) -> None:
+        """Returns when the write is on disk."""
+
+
+class Mapping:
+    """One map. Where a chunk fails, those that run are finished and kept, and the first failure is raised."""
+
+    def __init__(self, site: Site, chunks: Chunks, step: str | None) -> None:
+        self._site = site
+        self._function = chunks.function
+        self._keys = chunks.keys
+        self._items = dict(zip(chunks.keys, chunks.items, strict=True))
+        self._step = step
+        self._found: dict[str, str] = {}
+        self._missing: deque[str] = deque()
+        self._failures: list[LanglaufError] = []
+
+    async def run(self, parallel: int) -> list[str]:
+        """The values of all chunks as JSON text, in the order of the items."""
+        for key in self._items:
+            payload = await self._site.chunk(key)
+            if payload is None:
+                self._missing.append(key)
+            else:
+                self._found[key] = payload
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(parallel, len(self._missing))):
+                group.create_task(self._work())
+        if self._failures:
+            raise self._failures[0]
+        return [self._found[key] for key in self._keys]
+
+    async def _work(self) -> None:
+        while self._missing and not self._failures:
+            key = self._missing.popleft()
+            try:
+                # One chunk at a time: jobs that map side by side take turns.
+                async with self._site.chunk_slots:
+                    payload = await self._compute(key)
+                await self._site.write(Checkpoint(key=key, payload=payload))
+                self._found[key] = payload
+                await self._report(key)
+            except LanglaufError as error:
+                self._failures.append(error)
+
+    async def _compute(self, key: str) -> str:
+        task = RunChunk(
+            function=self._function,
+            transient=self._site.transient_references,
+            item=raw(self._items[key]),
+            largest_result=self._site.largest_result,
+        )
+        async with self._site.process() as process:
+            await process.send(task)
+            end = await process.hear()
+            if isinstance(end, Returned):
+                process.reusable = end.reusable
+                return text_of(end.payload)
+            process.reusable = isinstance(end, Broke) and end.reusable
+        raise error_from(end.failure) if isinstance(end, Broke) else LanglaufError(f"a chunk ended with {end}")
+
+    async def _report(self, key: str) -> None:
+        if self._step is None:
+            return
+        percent = len(self._found) * 100 // len(self._items)
+        step = self._step.format(decode(self._items[key]))
+        await self._site.write(Progress(percent=percent, step=usable_step(step)))

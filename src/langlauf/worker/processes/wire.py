@@ -1,0 +1,239 @@
+"""What a worker and its processes say to each other: JSON in frames, each with its length before it. Never pickle.
+
+Payloads travel as raw JSON inside the frames: they are encoded once, where they are made, and not decoded on the way.
+"""
+
+import socket
+import struct
+from asyncio import StreamReader, StreamWriter
+
+import msgspec
+
+from langlauf.domain.outcome import Failure
+
+_LENGTH = struct.Struct("!Q")
+
+
+class Begin(msgspec.Struct, frozen=True, tag=True):
+    """To a new process: what it needs before it can run anything."""
+
+    path: list[str]
+    #: how the program was started, where functions of its main module are to be called
+    main_file: str | None
+    main_module: str | None
+    #: modules to import before the first call
+    modules: list[str]
+    #: bytes of memory it may have, where that is limited
+    memory: int | None
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """From a new process: it can be called; or what kept it from loading the application."""
+
+    problem: str | None = None
+
+
+class RunAnalysis(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """To a process: run an attempt of a job. Functions and types are told by name."""
+
+    function: str
+    name: str
+    transient: tuple[str, ...]
+    input: msgspec.Raw
+    org_id: str
+    job_id: str
+    attempt: int
+    largest_result: int
+
+
+class RunChunk(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """To a process: compute one part of a job."""
+
+    function: str
+    transient: tuple[str, ...]
+    item: msgspec.Raw
+    largest_result: int
+
+
+class Stop(msgspec.Struct, frozen=True, tag=True):
+    """To a process: somebody asked the job to stop."""
+
+
+class Returned(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """From a process: the function returned. `reusable` unless it left threads or processes behind."""
+
+    payload: msgspec.Raw
+    summary: msgspec.Raw
+    reusable: bool = True
+
+
+class Broke(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """From a process: the function raised."""
+
+    failure: Failure
+    reusable: bool = True
+
+
+class WasStale(msgspec.Struct, frozen=True, tag=True):
+    """From a process: the function ended because its attempt is no longer the current one."""
+
+
+class TellProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """From a process: how far it is."""
+
+    percent: float | None
+    step: str | None
+
+
+class ShowPartial(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """From a process: what it has so far."""
+
+    result_id: str
+    payload: msgspec.Raw
+    summary: msgspec.Raw
+    percent: float | None
+    step: str | None
+
+
+class KeepChunk(msgspec.Struct, frozen=True, tag=True):
+    """From a process: a chunk is done."""
+
+    key: str
+    payload: msgspec.Raw
+
+
+class FindChunk(msgspec.Struct, frozen=True, tag=True):
+    """From a process: is this chunk done already?"""
+
+    key: str
+
+
+class MapChunks(msgspec.Struct, frozen=True, tag=True):
+    """From a process: compute these chunks side by side."""
+
+    function: str
+    keys: list[str]
+    items: list[msgspec.Raw]
+    step: str | None
+
+
+class Written(msgspec.Struct, frozen=True, tag=True):
+    """To a process: the write is on disk; or it was refused because the attempt is no longer the current one."""
+
+    refused: bool = False
+
+
+class Found(msgspec.Struct, frozen=True, tag=True):
+    """To a process: the values of the chunks it asked for; nothing for one that is not done."""
+
+    payloads: list[msgspec.Raw]
+
+
+class CouldNot(msgspec.Struct, frozen=True, tag=True):
+    """To a process: what it asked for failed."""
+
+    failure: Failure
+
+
+Task = RunAnalysis | RunChunk
+End = Returned | Broke | WasStale
+Question = TellProgress | ShowPartial | KeepChunk | FindChunk | MapChunks
+Answer = Written | Found | CouldNot
+ToProcess = Begin | Task | Stop | Answer
+FromProcess = Ready | Question | End
+
+_encoder = msgspec.json.Encoder()
+_to_process = msgspec.json.Decoder(ToProcess)
+_from_process = msgspec.json.Decoder(FromProcess)
+
+
+def frame(message: ToProcess | FromProcess) -> bytes:
+    """The message as it goes over the line."""
+    data = _encoder.encode(message)
+    return _LENGTH.pack(len(data)) + data
+
+
+def raw(text: str | None) -> msgspec.Raw:
+    """JSON text for a frame; a summary that is not there is JSON's own nothing."""
+    return msgspec.Raw(b"null" if text is None else text.encode())
+
+
+def text_of(payload: msgspec.Raw) -> str:
+    """JSON text from a frame."""
+    return bytes(payload).decode()
+
+
+def summary_of(payload: msgspec.Raw) -> str | None:
+    """A summary from a frame, where there is one."""
+    text = text_of(payload)
+    return None if text == "null" else text
+
+
+class ProcessLine:
+    """The end of the line inside a process: plain blocking calls."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._rest = bytearray()
+
+    def send(self, message: FromProcess) -> None:
+        """Returns once the message is on its way."""
+        self._connection.sendall(frame(message))
+
+    def receive(self) -> ToProcess:
+        """The next message; raises EOFError where the worker is gone."""
+        while (message := self._next()) is None:
+            self._fill(0)
+        return message
+
+    def glance(self) -> ToProcess | None:
+        """The next message if there is one now."""
+        message = self._next()
+        if message is None:
+            try:
+                self._fill(socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return None
+            message = self._next()
+        return message
+
+    def _fill(self, flags: int) -> None:
+        data = self._connection.recv(1 << 20, flags)
+        if not data:
+            raise EOFError("the worker is gone")
+        self._rest += data
+
+    def _next(self) -> ToProcess | None:
+        if len(self._rest) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._rest)
+        end = _LENGTH.size + length
+        if len(self._rest) < end:
+            return None
+        data = bytes(self._rest[_LENGTH.size : end])
+        del self._rest[:end]
+        message: ToProcess = _to_process.decode(data)
+        return message
+
+
+class WorkerLine:
+    """The end of the line inside the worker: nothing here holds up the event loop."""
+
+    def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, message: ToProcess) -> None:
+        """Returns once the message is on its way."""
+        self._writer.write(frame(message))
+        await self._writer.drain()
+
+    async def receive(self) -> FromProcess:
+        """The next message; raises EOFError (or ConnectionError) where the process is gone."""
+        (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+        message: FromProcess = _from_process.decode(await self._reader.readexactly(length))
+        return message
+
+    def close(self) -> None:
+        """Lets go of the line."""
+        self._writer.close()

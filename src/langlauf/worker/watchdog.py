@@ -1,0 +1,50 @@
+"""Tells the keeper that the event loop is alive, for as long as leases depend on it.
+
+The keeper counts outside this interpreter: code that blocks the loop, or holds the interpreter lock, is noticed, and
+the whole worker is ended before anybody else may take over its jobs.
+"""
+
+import asyncio
+import faulthandler
+from collections.abc import Callable, Collection
+
+from langlauf.worker.attempt import RunningAttempt
+from langlauf.worker.processes.keeping import Keeper
+
+#: How often it is told, and the least that is allowed for, as shares of a lease.
+_EVERY = 0.1
+_LEAST = 0.1
+#: For an attempt that has lost its lease and is being stopped.
+_STOPPING = 0.5
+
+
+class Watchdog:
+    """Beats towards the keeper. A new attempt is told of at once: it may block the loop with its first line."""
+
+    def __init__(
+        self, keeper: Keeper, *, lease_seconds: float, attempts: Callable[[], Collection[RunningAttempt]]
+    ) -> None:
+        self._keeper = keeper
+        self._lease_seconds = lease_seconds
+        self._attempts = attempts
+        self._watched = False
+
+    async def run(self) -> None:
+        """Tells it until it is canceled."""
+        if not faulthandler.is_enabled():
+            faulthandler.enable()  # the keeper's first signal then shows where every thread stood
+        while True:
+            self.tell()
+            await asyncio.sleep(_EVERY * self._lease_seconds)
+
+    def tell(self) -> None:
+        """The loop is alive now, and may be silent until the first lease is nearly over."""
+        attempts = self._attempts()
+        if attempts or self._watched:
+            self._keeper.watch(self._allowed(attempts) if attempts else None)
+        self._watched = bool(attempts)
+
+    def _allowed(self, attempts: Collection[RunningAttempt]) -> float:
+        left = (attempt.seconds_until_force for attempt in attempts)
+        allowed = min(one if one > 0 else _STOPPING * self._lease_seconds for one in left)
+        return max(allowed, _LEAST * self._lease_seconds)

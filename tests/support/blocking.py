@@ -1,0 +1,37 @@
+"""Analyses that do what they should not: block the event loop, or hold the interpreter lock on it."""
+
+import ctypes
+import os
+import time
+from pathlib import Path
+
+from langlauf import Job, Langlauf
+
+app = Langlauf()
+
+
+def _note(file: str, word: str) -> None:
+    with Path(file).open("a", encoding="utf-8") as lines:
+        lines.write(f"{time.clock_gettime(time.CLOCK_BOOTTIME):.3f} {os.getpid()} {word}\n")
+
+
+@app.analysis(duplicates=True)
+async def block(job: Job, file: str, how: str, lasting: float) -> dict[str, int]:
+    """Blocks in its first attempt, and notes every moment in which it still goes on."""
+    _note(file, f"start {job.attempt}")
+    if job.attempt == 1:
+        if how == "lock":
+            ctypes.PyDLL(None).usleep(ctypes.c_uint(int(lasting * 1_000_000)))
+        else:
+            until = time.monotonic() + lasting
+            while time.monotonic() < until:
+                time.sleep(0.05)  # noqa: ASYNC251 - this is what must not be done
+                _note(file, "alive")
+        _note(file, "end")
+    return {"attempt": job.attempt}
+
+
+@app.analysis(duplicates=True)
+async def quick(job: Job) -> str:
+    """Does nothing."""
+    return "done"

@@ -1,0 +1,90 @@
+"""An application that works without HTTP while a test looks on."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from langlauf import Langlauf
+from langlauf.bootstrap import Runtime
+from langlauf.domain.views import CancelRequest, JobView
+from langlauf.settings import load_settings
+
+Body = Callable[[Langlauf, Runtime], Awaitable[None]]
+ORG = "default-org"
+
+
+def run(app: Langlauf, folder: Path, body: Body, **environment: str) -> None:
+    """Runs the application while the test's body works with it."""
+    known = {
+        "ASYNC_JOBS_STORE_FILE": str(folder / "store.db"),
+        "LANGLAUF_LEASE_SECONDS": "1",
+        "LANGLAUF_WATCHDOG": "0",  # it would end the tests' own process
+        "LANGLAUF_SWEEP_SECONDS": "0.1",
+        "LANGLAUF_POLL_SECONDS": "0.1",
+        "LANGLAUF_CANCEL_GRACE": "0.2",
+        "LANGLAUF_RETRY_BASE": "0.01",
+        **environment,
+    }
+    app.use(load_settings(known))
+
+    async def main() -> None:
+        async with app.lifespan():
+            assert app.runtime is not None
+            await body(app, app.runtime)
+
+    asyncio.run(main())
+
+
+async def ended(runtime: Runtime, job_id: str, seconds: float = 10) -> JobView:
+    """The job at its end."""
+    view = await runtime.services.followers.until(ORG, job_id, seconds, lambda view: view.job.terminal)
+    assert view is not None
+    assert view.job.terminal, view.job
+    return view
+
+
+async def done(app: Langlauf, runtime: Runtime, analysis: str, /, seconds: float = 20, **values: Any) -> JobView:
+    """Submits a job and waits for its end."""
+    job = await app.submit(analysis, **values)
+    return await ended(runtime, job.job_id, seconds)
+
+
+async def result(runtime: Runtime, view: JobView) -> Any:
+    """What a completed job returned."""
+    assert view.job.status == "completed", view.job
+    assert view.job.result_id is not None
+    found = await runtime.services.reads.of(ORG).result(view.job.result_id, latest=True)
+    assert found is not None
+    return _decode(found.delivered.payload)
+
+
+def _decode(payload: str | None) -> Any:
+    assert payload is not None
+    return msgspec.json.decode(payload)
+
+
+async def kinds(runtime: Runtime, job_id: str) -> list[str]:
+    """The events of a job."""
+    events = await runtime.services.reads.of(ORG).events(job_id, after=0, limit=1_000)
+    return [str(event.event_type) for event in events]
+
+
+async def cancel(runtime: Runtime, job_id: str) -> None:
+    """Asks a job to stop."""
+    request = CancelRequest(org_id=ORG, job_id=job_id, by="user", reason="enough", request_id="test")
+    await runtime.store.cancel(request)
+
+
+async def lines_of(file: Path, count: int, seconds: float = 20) -> list[str]:
+    """The lines of a file that other processes write, once there are so many."""
+    async with asyncio.timeout(seconds):
+        while len(lines := _lines(file)) < count:  # noqa: ASYNC110 - other processes write it, without a signal
+            await asyncio.sleep(0.01)
+    return lines
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
