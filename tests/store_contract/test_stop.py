@@ -1,7 +1,7 @@
 """Stopping jobs and taking them back from workers that vanished."""
 
 from langlauf.domain.attempt import Partial
-from langlauf.domain.outcome import MOST_LOST_LEASES, Retry
+from langlauf.domain.outcome import MOST_CRASHES, MOST_LOST_LEASES, Crashed, Retry
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
@@ -175,5 +175,53 @@ def test_the_sweep_goes_through_all_pages(harness: Harness) -> None:
         clock.pass_(LEASE_SECONDS)
         assert len(await store.sweep(grace_seconds=5, backoff=NO_BACKOFF, limit=3)) == 7
         assert (await store.tenant(ORG).notifications("none", channel=None, limit=1)) == []
+
+    harness.run(body)
+
+
+def test_a_crashed_process_is_counted_apart(harness: Harness) -> None:
+    """The job goes on at once; neither a failure nor a lost lease is counted; the event says how it died."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        assert await store.record(made.lease, Crashed("its process was ended by SIGSEGV"))
+        assert not await store.record(made.lease, Crashed("again")), "the attempt has ended"
+        job = (await look(store, made.lease.job_id)).job
+        assert (job.status, job.crash_count, job.lost_count, job.error_count) == (Status.RUNNING, 1, 0, 0)
+        last = (await store.tenant(ORG).events(job.job_id, after=0, limit=10))[-1]
+        assert (last.event_type, "SIGSEGV" in last.payload_json) == ("job.lease_lost", True)
+        [again] = await claim(store)
+        assert again.lease.attempt == 2
+
+    harness.run(body)
+
+
+def test_a_job_that_kills_its_processes_is_given_up(harness: Harness) -> None:
+    """After three deaths it fails with worker_lost: nobody else can have killed them."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await accept(store, clock)
+        for _ in range(MOST_CRASHES):
+            [made] = await claim(store)
+            assert await store.record(made.lease, Crashed("its process ended itself with exit code 3"))
+        assert await claim(store) == []
+        job = (await look(store, made.lease.job_id)).job
+        assert (job.status, job.error_code, job.crash_count, job.lost_count) == (Status.FAILED, "worker_lost", 3, 0)
+        assert "exit code 3" in (job.error_message or "")
+
+    harness.run(body)
+
+
+def test_a_crash_of_a_job_that_was_asked_to_stop_cancels_it(harness: Harness) -> None:
+    """Somebody wished it: nobody has to compute it again."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        for _ in range(MOST_CRASHES - 1):
+            assert await store.record(made.lease, Crashed("it fell over"))
+            [made] = await claim(store)
+        assert await store.cancel(wish_to_cancel(made.lease.job_id)) is not None
+        assert await store.record(made.lease, Crashed("it fell over"))
+        assert (await look(store, made.lease.job_id)).job.status is Status.CANCELED
 
     harness.run(body)

@@ -84,6 +84,21 @@ def spins(job: PlainJob, lasting: float) -> dict[str, int]:
     return {"attempt": job.attempt}
 
 
+def ticks(job: PlainJob, file: str, lasting: float) -> dict[str, int]:
+    """Notes every moment in which it still computes."""
+    until = time.monotonic() + lasting
+    while time.monotonic() < until:
+        note(file, f"{time.clock_gettime(time.CLOCK_BOOTTIME):.3f} {os.getpid()} {job.attempt}")
+        time.sleep(0.02)
+    return {"attempt": job.attempt}
+
+
+def holds(job: PlainJob, file: str, lasting: float) -> None:
+    """Says where it runs, and then holds the interpreter lock."""
+    note(file, f"started {os.getpid()}")
+    spins(job, lasting)
+
+
 def waits(job: PlainJob, file: str, polite: bool = False) -> dict[str, bool]:
     """Waits until it is canceled, or for ever."""
     note(file, f"started {os.getpid()}")
@@ -146,7 +161,22 @@ async def spreads(job: Job, parts: int) -> dict[str, Any]:
 def plain_app() -> Langlauf:
     """An application of plain functions."""
     app = Langlauf()
-    for function in (add, tells, prints, returns, eats, spins, waits, family, litters, maps, maps_on_loop, spreads):
+    for function in (
+        add,
+        tells,
+        prints,
+        returns,
+        eats,
+        spins,
+        ticks,
+        holds,
+        waits,
+        family,
+        litters,
+        maps,
+        maps_on_loop,
+        spreads,
+    ):
         app.analysis(duplicates=True)(function)
     app.analysis(duplicates=True, transient=(Flaky,), max_retries=1)(fails)
     app.analysis(duplicates=True, max_retries=0)(dies)

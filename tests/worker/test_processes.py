@@ -15,24 +15,13 @@ from langlauf.domain.errors import RegistrationError
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter
 from tests.support.plain import add, app, waits
+from tests.support.processes import alive, parent
 from tests.support.working import ORG, cancel, done, ended, kinds, lines_of, result, run
-
-
-def _alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended but was not waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
 
 
 async def _gone(pid: int, seconds: float = 5) -> None:
     async with asyncio.timeout(seconds):
-        while _alive(pid):  # noqa: ASYNC110 - a process of somebody else's gives no signal when it ends
+        while alive(pid):  # noqa: ASYNC110 - a process of somebody else's gives no signal when it ends
             await asyncio.sleep(0.01)
 
 
@@ -205,7 +194,7 @@ def test_the_time_limit_is_hard(tmp_path: Path) -> None:
         [line] = await lines_of(tmp_path / "ledger", 1)
         view = await ended(runtime, job.job_id)
         assert (view.job.status, view.job.error_code) == (Status.FAILED, "timeout")
-        assert not _alive(int(line.split()[1]))
+        assert not alive(int(line.split()[1]))
 
     limited = Langlauf()
     limited.analysis(add)
@@ -245,7 +234,7 @@ def test_at_shutdown_processes_are_ended_and_their_jobs_given_back(tmp_path: Pat
         pids.append(int(line.split()[1]))
 
     async def second(app: Langlauf, runtime: Runtime) -> None:
-        assert not _alive(pids[0])
+        assert not alive(pids[0])
         await lines_of(tmp_path / "ledger", 2)
         [view] = await runtime.services.reads.of(ORG).jobs(JobFilter(limit=10))
         seen = await kinds(runtime, view.job.job_id)
@@ -264,7 +253,7 @@ def test_a_lost_keeper_is_replaced(tmp_path: Path) -> None:
         job = await app.submit("waits", file=str(tmp_path / "ledger"), polite=True)
         [line] = await lines_of(tmp_path / "ledger", 1)
         pid = int(line.split()[1])
-        os.kill(_parent(pid), signal.SIGKILL)
+        os.kill(parent(pid), signal.SIGKILL)
         await _gone(pid)
         await lines_of(tmp_path / "ledger", 2)
         await cancel(runtime, job.job_id)

@@ -213,8 +213,12 @@ def after_loss(*, cancel_requested: bool, cancel_reason: str | None, lost_before
     return Lost()
 
 
-def after_crash(crashed: Crashed, *, crashed_before: int) -> Lost | Failed:
-    """A job whose process died goes on at once, unless it happened too often."""
+def after_crash(
+    crashed: Crashed, *, cancel_requested: bool, cancel_reason: str | None, crashed_before: int
+) -> Lost | Failed | Canceled:
+    """A job whose process died goes on at once, unless somebody wished it stopped or it happened too often."""
+    if cancel_requested:
+        return Canceled(by="worker", reason=cancel_reason or "canceled when its process died")
     if crashed_before + 1 < MOST_CRASHES:
         return Lost(crash=crashed.how)
     return Failed(
