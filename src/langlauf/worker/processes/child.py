@@ -6,6 +6,7 @@ the function tells goes to the worker, which writes it under the attempt's lease
 
 import contextlib
 import ctypes
+import faulthandler
 import importlib
 import os
 import resource
@@ -49,6 +50,7 @@ _PR_SET_PDEATHSIG = 1
 def main(descriptor: int) -> None:
     """Serves calls until the worker hangs up."""
     _end_with_keeper()
+    faulthandler.enable()  # a crash in C shows where it happened, in the log
     for number in (signal.SIGINT, signal.SIGTERM):  # stopping is the worker's decision; it may want to finish
         signal.signal(number, lambda *_: None)
     os.set_inheritable(descriptor, False)

@@ -71,10 +71,10 @@ class Keeper:
             await asyncio.to_thread(process.wait)
 
     def _ask(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-        if self._connection is None:
-            self._connection = self._begin()
         line = json.dumps(request).encode() + b"\n"
         try:
+            if self._connection is None:
+                self._connection = self._begin()
             sent = socket.send_fds(self._connection, [line], descriptors, socket.MSG_DONTWAIT)
         except OSError as error:  # gone, or so stuck that it takes no more: it is of no use either way
             self._lost(str(error))
