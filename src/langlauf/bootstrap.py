@@ -57,7 +57,7 @@ def make_services(store: Store, registry: Registry, settings: Settings, hints: H
     return Services(
         registry,
         submissions,
-        Control(store, registry, submissions),
+        Control(store, registry, submissions, hints, cancel_grace=settings.cancel_grace),
         Reads(store, settings, estimates, clock),
         Followers(store, hints),
     )
@@ -77,7 +77,9 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
         stack.push_async_callback(store.close)
         services = make_services(store, registry, settings, hints, clock)
         parts: list[Worker | Periodic] = [
-            Periodic("sweep", settings.sweep_seconds, lambda: sweep_once(store, settings)),
+            Periodic(
+                "sweep", settings.sweep_seconds, lambda: sweep_once(store, settings), pause=hints.wait_for_overdue
+            ),
             Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, dry_run=False)),
         ]
         parts += [Worker(store, registry, settings, hints, clock) for _ in range(settings.workers)]

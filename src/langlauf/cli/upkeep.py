@@ -22,7 +22,7 @@ from langlauf.upkeep.sweep import sweep_once
 @click.option("--store", metavar="URL", help="The store; else as the environment says. [LANGLAUF_STORE]")
 @click.option("--json", "as_json", is_flag=True, help="The same: the answer is JSON either way.")
 def sweep(store: str | None, as_json: bool) -> None:  # noqa: ARG001 - the flag is there for uniformity
-    """Take jobs back from workers that vanished or let them run out of time, once."""
+    """Take jobs back from workers that vanished or did not stop them in time, once."""
     settings = settings_for(store)
     located(settings)
     try:

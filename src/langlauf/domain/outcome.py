@@ -23,6 +23,8 @@ from langlauf.domain.redact import clean_details, clean_message
 
 #: A job whose worker vanished this often is given up: it may be what kills them.
 MOST_LOST_LEASES = 10
+#: Seconds after the grace of a cancel in which the worker may still write the end itself, before the sweep does.
+CANCEL_MARGIN = 1.0
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True):

@@ -80,7 +80,7 @@ class Store(Protocol):
         """Ends a job that no worker holds, or asks its worker to stop. Idempotent."""
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
-        """Takes jobs back from workers that vanished or let them run out of time."""
+        """Takes jobs back from workers that vanished, let them run out of time or did not stop them when asked to."""
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
         """Removes what is older than the policy, in small batches."""

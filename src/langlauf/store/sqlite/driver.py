@@ -13,7 +13,6 @@ import apsw
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.errors import StoreError, StoreUnavailable
-from langlauf.domain.instant import after
 from langlauf.domain.job import Accepted, NewJob, Submitted
 from langlauf.domain.outcome import Released, Retry
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
@@ -27,7 +26,8 @@ from langlauf.store.queries import load
 from langlauf.store.sqlite import claiming, ending, recording, retiring, submitting, sweeping
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.reads import SqliteTenantReads
-from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.store.sqlite.transaction import Transaction
+from langlauf.telemetry import Fact, tell
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -132,29 +132,19 @@ class SqliteStore:
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
-        position = ("", "")
-        while page := await self._sweepable(grace_seconds, position, limit):
-            requests = [sweeping.SweepOne(lease=one, grace_seconds=grace_seconds, backoff=backoff) for one in page]
-            answers = await asyncio.gather(*map(self._writes.do, requests), return_exceptions=True)
-            swept += [answer for answer in answers if isinstance(answer, Swept)]
-            position = (page[-1].org_id, page[-1].job_id)
-        await self._writes.do(sweeping.TidyLanes())
-        if swept:
-            self._hints.changed(one.job_id for one in swept)
-            self._hints.work()
+        run = sweeping.Sweep(self._read, self._writes.do, self._queries["sweepable"])
+        try:
+            async for taken in run.pages(self._clock.now(), grace_seconds=grace_seconds, backoff=backoff, limit=limit):
+                swept += taken
+                self._hints.changed(one.job_id for one in taken)
+                self._hints.work()
+            await self._writes.do(sweeping.TidyLanes())
+        except StoreError as error:
+            if not swept:
+                raise
+            # What was taken back is told all the same; the rest waits for the next sweep.
+            tell(Fact.UPKEEP_FAILED, logging.ERROR, duty="sweep", reason=str(error))
         return swept
-
-    async def _sweepable(self, grace_seconds: float, position: tuple[str, str], limit: int) -> list[Lease]:
-        values = {
-            "now": self._clock.now(),
-            "grace": after(0, grace_seconds),
-            "after_org": position[0],
-            "after_job": position[1],
-            "limit": limit,
-        }
-        query = self._queries["sweepable"]
-        rows: list[Row] = await self._read(lambda connection: connection.execute(query, values).fetchall())
-        return [Lease(*row) for row in rows]
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
         run = retiring.Retirement(self.path, self._read, self._writes.do, self._queries)
