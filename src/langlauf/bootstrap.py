@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from langlauf.analysis.registry import Registry
-from langlauf.clock import Clock, SystemClock
 from langlauf.hints import Hints
 from langlauf.service.control import Control
 from langlauf.service.estimates import Estimates
@@ -76,25 +75,25 @@ class Runtime:
             await self._stopping
 
 
-async def open_store(settings: Settings, clock: Clock, hints: Hints, default_analysis: str = "address") -> Store:
+async def open_store(settings: Settings, hints: Hints, default_analysis: str = "address") -> Store:
     """Opens the store that the settings name; a store of the earlier system is imported first, once."""
     path, earlier = resolve_sqlite_path(settings.store_path)
     if earlier is not None:
         report = await asyncio.to_thread(import_v1, path, earlier, default_analysis=default_analysis)
         if report.imported:
             tell(Fact.STORE_IMPORTED, source=str(earlier), jobs=report.jobs)
-    return await SqliteStore.open(path, clock=clock, hints=hints)
+    return await SqliteStore.open(path, hints=hints)
 
 
-def make_services(store: Store, registry: Registry, settings: Settings, hints: Hints, clock: Clock) -> Services:
+def make_services(store: Store, registry: Registry, settings: Settings, hints: Hints) -> Services:
     """The use cases over a store."""
     estimates = Estimates(store, settings.max_running)
-    submissions = Submissions(store, registry, settings, estimates, clock)
+    submissions = Submissions(store, registry, settings, estimates, store.clock)
     return Services(
         registry,
         submissions,
         Control(store, registry, submissions, hints, cancel_grace=settings.cancel_grace),
-        Reads(store, settings, estimates, clock),
+        Reads(store, settings, estimates, store.clock),
         Followers(store, hints),
     )
 
@@ -102,19 +101,19 @@ def make_services(store: Store, registry: Registry, settings: Settings, hints: H
 @asynccontextmanager
 async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runtime]:
     """Opens everything, starts what works in the background, and stops it in the right order."""
-    clock, hints = SystemClock(), Hints()
+    hints = Hints()
     async with AsyncExitStack() as stack:
-        store = await open_store(settings, clock, hints, registry.default or "address")
+        store = await open_store(settings, hints, registry.default or "address")
         stack.callback(tell, Fact.SERVER_STOPPED)
         stack.push_async_callback(store.close)
-        services = make_services(store, registry, settings, hints, clock)
+        services = make_services(store, registry, settings, hints)
         duties = [
             Periodic(
                 "sweep", settings.sweep_seconds, lambda: sweep_once(store, settings), pause=hints.wait_for_overdue
             ),
             Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, dry_run=False)),
         ]
-        workers = [Worker(store, registry, settings, hints, clock) for _ in range(settings.workers)]
+        workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
         runtime = Runtime(store, services, hints, workers, duties)
         stack.push_async_callback(runtime.stop)
         await runtime.start()

@@ -8,7 +8,6 @@ import click
 from langlauf.bootstrap import open_store
 from langlauf.cli.options import Stopped
 from langlauf.cli.stores import located, settings_for
-from langlauf.clock import SystemClock
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.views import Swept
 from langlauf.hints import Hints
@@ -34,7 +33,7 @@ def sweep(store: str | None, as_json: bool) -> None:  # noqa: ARG001 - the flag 
 
 
 async def _sweep(settings: Settings) -> list[Swept]:
-    opened = await open_store(settings, SystemClock(), Hints())
+    opened = await open_store(settings, Hints())
     try:
         return await sweep_once(opened, settings)
     finally:

@@ -8,6 +8,7 @@ bound to one org.
 from collections.abc import Sequence
 from typing import Protocol
 
+from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.event import Event
 from langlauf.domain.job import NewJob, Submitted
@@ -63,6 +64,10 @@ class TenantReads(Protocol):
 
 class Store(Protocol):
     """Durable truth. Each verb is one atomic change."""
+
+    @property
+    def clock(self) -> Clock:
+        """The store's time. Whoever compares something with a time that is stored asks this clock and no other."""
 
     async def submit(self, new: NewJob) -> Submitted:
         """Accepts a job with its input, its first event and its idempotency key."""
