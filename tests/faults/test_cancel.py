@@ -51,6 +51,12 @@ class Jobs:
                 return job
         raise AssertionError(f"never {states}: {job}")
 
+    def until_it_writes_no_more(self, address: str) -> None:
+        """Returns when the job has told where it is and only waits: a worker that is paused now holds no lock."""
+        while self._http.get(address).json()["job"]["step"] is None:
+            time.sleep(0.02)
+        time.sleep(0.2)
+
 
 @contextmanager
 def _jobs(store: Path) -> Iterator[Jobs]:
@@ -67,7 +73,7 @@ def test_a_cancel_does_not_wait_for_a_worker_that_is_gone(tmp_path: Path, how: s
     store = tmp_path / "store.db"
     with _jobs(store) as jobs, working(store, settings=SETTINGS) as worker:
         address = jobs.submit(analysis="hang", label="here")
-        jobs.until(address, "running")
+        jobs.until_it_writes_no_more(address)
         worker.send_signal(how)
         asked_at = time.monotonic()
         assert jobs.cancel(address) == 202
@@ -80,15 +86,16 @@ def test_a_cancel_does_not_wait_for_a_worker_that_is_gone(tmp_path: Path, how: s
 
 
 def test_a_paused_worker_that_wakes_up_writes_nothing_and_works_on(tmp_path: Path) -> None:
-    """Its job had ended meanwhile: the attempt is stopped, the end stands, and the next job is run."""
-    store = tmp_path / "store.db"
+    """Its job had ended meanwhile: what it computed is refused, the end stands, and the next job is run."""
+    store, gate = tmp_path / "store.db", tmp_path / "gate"
     with _jobs(store) as jobs, working(store, settings={**SETTINGS, "LANGLAUF_MAX_RUNNING": "1"}) as worker:
-        address = jobs.submit(analysis="ticking")
-        jobs.until(address, "running")
+        address = jobs.submit(analysis="gate", path=str(gate))
+        jobs.until_it_writes_no_more(address)
         worker.send_signal(signal.SIGSTOP)
         assert jobs.cancel(address) == 202
         ended = jobs.until(address, "canceled")
+        gate.touch()
         worker.send_signal(signal.SIGCONT)
-        # The only slot is free again once the worker has noticed: its next write is refused.
+        # The only slot of the worker is free again once its result was refused.
         assert jobs.until(jobs.submit(analysis="echo", value=1), "completed")["attempt"] == 1
         assert jobs.until(address, "canceled") == ended

@@ -204,7 +204,7 @@ def test_open_long_polls_are_answered(tmp_path: Path) -> None:
 
         polls = [threads.submit(poll, number) for number in range(20)]
         asked.wait()
-        time.sleep(0.3)  # a poll that has not arrived yet would meet a closed door
+        time.sleep(1)  # a poll that has not arrived yet would meet a closed door
         assert not any(poll.done() for poll in polls)
         began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)

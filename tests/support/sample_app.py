@@ -44,14 +44,6 @@ async def hang(job: Job, label: str = "") -> None:
 
 
 @app.analysis
-async def ticking(job: Job) -> None:
-    """Tells that it goes on until it is canceled or refused."""
-    while True:
-        await job.progress(None, "ticking")
-        await asyncio.sleep(_LOOK_SECONDS)
-
-
-@app.analysis
 async def fail(job: Job, how: Literal["transient", "permanent", "bug"], partials: int = 0) -> None:
     """Fails: for good, for a passing reason, or by mistake."""
     for number in range(partials):
