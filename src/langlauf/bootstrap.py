@@ -1,12 +1,11 @@
 """The one place that wires: settings, store, use cases, worker, upkeep."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 from langlauf.analysis.registry import Registry
-from langlauf.clock import Clock, SystemClock
 from langlauf.hints import Hints
 from langlauf.service.control import Control
 from langlauf.service.estimates import Estimates
@@ -27,66 +26,96 @@ from langlauf.worker.loop import Worker
 
 
 class Runtime:
-    """A running application: its use cases, and whether its parts are alive."""
+    """A running application: its use cases, whether its parts are alive, and how they stop."""
 
-    def __init__(self, store: Store, services: Services, hints: Hints, parts: list[Worker | Periodic]) -> None:
+    def __init__(
+        self, store: Store, services: Services, hints: Hints, workers: list[Worker], duties: list[Periodic]
+    ) -> None:
         self.store = store
         self.services = services
         self.hints = hints
-        self._parts = parts
+        self._workers = workers
+        self._parts: list[Worker | Periodic] = [*duties, *workers]
+        self._started: list[Worker | Periodic] = []
+        self._stopping: asyncio.Future[Any] | None = None
 
     def alive(self) -> bool:
         """Whether every worker and every duty of this process goes on."""
         return all(part.alive for part in self._parts)
 
+    @property
+    def kept(self) -> int:
+        """How many attempts its workers hold; after the stop, those that could not be given back."""
+        return sum(worker.running for worker in self._workers)
 
-async def open_store(settings: Settings, clock: Clock, hints: Hints, default_analysis: str = "address") -> Store:
+    async def start(self) -> None:
+        """Starts what works in the background."""
+        for part in self._parts:
+            await part.start()
+            self._started.append(part)
+
+    def drain(self) -> None:
+        """Begins to stop: whoever waits is let go, nothing is claimed any more, what runs has its grace.
+
+        All parts stop side by side: the grace is one for all, and nobody claims what another gives back.
+        """
+        self.hints.close()
+        if self._stopping is None:
+            self._stopping = asyncio.gather(*(part.stop() for part in self._started))
+
+    def hurry(self) -> None:
+        """Ends the grace of a drain: what runs is given back now."""
+        for worker in self._workers:
+            worker.hurry()
+
+    async def stop(self) -> None:
+        """Stops, or waits for the end of a drain that has begun."""
+        self.drain()
+        if self._stopping is not None:
+            await self._stopping
+
+
+async def open_store(settings: Settings, hints: Hints, default_analysis: str = "address") -> Store:
     """Opens the store that the settings name; a store of the earlier system is imported first, once."""
     path, earlier = resolve_sqlite_path(settings.store_path)
     if earlier is not None:
         report = await asyncio.to_thread(import_v1, path, earlier, default_analysis=default_analysis)
         if report.imported:
             tell(Fact.STORE_IMPORTED, source=str(earlier), jobs=report.jobs)
-    return await SqliteStore.open(path, clock=clock, hints=hints)
+    return await SqliteStore.open(path, hints=hints)
 
 
-def make_services(store: Store, registry: Registry, settings: Settings, hints: Hints, clock: Clock) -> Services:
+def make_services(store: Store, registry: Registry, settings: Settings, hints: Hints) -> Services:
     """The use cases over a store."""
     estimates = Estimates(store, settings.max_running)
-    submissions = Submissions(store, registry, settings, estimates, clock)
+    submissions = Submissions(store, registry, settings, estimates, store.clock)
     return Services(
         registry,
         submissions,
-        Control(store, registry, submissions),
-        Reads(store, settings, estimates, clock),
+        Control(store, registry, submissions, hints, cancel_grace=settings.cancel_grace),
+        Reads(store, settings, estimates, store.clock),
         Followers(store, hints),
     )
-
-
-async def _stop_all(parts: list[Worker | Periodic]) -> None:
-    """Side by side: the grace is one for all, and nobody claims what another gives back."""
-    await asyncio.gather(*(part.stop() for part in parts))
 
 
 @asynccontextmanager
 async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runtime]:
     """Opens everything, starts what works in the background, and stops it in the right order."""
-    clock, hints = SystemClock(), Hints()
+    hints = Hints()
     async with AsyncExitStack() as stack:
-        store = await open_store(settings, clock, hints, registry.default or "address")
+        store = await open_store(settings, hints, registry.default or "address")
+        stack.callback(tell, Fact.SERVER_STOPPED)
         stack.push_async_callback(store.close)
-        services = make_services(store, registry, settings, hints, clock)
-        parts: list[Worker | Periodic] = [
-            Periodic("sweep", settings.sweep_seconds, lambda: sweep_once(store, settings)),
+        services = make_services(store, registry, settings, hints)
+        duties = [
+            Periodic(
+                "sweep", settings.sweep_seconds, lambda: sweep_once(store, settings), pause=hints.wait_for_overdue
+            ),
             Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, dry_run=False)),
         ]
-        parts += [Worker(store, registry, settings, hints, clock) for _ in range(settings.workers)]
-        started: list[Worker | Periodic] = []
-        stack.push_async_callback(_stop_all, started)
-        for part in parts:
-            await part.start()
-            started.append(part)
-        stack.callback(hints.close)
+        workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
+        runtime = Runtime(store, services, hints, workers, duties)
+        stack.push_async_callback(runtime.stop)
+        await runtime.start()
         tell(Fact.SERVER_STARTED, store=settings.store_path, workers=settings.workers)
-        yield Runtime(store, services, hints, parts)
-        tell(Fact.SERVER_STOPPED, logging.INFO)
+        yield runtime

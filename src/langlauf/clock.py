@@ -3,7 +3,9 @@
 import os
 import random
 import time
-from typing import Protocol
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from langlauf.domain.instant import Instant
 
@@ -31,12 +33,41 @@ class SystemClock:
         return time.time_ns() // 1_000
 
 
+class TimeSource(NamedTuple):
+    """What a machine knows of time: the wall clock, which is set, and the time since its start, which only grows."""
+
+    wall: Callable[[], Instant]
+    #: microseconds; sleep counts
+    since_boot: Callable[[], Instant]
+    #: tells one start of the machine from the next
+    boot_id: str
+
+
+def machine_time() -> TimeSource:
+    """The time of this machine, the same in all its processes."""
+    return TimeSource(SystemClock().now, _since_boot, _boot_id())
+
+
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def steady() -> float:
     """Seconds that only ever grow, time asleep included: for durations, such as what is left of a lease."""
     return time.clock_gettime(_STEADY)
+
+
+def _since_boot() -> Instant:
+    return time.clock_gettime_ns(_STEADY) // 1_000
+
+
+def _boot_id() -> str:
+    """Where the system does not tell, all starts count as one; a clock that would run back shows that they are not."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        # A container may have a time since boot of its own.
+        return f"{boot} {Path('/proc/self/ns/time').readlink()}"
+    except OSError:
+        return "unknown"
 
 
 def _chance() -> str:

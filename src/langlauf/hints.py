@@ -1,4 +1,4 @@
-"""In-process wake-ups for workers and followers. They carry ids, never facts: a lost hint costs time, not truth."""
+"""Wake-ups inside the process. They carry ids, never facts: a lost hint costs time, not truth."""
 
 import asyncio
 from collections import defaultdict
@@ -12,6 +12,7 @@ class Hints:
     def __init__(self) -> None:
         self._work = asyncio.Event()
         self._attention = asyncio.Event()
+        self._overdue = asyncio.Event()
         self._followers: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self.closing = asyncio.Event()
 
@@ -27,6 +28,10 @@ class Hints:
         """Somebody wants something of a job that runs."""
         self._attention.set()
 
+    def overdue_after(self, seconds: float) -> None:
+        """In a while a job may have to be taken back from its worker."""
+        asyncio.get_running_loop().call_later(seconds, self._overdue.set)
+
     def changed(self, job_ids: Iterable[str]) -> None:
         """These jobs may look different now."""
         for job_id in job_ids:
@@ -40,6 +45,10 @@ class Hints:
     async def wait_for_attention(self, seconds: float) -> None:
         """Returns when a running job may be wished to stop, at the latest after so many seconds."""
         await _wait(self._attention, seconds)
+
+    async def wait_for_overdue(self, seconds: float) -> None:
+        """Returns when a job may have to be taken back, at the latest after so many seconds."""
+        await _wait(self._overdue, seconds)
 
     @contextmanager
     def following(self, job_id: str) -> Iterator[asyncio.Event]:

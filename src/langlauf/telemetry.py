@@ -34,6 +34,7 @@ class Fact(StrEnum):
     STORE_UNAVAILABLE = "store_unavailable"
     UPKEEP_FAILED = "upkeep_failed"
     STORE_IMPORTED = "store_imported"
+    CLOCK_CORRECTED = "clock_corrected"
 
 
 COUNTS: Counter[Fact] = Counter()

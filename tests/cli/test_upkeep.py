@@ -24,8 +24,8 @@ def test_the_sweep_takes_back_what_a_killed_server_left(tmp_path: Path) -> None:
     with serving(store, settings={"LANGLAUF_LEASE_SECONDS": "0.5"}) as server:
         body = {"analysis": "gate", "path": str(gate), "options": {"async_mode": {"requested": True}}}
         job = httpx2.post(f"{server.url}/analyze", json=body, trust_env=False).json()["job"]
-        state = httpx2.get(f"{server.url}{job['status_url']}?wait=5", trust_env=False).json()["job"]
-        assert state["status"] == "running"
+        while job["status"] != "running":
+            job = httpx2.get(f"{server.url}{job['status_url']}", trust_env=False).json()["job"]
         server.process.send_signal(signal.SIGKILL)
         server.process.wait()
     for _ in range(200):  # the lease of the dead server ends within half a second

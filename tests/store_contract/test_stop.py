@@ -1,7 +1,15 @@
 """Stopping jobs and taking them back from workers that vanished."""
 
-from langlauf.domain.attempt import Partial
-from langlauf.domain.outcome import MOST_CRASHES, MOST_LOST_LEASES, Crashed, Retry
+from langlauf.domain.attempt import Claim, Partial, Progress
+from langlauf.domain.outcome import (
+    CANCEL_MARGIN,
+    MOST_CRASHES,
+    MOST_LOST_LEASES,
+    Canceled,
+    Completed,
+    Crashed,
+    Retry,
+)
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
@@ -10,10 +18,11 @@ from tests.support.orders import ORG, accept, claim, event_types, look, started,
 from tests.support.stores import LEASE_SECONDS, SetClock
 
 NO_BACKOFF = Backoff(0, 0)
+GRACE = 5.0
 
 
 async def _sweep(store: Store) -> list[str]:
-    return [one.outcome for one in await store.sweep(grace_seconds=5, backoff=NO_BACKOFF)]
+    return [one.outcome for one in await store.sweep(grace_seconds=GRACE, backoff=NO_BACKOFF)]
 
 
 def test_a_waiting_job_is_canceled_at_once(harness: Harness) -> None:
@@ -135,6 +144,58 @@ def test_a_job_whose_worker_vanished_while_it_was_asked_to_stop_is_canceled(harn
         assert await _sweep(store) == ["canceled"]
         job = (await look(store, made.lease.job_id)).job
         assert (job.status, job.canceled_by) == (Status.CANCELED, "user")
+
+    harness.run(body)
+
+
+def test_a_canceled_attempt_that_does_not_end_loses_its_live_lease(harness: Harness) -> None:
+    """Its worker beats and does not stop: after the grace and a margin the sweep ends the job, and refuses the rest."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        await store.cancel(wish_to_cancel(made.lease.job_id))
+        clock.pass_(GRACE + CANCEL_MARGIN - 0.001)
+        [renewal] = await store.renew([made.lease], lease_seconds=60)
+        assert renewal.held
+        assert await _sweep(store) == []
+        clock.pass_(0.001)
+        assert await _sweep(store) == ["canceled"]
+        assert await _sweep(store) == []
+        view = await look(store, made.lease.job_id)
+        assert (view.job.status, view.job.canceled_by, view.job.cancel_reason) == (
+            Status.CANCELED,
+            "user",
+            "not needed",
+        )
+        assert view.lease_expires_at is None
+        await _is_refused_everything(store, made)
+        [*_, last] = await store.tenant(ORG).events(made.lease.job_id, after=0, limit=10)
+        assert (last.event_type, last.actor_type) == ("job.canceled", "system")
+
+    harness.run(body)
+
+
+async def _is_refused_everything(store: Store, made: Claim) -> None:
+    """What a worker that wakes up after the end tries: nothing of it counts."""
+    before = await look(store, made.lease.job_id)
+    writes = (Progress(percent=50), Completed(result_id="late", payload="{}"), Canceled(by="worker", reason="late"))
+    for write in writes:
+        assert not await store.record(made.lease, write)
+    [renewal] = await store.renew([made.lease], lease_seconds=60)
+    assert not renewal.held
+    assert await look(store, made.lease.job_id) == before
+
+
+def test_a_canceled_attempt_may_use_its_whole_grace(harness: Harness) -> None:
+    """A worker that stops at the end of the grace writes the end itself."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        await store.cancel(wish_to_cancel(made.lease.job_id))
+        clock.pass_(GRACE)
+        assert await _sweep(store) == []
+        assert await store.record(made.lease, Canceled(by="worker", reason="asked to"))
+        assert await _sweep(store) == []
 
     harness.run(body)
 

@@ -101,3 +101,32 @@ def serving(
             process.wait()
         assert process.stderr is not None
         process.stderr.close()
+
+
+@contextmanager
+def working(
+    store: Path | str, *, app: str = SAMPLE_APP, settings: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A worker alone over a store; one that still runs at the end is stopped."""
+    process = subprocess.Popen(
+        command("worker", app, "--store", str(store)),
+        cwd=ROOT,
+        env=environment(**{**_QUICK, **(settings or {})}),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        assert any("Langlauf works on" in line for line in process.stderr), "the worker did not start"
+        yield process
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            process.send_signal(signal.SIGTERM)
+            _, log = process.communicate(timeout=30)
+            assert process.returncode == 0, log
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        assert process.stderr is not None
+        process.stderr.close()

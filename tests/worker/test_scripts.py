@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.server import environment
 
-_SCRIPT = '''
+_SCRIPT = """
 import asyncio, os
 from langlauf import Langlauf, PlainJob
 from langlauf.settings import load_settings
@@ -36,7 +36,7 @@ async def main():
 
 if __name__ == "__main__":
     asyncio.run(main())
-'''
+"""
 
 
 @pytest.mark.parametrize("words", [["script.py"], ["-m", "script"]])

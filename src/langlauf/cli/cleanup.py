@@ -10,7 +10,6 @@ import msgspec
 
 from langlauf.cli.options import Stopped
 from langlauf.cli.stores import located, settings_for
-from langlauf.clock import SystemClock
 from langlauf.domain.errors import StoreError
 from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
@@ -96,7 +95,7 @@ def _run(
 
 
 async def _clean(path: str, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
-    store = await SqliteStore.open(path, clock=SystemClock(), hints=Hints())
+    store = await SqliteStore.open(path, hints=Hints())
     try:
         return await clean_up(store, policy, dry_run=dry_run)
     finally:

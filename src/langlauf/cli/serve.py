@@ -1,19 +1,17 @@
 """`langlauf serve`: API and workers in one process."""
 
-import asyncio
 import importlib
 import ipaddress
 import os
-import signal
 import socket
 import sys
 from typing import Any
 
 import click
-import uvloop
 
 from langlauf.app import Langlauf
 from langlauf.cli.options import Stopped, read_settings, server_options
+from langlauf.cli.stopping import run, running_until_stopped
 from langlauf.domain.errors import LanglaufError
 from langlauf.http.server import Server, make_server
 from langlauf.settings import BY_NAME, Settings
@@ -42,10 +40,7 @@ def serve(target: str, allow_open: bool, **flags: Any) -> None:
 
     listening = _listen(settings)
     server = make_server(app.asgi(), settings, started=lambda url: _welcome(url, app), stopping=stopping)
-    try:
-        uvloop.run(_serve(app, server, listening))
-    except LanglaufError as error:
-        raise Stopped(str(error)) from error
+    run(_serve(app, server, listening))
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -58,10 +53,8 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 async def _serve(app: Langlauf, server: Server, listening: socket.socket) -> None:
-    """Serves until a signal; then the server stops first, and the workers give back what they cannot finish."""
-    for name in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(name, server.stop)
-    async with app.lifespan():
+    """Serves until a signal; then connections are closed while the workers finish or give back what they run."""
+    async with running_until_stopped(app, server.stop):
         await server.serve([listening])
 
 

@@ -8,7 +8,6 @@ import click
 from langlauf.bootstrap import open_store
 from langlauf.cli.options import Stopped
 from langlauf.cli.stores import located, settings_for
-from langlauf.clock import SystemClock
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.views import Swept
 from langlauf.hints import Hints
@@ -22,7 +21,7 @@ from langlauf.upkeep.sweep import sweep_once
 @click.option("--store", metavar="URL", help="The store; else as the environment says. [LANGLAUF_STORE]")
 @click.option("--json", "as_json", is_flag=True, help="The same: the answer is JSON either way.")
 def sweep(store: str | None, as_json: bool) -> None:  # noqa: ARG001 - the flag is there for uniformity
-    """Take jobs back from workers that vanished or let them run out of time, once."""
+    """Take jobs back from workers that vanished or did not stop them in time, once."""
     settings = settings_for(store)
     located(settings)
     try:
@@ -34,7 +33,7 @@ def sweep(store: str | None, as_json: bool) -> None:  # noqa: ARG001 - the flag 
 
 
 async def _sweep(settings: Settings) -> list[Swept]:
-    opened = await open_store(settings, SystemClock(), Hints())
+    opened = await open_store(settings, Hints())
     try:
         return await sweep_once(opened, settings)
     finally:

@@ -25,6 +25,8 @@ from langlauf.domain.redact import clean_details, clean_message
 MOST_LOST_LEASES = 10
 #: A job whose own process died this often is given up sooner: nobody else can have killed it.
 MOST_CRASHES = 3
+#: Seconds after the grace of a cancel in which the worker may still write the end itself, before the sweep does.
+CANCEL_MARGIN = 1.0
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,6 +42,8 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._tell_stopping()
         await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):  # of clients that neither ask nor read to the end
+            connection.transport.abort()
 
 
 def make_server(

@@ -4,13 +4,17 @@ import msgspec
 
 from langlauf.analysis.registry import Registry
 from langlauf.domain.job import CanceledBy, Submitted
+from langlauf.domain.outcome import CANCEL_MARGIN
 from langlauf.domain.redact import clean_message
 from langlauf.domain.views import CancelRequest, JobView
+from langlauf.hints import Hints
 from langlauf.service.submit import Order, Submissions
 from langlauf.service.tenant import Caller
 from langlauf.store.protocol import Store
 
 DEFAULT_REASON = "canceled on request"
+#: The store's clock and the one of the hint tick apart: the sweep that is woken must not look a moment too early.
+_TICK = 0.05
 
 
 class NotCancelable(msgspec.Struct, frozen=True):
@@ -28,15 +32,19 @@ class NotTerminal(msgspec.Struct, frozen=True):
 class Control:
     """What a person may do with a job that exists."""
 
-    def __init__(self, store: Store, registry: Registry, submissions: Submissions) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, submissions: Submissions, hints: Hints, *, cancel_grace: float
+    ) -> None:
         self._store = store
         self._registry = registry
         self._submissions = submissions
+        self._hints = hints
+        self._patience = cancel_grace + CANCEL_MARGIN + _TICK
 
     async def cancel(
         self, caller: Caller, job_id: str, reason: str | None, by: CanceledBy = "user"
     ) -> JobView | NotCancelable | None:
-        """Stops a job, or asks its worker to. Repeating it changes nothing."""
+        """Stops a job, or asks its worker to; one that does not is not waited for. Repeating it changes nothing."""
         view = await self._store.tenant(caller.org_id).job(job_id)
         if view is None or view.job.terminal:
             return view
@@ -50,7 +58,10 @@ class Control:
             reason=clean_message(reason or DEFAULT_REASON),
             request_id=caller.request_id,
         )
-        return await self._store.cancel(request)
+        asked = await self._store.cancel(request)
+        if asked is not None and not asked.job.terminal and view.job.cancel_requested_at is None:
+            self._hints.overdue_after(self._patience)
+        return asked
 
     async def retry(
         self, caller: Caller, job_id: str, *, resume: bool, idempotency_key: str | None

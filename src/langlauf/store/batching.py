@@ -13,6 +13,8 @@ Answer = TypeVar("Answer")
 
 #: Bounds the time one transaction holds the writer.
 LARGEST_BATCH = 1_000
+#: With so many waiting, what is new is refused before it is accepted; what was accepted is always taken.
+MOST_WAITING = 10_000
 
 
 class GroupCommit(Generic[Operation, Answer]):
@@ -30,6 +32,11 @@ class GroupCommit(Generic[Operation, Answer]):
         self._largest = largest
         self._waiting: list[tuple[Operation, asyncio.Future[Answer]]] = []
         self._drain: asyncio.Task[None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many operations wait for the next batch."""
+        return len(self._waiting)
 
     async def do(self, operation: Operation) -> Answer:
         """Runs the operation in the next batch and returns its answer."""

@@ -8,6 +8,7 @@ bound to one org.
 from collections.abc import Sequence
 from typing import Protocol
 
+from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.event import Event
 from langlauf.domain.job import NewJob, Submitted
@@ -64,6 +65,10 @@ class TenantReads(Protocol):
 class Store(Protocol):
     """Durable truth. Each verb is one atomic change."""
 
+    @property
+    def clock(self) -> Clock:
+        """The store's time. Whoever compares something with a time that is stored asks this clock and no other."""
+
     async def submit(self, new: NewJob) -> Submitted:
         """Accepts a job with its input, its first event and its idempotency key."""
 
@@ -80,7 +85,7 @@ class Store(Protocol):
         """Ends a job that no worker holds, or asks its worker to stop. Idempotent."""
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
-        """Takes jobs back from workers that vanished or let them run out of time."""
+        """Takes jobs back from workers that vanished, let them run out of time or did not stop them when asked to."""
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
         """Removes what is older than the policy, in small batches."""

@@ -9,12 +9,20 @@ from langlauf.telemetry import Fact, tell
 
 
 class Periodic:
-    """Runs an action at once and then every so many seconds."""
+    """Runs an action at once and then every so many seconds, or sooner where the `pause` between ends early."""
 
-    def __init__(self, name: str, every: float, action: Callable[[], Awaitable[object]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        every: float,
+        action: Callable[[], Awaitable[object]],
+        *,
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
         self.name = name
         self._every = every
         self._action = action
+        self._pause = pause
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -40,4 +48,4 @@ class Periodic:
                 await self._action()
             except Exception as error:  # noqa: BLE001 - upkeep outlives whatever goes wrong in one round
                 tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty=self.name)
-            await asyncio.sleep(self._every)
+            await self._pause(self._every)

@@ -1,4 +1,4 @@
-"""The sweep: finds attempts whose worker vanished or let them run out of time."""
+"""The sweep: finds attempts whose worker vanished, let them run out of time or did not stop them when asked to."""
 
 import logging
 

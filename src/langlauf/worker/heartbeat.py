@@ -14,7 +14,10 @@ _SHORTEST_PAUSE = 0.01
 
 
 class Heartbeat:
-    """Renews all leases of a worker in one write, three times per lease and whenever attention is asked for."""
+    """Renews all leases of a worker in one write: at least three times per lease, and as often as it looks for work.
+
+    That is how it hears of a cancel that another process took; in this process a hint asks for attention at once.
+    """
 
     def __init__(
         self,
@@ -22,17 +25,19 @@ class Heartbeat:
         hints: Hints,
         *,
         lease_seconds: float,
+        every: float,
         attempts: Callable[[], Collection[RunningAttempt]],
     ) -> None:
         self._store = store
         self._hints = hints
         self._lease_seconds = lease_seconds
+        self._every = every
         self._attempts = attempts
 
     async def run(self) -> None:
         """Beats until it is canceled."""
         while True:
-            await self._hints.wait_for_attention(self._patience())
+            await self._hints.wait_for_attention(min(self._every, self._patience()))
             await self.beat()
 
     def _held(self) -> list[RunningAttempt]:

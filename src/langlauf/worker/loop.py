@@ -36,12 +36,20 @@ class Worker:
         self._runner = Runner(store, settings, clock)
         self._running: dict[RunningAttempt, asyncio.Task[None]] = {}
         lease = settings.lease_seconds
-        self._heartbeat = Heartbeat(store, hints, lease_seconds=lease, attempts=self._running.keys)
+        self._heartbeat = Heartbeat(
+            store, hints, lease_seconds=lease, every=settings.poll_seconds, attempts=self._running.keys
+        )
         self._keeper = Keeper()
         self._watchdog = Watchdog(self._keeper, lease_seconds=lease, attempts=self._running.keys)
         self._pool = self._make_pool()
         self._loops: list[asyncio.Task[None]] = []
         self._draining = False
+        self._hurried = asyncio.Event()
+
+    @property
+    def running(self) -> int:
+        """How many attempts it holds."""
+        return len(self._running)
 
     @property
     def alive(self) -> bool:
@@ -75,7 +83,7 @@ class Worker:
         # A claim that is under way commits whatever happens to this task: its jobs are run or given back, not left.
         await asyncio.wait({claims}, timeout=self._settings.lease_seconds)
         await _end(claims)
-        await self._wait_for_attempts(self._settings.shutdown_grace)
+        await self._wait_out_the_grace()
         for attempt in self._running:
             attempt.stop(Stop.RELEASE)
         await self._wait_for_attempts(self._settings.cancel_grace + 1)
@@ -84,6 +92,17 @@ class Worker:
         self._loops = []
         await self._pool.close()
         await self._keeper.close()
+
+    def hurry(self) -> None:
+        """Ends the grace of a stop: what still runs is given back now."""
+        self._hurried.set()
+
+    async def _wait_out_the_grace(self) -> None:
+        ended = asyncio.create_task(self._wait_for_attempts(self._settings.shutdown_grace))
+        hurried = asyncio.create_task(self._hurried.wait())
+        await asyncio.wait({ended, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        hurried.cancel()
 
     async def _wait_for_attempts(self, seconds: float) -> None:
         if self._running:

@@ -10,7 +10,8 @@ from langlauf.store.migrate import migrations_in, pending
 MEMORY = ":memory:"
 #: Below this, resetting a write-ahead log while another connection checkpoints can corrupt the file.
 OLDEST_SAFE_SQLITE = (3, 51, 3)
-_BUSY_MILLISECONDS = 10_000
+#: How long a connection waits for another program that holds the file.
+BUSY_MILLISECONDS = 10_000
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
 
 
@@ -23,7 +24,7 @@ def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:
             _make_private(Path(path))
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         connection = apsw.Connection(path, flags=flags)
-        connection.set_busy_timeout(_BUSY_MILLISECONDS)
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
         # Without this guarantee SQLite plans many of our statements anew at every execution, for the values at hand.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         if not read_only:

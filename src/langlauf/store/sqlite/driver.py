@@ -10,24 +10,25 @@ from typing import Any, Self, TypeVar, cast
 
 import apsw
 
-from langlauf.clock import Clock
+from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.errors import StoreError, StoreUnavailable
-from langlauf.domain.instant import after
 from langlauf.domain.job import Accepted, NewJob, Submitted
 from langlauf.domain.outcome import Crashed, Released, Retry
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
 from langlauf.domain.views import CancelRequest, Depth, JobView, Swept
 from langlauf.hints import Hints
-from langlauf.store.batching import GroupCommit
+from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.migrate import migrations_in
 from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
 from langlauf.store.sqlite import claiming, ending, recording, retiring, submitting, sweeping
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.reads import SqliteTenantReads
-from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.store.sqlite.steady import SteadyClock
+from langlauf.store.sqlite.transaction import Transaction
+from langlauf.telemetry import Fact, tell
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class SqliteStore:
 
     def __init__(self, path: str, *, clock: Clock, hints: Hints) -> None:
         self.path = path
-        self._clock = clock
+        self.clock = clock
         self._hints = hints
         self._queries = {
             name: sql.replace("{fence}", _FENCE)
@@ -76,13 +77,15 @@ class SqliteStore:
         )
 
     @classmethod
-    async def open(cls, path: str, *, clock: Clock, hints: Hints) -> Self:
-        """Opens the file, creates it where it is missing and brings its schema up to date."""
-        store = cls(path, clock=clock, hints=hints)
+    async def open(cls, path: str, *, hints: Hints, clock: Clock | None = None, time: TimeSource | None = None) -> Self:
+        """Opens the file, creates it where it is missing and brings its schema up to date.
+
+        A clock that is given is used as it is; else the store has its own, made from the time of the machine.
+        """
+        store = cls(path, clock=clock or SteadyClock(time or machine_time()), hints=hints)
         loop = asyncio.get_running_loop()
         try:
-            store._writer = await loop.run_in_executor(store._writer_thread, open_connection, path)
-            await loop.run_in_executor(store._writer_thread, migrate, store._writer)
+            store._writer = await loop.run_in_executor(store._writer_thread, store._open_writer)
             store._reader = (
                 store._writer
                 if path == MEMORY
@@ -97,9 +100,21 @@ class SqliteStore:
     _writer: apsw.Connection
     _reader: apsw.Connection
 
+    def _open_writer(self) -> apsw.Connection:
+        connection = open_connection(self.path)
+        try:
+            migrate(connection)
+            if isinstance(self.clock, SteadyClock):
+                self.clock.settle(connection)
+        except apsw.Error as error:
+            raise StoreUnavailable(f"the store {self.path} cannot be opened: {error}") from error
+        return connection
+
     # -- the life of a job ---------------------------------------------------------------------------------------------
 
     async def submit(self, new: NewJob) -> Submitted:
+        if self._writes.waiting >= MOST_WAITING:
+            raise StoreUnavailable(f"{self._writes.waiting} writes wait already; nothing more is accepted")
         submitted: Submitted = await self._writes.do(new)
         if isinstance(submitted, Accepted):
             self._hints.work()
@@ -132,33 +147,38 @@ class SqliteStore:
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
-        position = ("", "")
-        while page := await self._sweepable(grace_seconds, position, limit):
-            requests = [sweeping.SweepOne(lease=one, grace_seconds=grace_seconds, backoff=backoff) for one in page]
-            answers = await asyncio.gather(*map(self._writes.do, requests), return_exceptions=True)
-            swept += [answer for answer in answers if isinstance(answer, Swept)]
-            position = (page[-1].org_id, page[-1].job_id)
-        await self._writes.do(sweeping.TidyLanes())
-        if swept:
-            self._hints.changed(one.job_id for one in swept)
-            self._hints.work()
+        run = sweeping.Sweep(self._read, self._writes.do, self._queries["sweepable"])
+        try:
+            async for taken in run.pages(self.clock.now(), grace_seconds=grace_seconds, backoff=backoff, limit=limit):
+                swept += taken
+                self._hints.changed(one.job_id for one in taken)
+                self._hints.work()
+            await self._writes.do(sweeping.TidyLanes())
+            await self._correct_clock()
+        except StoreError as error:
+            if not swept:
+                raise
+            # What was taken back is told all the same; the rest waits for the next sweep.
+            tell(Fact.UPKEEP_FAILED, logging.ERROR, duty="sweep", reason=str(error))
         return swept
 
-    async def _sweepable(self, grace_seconds: float, position: tuple[str, str], limit: int) -> list[Lease]:
-        values = {
-            "now": self._clock.now(),
-            "grace": after(0, grace_seconds),
-            "after_org": position[0],
-            "after_job": position[1],
-            "limit": limit,
-        }
-        query = self._queries["sweepable"]
-        rows: list[Row] = await self._read(lambda connection: connection.execute(query, values).fetchall())
-        return [Lease(*row) for row in rows]
+    async def _correct_clock(self) -> None:
+        """Lets the store's clock follow the wall clock where that has moved ahead and nothing runs."""
+        if isinstance(self.clock, SteadyClock) and self.clock.slow:
+            loop = asyncio.get_running_loop()
+            seconds = await loop.run_in_executor(self._writer_thread, self._settle, self.clock)
+            if seconds:
+                tell(Fact.CLOCK_CORRECTED, seconds=round(seconds, 3))
+
+    def _settle(self, clock: SteadyClock) -> float:
+        try:
+            return clock.settle(self._writer)
+        except apsw.Error as error:
+            raise StoreUnavailable(f"the store did not take the correction of its clock: {error}") from error
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
         run = retiring.Retirement(self.path, self._read, self._writes.do, self._queries)
-        return await run.run(policy, self._clock.now(), dry_run=dry_run)
+        return await run.run(policy, self.clock.now(), dry_run=dry_run)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -166,7 +186,7 @@ class SqliteStore:
         return SqliteTenantReads(org_id, self._read, self._queries)
 
     async def depth(self) -> Depth:
-        now = self._clock.now()
+        now = self.clock.now()
 
         def read(connection: apsw.Connection) -> Depth:
             waiting: Any = connection.execute(self._queries["waiting_of_all"]).get
@@ -213,14 +233,17 @@ class SqliteStore:
             if len(batch) == 1:
                 _log.exception("a write failed")
                 return [StoreError(f"the write was refused: {error}")]
-        # One operation spoils the transaction of all: alone, each gets its own answer.
-        return [answer for operation in batch for answer in self._run_batch([operation])]
+        # One operation spoils the transaction of all: in halves, and halves of those, its neighbours get their answers.
+        middle = len(batch) // 2
+        return self._run_batch(batch[:middle]) + self._run_batch(batch[middle:])
 
     def _run_transaction(self, batch: Sequence[Any]) -> list[Any]:
         connection = self._writer
         try:
             connection.execute("BEGIN IMMEDIATE")
-            tx = Transaction(connection, self._queries, self._clock.now())
+            if isinstance(self.clock, SteadyClock):
+                self.clock.follow(connection)
+            tx = Transaction(connection, self._queries, self.clock.now())
             answers = [_HANDLERS[type(operation)](tx, operation) for operation in batch]
             tx.flush()
             connection.execute("COMMIT")

@@ -8,11 +8,12 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from langlauf.clock import Clock, SystemClock, new_id
+from langlauf.clock import Clock, machine_time, new_id
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.state import Status
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import migrate, open_connection
+from langlauf.store.sqlite.steady import SteadyClock
 from langlauf.store.sqlite.transaction import Transaction
 from langlauf.store.v1_json import NotAnEarlierStore, read_document
 from langlauf.store.v1_records import ImportedJob, to_records
@@ -40,7 +41,7 @@ def import_v1(
     With `once`, a file of that name that was imported before is left alone, whatever it holds by now; else only the
     same content is. Raises `StoreError` with what is wrong and where; nothing is written then.
     """
-    run = _Import(json_path, default_analysis, clock or SystemClock(), once=once)
+    run = _Import(json_path, default_analysis, clock, once=once)
     if Path(db_path).exists():
         return run.into(db_path)
     return _into_new(run, Path(db_path))
@@ -75,7 +76,7 @@ def _sync_folder(folder: Path) -> None:
 class _Import:
     """One import of one file, into whichever store."""
 
-    def __init__(self, json_path: Path, default_analysis: str, clock: Clock, *, once: bool) -> None:
+    def __init__(self, json_path: Path, default_analysis: str, clock: Clock | None, *, once: bool) -> None:
         self._json_path = json_path
         self._default_analysis = default_analysis
         self._clock = clock
@@ -86,8 +87,9 @@ class _Import:
         connection = open_connection(path)
         try:
             migrate(connection)
+            clock = self._clock or _clock_of(connection)
             connection.execute("BEGIN IMMEDIATE")
-            report = self._run(Transaction(connection, self._queries, self._clock.now()))
+            report = self._run(Transaction(connection, self._queries, clock.now()))
             connection.execute("COMMIT")
         except NotAnEarlierStore as error:
             raise StoreError(f"{self._json_path} cannot be imported: {error}") from None
@@ -133,6 +135,13 @@ class _Import:
             counts["notifications"] += len(record.notifications)
             counts["lost"] += record.job.next_attempt_at == now
         return ImportReport(file=str(self._json_path), sha256=digest, imported=True, jobs=len(records), **counts)
+
+
+def _clock_of(connection: apsw.Connection) -> Clock:
+    """The store's own clock: what is due after the import must not wait for a wall clock that is ahead."""
+    clock = SteadyClock(machine_time())
+    clock.settle(connection)
+    return clock
 
 
 def _write(tx: Transaction, record: ImportedJob) -> None:

@@ -1,6 +1,7 @@
 """Accepting a job: the key first, then duplicates, then room in the queue, then everything at once."""
 
 import msgspec
+from msgspec.structs import replace
 
 from langlauf.domain.event import EventType
 from langlauf.domain.job import Accepted, Duplicate, Job, KeyReused, NewJob, QueueFull, Replayed, Submitted
@@ -9,6 +10,8 @@ from langlauf.store.sqlite.transaction import Transaction
 
 def submit(tx: Transaction, new: NewJob) -> Submitted:
     """Accepts the job, or tells why not; nothing is written in that case."""
+    # Times are the store's, at the moment of the write: nothing of a job can seem to have happened before it came.
+    new = replace(new, job=replace(new.job, queued_at=tx.now, updated_at=tx.now))
     job = new.job
     if new.idempotency_key is not None and (known := _by_key(tx, job, new.idempotency_key)):
         return known

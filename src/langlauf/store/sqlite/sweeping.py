@@ -1,15 +1,31 @@
 """Taking jobs back from workers that vanished or did not stop in time. Not a job itself: it needs no free slot."""
 
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any
+
 import msgspec
 
 from langlauf.clock import draw
 from langlauf.domain.attempt import Lease
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.outcome import Canceled, Failed, Lost, Outcome, Retry, after_loss, after_timeout
+from langlauf.domain.outcome import (
+    CANCEL_MARGIN,
+    Canceled,
+    Failed,
+    Lost,
+    Outcome,
+    Retry,
+    after_loss,
+    after_timeout,
+)
 from langlauf.domain.retry import Backoff
 from langlauf.domain.views import Swept
-from langlauf.store.sqlite.ending import take_lease, write_end
+from langlauf.store.sqlite.ending import end_canceled, take_lease, write_end
+from langlauf.store.sqlite.reads import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.telemetry import Fact, tell
 
 
 class SweepOne(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +40,53 @@ class TidyLanes(msgspec.Struct, frozen=True):
     """Lanes that say nothing any more are to go."""
 
 
+class Sweep:
+    """One sweep: a reader finds what seems overdue, page by page; the writer looks again, job by job."""
+
+    def __init__(self, read: RunRead, write: Callable[[SweepOne], Awaitable[Any]], query: str) -> None:
+        self._read = read
+        self._write = write
+        self._query = query
+
+    async def pages(
+        self, now: Instant, *, grace_seconds: float, backoff: Backoff, limit: int
+    ) -> AsyncIterator[list[Swept]]:
+        """What was taken back, page by page. A job that cannot be is told of, and the others go on."""
+        position = ("", "")
+        while page := await self._page(now, grace_seconds, position, limit):
+            requests = [SweepOne(lease=one, grace_seconds=grace_seconds, backoff=backoff) for one in page]
+            answers = await asyncio.gather(*map(self._write, requests), return_exceptions=True)
+            _tell_failures(zip(page, answers, strict=True))
+            yield [answer for answer in answers if isinstance(answer, Swept)]
+            position = (page[-1].org_id, page[-1].job_id)
+
+    async def _page(self, now: Instant, grace_seconds: float, position: tuple[str, str], limit: int) -> list[Lease]:
+        values = {
+            "now": now,
+            **_graces(grace_seconds),
+            "after_org": position[0],
+            "after_job": position[1],
+            "limit": limit,
+        }
+        rows: list[Row] = await self._read(lambda connection: connection.execute(self._query, values).fetchall())
+        return [Lease(*row) for row in rows]
+
+
+def _tell_failures(answers: Iterable[tuple[Lease, object]]) -> None:
+    """One line per reason: a store that is away fails a whole page in the same words."""
+    failed: dict[str, list[str]] = {}
+    for lease, answer in answers:
+        if isinstance(answer, BaseException):
+            failed.setdefault(str(answer), []).append(lease.job_id)
+    for reason, job_ids in failed.items():
+        tell(Fact.UPKEEP_FAILED, logging.ERROR, duty="sweep", reason=reason, jobs=len(job_ids), job_id=job_ids[0])
+
+
+def _graces(seconds: float) -> dict[str, int]:
+    """A canceled attempt has a margin more: its worker may use the whole grace and still write the end itself."""
+    return {"grace": after(0, seconds), "cancel_grace": after(0, seconds + CANCEL_MARGIN)}
+
+
 def tidy_lanes(tx: Transaction, _: TidyLanes) -> int:
     """Removes them, so that orgs that came once cost nothing for ever."""
     tx.flush()
@@ -33,11 +96,11 @@ def tidy_lanes(tx: Transaction, _: TidyLanes) -> int:
 def sweep_one(tx: Transaction, request: SweepOne) -> Swept | None:
     """Takes the job back, if that is still right; running it again does nothing."""
     lease = request.lease
-    row = tx.one("sweepable_one", **tx.fenced(lease), grace=after(0, request.grace_seconds))
+    row = tx.one("sweepable_one", **tx.fenced(lease), **_graces(request.grace_seconds))
     if row is None:
         return None
     outcome = _decide(row, tx.now, request.backoff)
-    if take_lease(tx, lease) and write_end(tx, lease, outcome):
+    if take_lease(tx, lease) and _write_end(tx, lease, outcome):
         return Swept(lease.org_id, lease.job_id, _word(outcome))
     return None
 
@@ -54,6 +117,12 @@ def _decide(row: Row, now: Instant, backoff: Backoff) -> Lost | Retry | Failed |
             delay_seconds=backoff.delay(retry_count, draw()),
         )
     return after_loss(cancel_requested=cancel_at is not None, cancel_reason=cancel_reason, lost_before=lost_count)
+
+
+def _write_end(tx: Transaction, lease: Lease, outcome: Lost | Retry | Failed | Canceled) -> bool:
+    if isinstance(outcome, Canceled):  # the log says that it was not the worker who ended it
+        return end_canceled(tx, lease.org_id, lease.job_id, outcome, actor="system")
+    return write_end(tx, lease, outcome)
 
 
 def _word(outcome: Outcome) -> str:

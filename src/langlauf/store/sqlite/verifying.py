@@ -5,7 +5,7 @@ from typing import Any
 
 import apsw
 
-from langlauf.clock import SystemClock
+from langlauf.clock import machine_time
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.job import Job, payload_hash
@@ -14,6 +14,7 @@ from langlauf.store.joblog import LogJudge
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
+from langlauf.store.sqlite.steady import SteadyClock
 from langlauf.store.sqlite.transaction import Row, job_from
 from langlauf.store.verify import RULES, Violation
 
@@ -35,7 +36,8 @@ def check_file(path: str, *, now: Instant | None = None, watch: Watch = lambda *
     try:
         _refuse_other_schema(connection, path)
         connection.execute("BEGIN")
-        yield from _Check(connection, SystemClock().now() if now is None else now, watch).run()
+        now = SteadyClock(machine_time()).look(connection) if now is None else now
+        yield from _Check(connection, now, watch).run()
     except apsw.CorruptError as error:
         yield Violation("integrity", None, None, str(error))
     except apsw.Error as error:

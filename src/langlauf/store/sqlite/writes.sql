@@ -220,9 +220,13 @@ SELECT {job_columns}, lease.expires_at FROM jobs AS job LEFT JOIN leases AS leas
 WHERE job.org_id = :org_id AND job.job_id = :job_id
 
 -- name: sweepable
--- Attempts whose worker vanished, or that should have been stopped by now, page by page.
-SELECT org_id, job_id, attempt FROM leases
-WHERE (expires_at <= :now OR deadline_at + :grace <= :now) AND (org_id, job_id) > (:after_org, :after_job)
+-- Attempts whose worker vanished, or that should have been stopped by now, page by page: out of time, or canceled and
+-- not ended although their lease lives.
+SELECT org_id, job_id, attempt FROM leases AS lease
+WHERE (expires_at <= :now OR deadline_at + :grace <= :now OR EXISTS (
+    SELECT 1 FROM jobs AS job WHERE job.org_id = lease.org_id AND job.job_id = lease.job_id
+      AND job.cancel_requested_at + :cancel_grace <= :now))
+  AND (org_id, job_id) > (:after_org, :after_job)
 ORDER BY org_id, job_id LIMIT :limit
 
 -- name: sweepable_one
@@ -231,7 +235,8 @@ SELECT lease.deadline_at, job.attempt_started_at, job.timeout_seconds, job.retry
     job.cancel_requested_at, job.cancel_reason
 FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id)
 WHERE lease.org_id = :org_id AND lease.job_id = :job_id AND lease.attempt = :attempt
-  AND (lease.expires_at <= :now OR lease.deadline_at + :grace <= :now)
+  AND (lease.expires_at <= :now OR lease.deadline_at + :grace <= :now
+       OR job.cancel_requested_at + :cancel_grace <= :now)
 
 -- name: tidy_lanes
 -- A lane that is empty and behind the virtual clock says nothing: its org would join at the clock anyway.

@@ -1,0 +1,101 @@
+"""A cancel ends within the grace whatever happens to its worker: paused or dead, although its lease lives on."""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from langlauf.domain.outcome import CANCEL_MARGIN
+from tests.support.server import ServerProcess, serving, working
+
+GRACE = 0.5
+#: For the request, the hint and the writes on a busy machine; far below the lease and the sweep.
+SLACK = 2.5
+#: Neither the end of a lease nor the round of a sweep comes within the test: the hint alone makes it prompt.
+SETTINGS = {
+    "LANGLAUF_LEASE_SECONDS": "60",
+    "LANGLAUF_SWEEP_SECONDS": "60",
+    "LANGLAUF_CANCEL_GRACE": str(GRACE),
+    "LANGLAUF_POLL_SECONDS": "0.05",
+}
+
+
+class Jobs:
+    """A server without workers of its own, as a caller sees it."""
+
+    def __init__(self, server: ServerProcess, http: httpx2.Client) -> None:
+        self.server = server
+        self._http = http
+
+    def submit(self, **body: Any) -> str:
+        """Submits a job; returns its address."""
+        body["options"] = {"async_mode": {"requested": True, "allow_duplicate": True}}
+        answer = self._http.post("/analyze", json=body)
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["job"]["status_url"])
+
+    def cancel(self, address: str) -> int:
+        """Asks for a job to stop; returns the status of the answer."""
+        return self._http.post(f"{address}/cancel").status_code
+
+    def until(self, address: str, *states: str) -> dict[str, Any]:
+        """The job once it is in one of the states."""
+        for _ in range(100):
+            job: dict[str, Any] = self._http.get(address, params={"wait": 1}).json()["job"]
+            if job["status"] in states:
+                return job
+        raise AssertionError(f"never {states}: {job}")
+
+    def until_it_writes_no_more(self, address: str) -> None:
+        """Returns when the job has told where it is and only waits: a worker that is paused now holds no lock."""
+        while self._http.get(address).json()["job"]["step"] is None:
+            time.sleep(0.02)
+        time.sleep(0.2)
+
+
+@contextmanager
+def _jobs(store: Path) -> Iterator[Jobs]:
+    with (
+        serving(store, settings={**SETTINGS, "LANGLAUF_WORKERS": "0"}) as server,
+        httpx2.Client(base_url=server.url, timeout=30, trust_env=False) as http,
+    ):
+        yield Jobs(server, http)
+
+
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_cancel_does_not_wait_for_a_worker_that_is_gone(tmp_path: Path, how: signal.Signals) -> None:
+    """The job is canceled after the grace and a margin, long before its lease is over."""
+    store = tmp_path / "store.db"
+    with _jobs(store) as jobs, working(store, settings=SETTINGS) as worker:
+        address = jobs.submit(analysis="hang", label="here")
+        jobs.until_it_writes_no_more(address)
+        worker.send_signal(how)
+        asked_at = time.monotonic()
+        assert jobs.cancel(address) == 202
+        job = jobs.until(address, "canceled")
+        assert GRACE + CANCEL_MARGIN <= time.monotonic() - asked_at < GRACE + CANCEL_MARGIN + SLACK
+        assert (job["canceled_by"], job["error_code"], job["attempt"]) == ("user", None, 1)
+        assert [event["event_type"] for event in job["events"]][-2:] == ["job.cancel_requested", "job.canceled"]
+        if how is signal.SIGKILL:
+            worker.wait()
+
+
+def test_a_paused_worker_that_wakes_up_writes_nothing_and_works_on(tmp_path: Path) -> None:
+    """Its job had ended meanwhile: what it computed is refused, the end stands, and the next job is run."""
+    store, gate = tmp_path / "store.db", tmp_path / "gate"
+    with _jobs(store) as jobs, working(store, settings={**SETTINGS, "LANGLAUF_MAX_RUNNING": "1"}) as worker:
+        address = jobs.submit(analysis="gate", path=str(gate))
+        jobs.until_it_writes_no_more(address)
+        worker.send_signal(signal.SIGSTOP)
+        assert jobs.cancel(address) == 202
+        ended = jobs.until(address, "canceled")
+        gate.touch()
+        worker.send_signal(signal.SIGCONT)
+        # The only slot of the worker is free again once its result was refused.
+        assert jobs.until(jobs.submit(analysis="echo", value=1), "completed")["attempt"] == 1
+        assert jobs.until(address, "canceled") == ended

@@ -1,0 +1,89 @@
+"""The queue of writes: one bad operation fails alone and costs little, and a queue that grows too long refuses work."""
+
+import asyncio
+import math
+from functools import partial
+from pathlib import Path
+
+import apsw
+import msgspec
+import pytest
+
+from langlauf.domain.attempt import Progress
+from langlauf.domain.errors import StoreError, StoreUnavailable
+from langlauf.domain.job import Accepted
+from langlauf.hints import Hints
+from langlauf.store.batching import MOST_WAITING
+from langlauf.store.sqlite.driver import SqliteStore
+from tests.support.orders import accept, new_job, started
+from tests.support.stores import SetClock, opened, query
+
+
+class CountingStore(SqliteStore):
+    """Counts its transactions."""
+
+    transactions = 0
+
+    def _run_transaction(self, batch):  # type: ignore[no-untyped-def]
+        self.transactions += 1
+        return super()._run_transaction(batch)
+
+
+@pytest.mark.parametrize("bad_places", [(0,), (255,), (100,), (3, 200), ()])
+def test_a_bad_operation_fails_alone(tmp_path: Path, bad_places: tuple[int, ...]) -> None:
+    """Its 255 neighbours are accepted, each with its own answer, in few transactions more."""
+
+    async def body() -> None:
+        clock = SetClock()
+        store = await CountingStore.open(str(tmp_path / "store.db"), clock=clock, hints=Hints())
+        try:
+            known = await accept(store, clock)
+            orders = [new_job(clock) for _ in range(256)]
+            for place in bad_places:  # an id that is taken: the store refuses it
+                job = msgspec.structs.replace(orders[place].job, job_id=known.job_id)
+                orders[place] = msgspec.structs.replace(orders[place], job=job)
+            before = store.transactions
+            answers = await asyncio.gather(*map(store.submit, orders), return_exceptions=True)
+            for place, (order, answer) in enumerate(zip(orders, answers, strict=True)):
+                if place in bad_places:
+                    assert isinstance(answer, StoreError)
+                else:
+                    assert isinstance(answer, Accepted)
+                    assert answer.job.job_id == order.job.job_id
+            assert store.transactions - before <= 1 + len(bad_places) * 2 * math.log2(256)
+        finally:
+            await store.close()
+
+    asyncio.run(body())
+    assert query(tmp_path / "store.db", "SELECT count(*) FROM jobs") == [(257 - len(bad_places),)]
+
+
+def test_a_long_queue_refuses_submissions_and_takes_what_attempts_write(tmp_path: Path) -> None:
+    """Nothing is accepted that would have to wait for so many; what was accepted before goes on."""
+
+    async def body() -> None:
+        clock = SetClock()
+        async with opened(tmp_path / "store.db", clock) as store:
+            made = await started(store, clock)
+            other = apsw.Connection(str(tmp_path / "store.db"))
+            other.execute("BEGIN EXCLUSIVE")
+            order = partial(new_job, clock, max_waiting_org=10**6, max_waiting_all=10**6)
+            taken = [asyncio.create_task(store.submit(order())) for _ in range(MOST_WAITING + 1_000)]
+            await asyncio.sleep(0)
+            refused = [task for task in taken if task.done()]
+            assert len(refused) == 1_000
+            with pytest.raises(StoreUnavailable, match=str(MOST_WAITING)):
+                await store.submit(order())
+            written = asyncio.create_task(store.record(made.lease, Progress(percent=10)))
+            renewed = asyncio.create_task(store.renew([made.lease], lease_seconds=15))
+            await asyncio.sleep(0)
+            assert (written.done(), renewed.done()) == (False, False)
+            other.execute("ROLLBACK")
+            other.close()
+            assert await written
+            assert (await renewed)[0].held
+            answers = await asyncio.gather(*taken, return_exceptions=True)
+            assert sum(isinstance(answer, Accepted) for answer in answers) == MOST_WAITING
+            assert sum(isinstance(answer, StoreUnavailable) for answer in answers) == 1_000
+
+    asyncio.run(body())
