@@ -97,6 +97,13 @@ class Api:
                 return jobs
             place = {"cursor": page["next_cursor"]}
 
+    async def page(self, **query: Any) -> list[Record]:
+        """The newest jobs of the org that fit."""
+        answer = await self._get("/analyze/jobs", limit=_PAGE, **query)
+        assert answer is not None
+        jobs: list[Record] = answer["jobs"]
+        return jobs
+
     async def cancel(self, job_id: str) -> Record:
         """Asks for a job to be stopped."""
         answer = await self._http.post(f"{self._fleet.url}/analyze/jobs/{job_id}/cancel")

@@ -10,7 +10,7 @@ import apsw
 
 from tests.faults.plan import Plan
 from tests.faults.report import Figure, Report, Run
-from tests.faults.scenarios import cancel, expiry, kill, stop, timeout
+from tests.faults.scenarios import abandoned, cancel, expiry, fairness, kill, stop, timeout
 
 Scenario = Callable[[Plan], Awaitable[list[Figure]]]
 
@@ -20,6 +20,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "cancel": cancel.run,
     "timeout": timeout.run,
     "expiry": expiry.run,
+    "fairness": fairness.run,
+    "abandoned": abandoned.run,
 }
 
 
