@@ -20,7 +20,9 @@ def _names(_: click.Context, __: click.Parameter, value: str | None) -> list[str
 
 @click.command()
 @click.option("--seed", type=int, default=None, help="Draws the same schedule again.  [default: a new one]")
-@click.option("--scale", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="How much of it.")
+@click.option(
+    "--scale", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="How much of it."
+)
 @click.option("--only", callback=_names, metavar="NAMES", help="These scenarios alone, with commas between.")
 @click.option("--json", "json_to", type=click.Path(dir_okay=False, path_type=Path), help="Also write JSON to a file.")
 @click.option("--markdown", is_flag=True, help="The table as Markdown.")
@@ -40,13 +42,15 @@ def main(seed: int | None, scale: float, only: list[str], json_to: Path | None, 
 
 
 def _plan(name: str, seed: int, scale: float, folder: Path) -> Plan:
-    def watch(done: int, total: int) -> None:
-        ends = done >= total or not sys.stderr.isatty()
-        if ends and done < total and done * 10 // total == (done - 1) * 10 // total:
-            return
-        click.echo(f"\r{name}: {done:,} of {total:,}" if sys.stderr.isatty() else f"{name}: {done:,} of {total:,}", err=True, nl=ends)
+    """Tells how far a scenario is: one line that moves for a person, one at the end for a log."""
+    live = sys.stderr.isatty()
 
-    return Plan(seed, scale, folder / name, watch)
+    def watch(done: int, total: int) -> None:
+        ended = done >= total
+        if live or ended:
+            click.echo(("\r" if live else "") + f"{name}: {done:,} of {total:,}", err=True, nl=ended or not live)
+
+    return Plan(seed, scale, folder / name, watch=watch)
 
 
 if __name__ == "__main__":

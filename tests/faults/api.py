@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any, Self
 
 import httpx2
@@ -59,11 +58,11 @@ class Api:
         answer = await self._get(f"/analyze/jobs/{job_id}", **({} if wait is None else {"wait": wait}))
         return None if answer is None else answer["job"]
 
-    async def ended(self, job_id: str, seconds: float, look: Callable[[Record], bool] | None = None) -> Record | None:
+    async def ended(self, job_id: str, seconds: float) -> Record | None:
         """A job when it has ended, or as it is when the time is over; None where there is none."""
         deadline = time.monotonic() + seconds
         job = await self.job(job_id)
-        while job is not None and not (job["finished_at"] or (look and look(job))) and time.monotonic() < deadline:
+        while job is not None and not job["finished_at"] and time.monotonic() < deadline:
             job = await self.job(job_id, wait=_POLL_SECONDS)
         return job
 

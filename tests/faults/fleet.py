@@ -14,9 +14,9 @@ from typing import Any, Self
 import apsw
 
 from tests.faults.ledger import LEDGER_NAME, Ledger
+from tests.faults.plan import Plan
 from tests.support.server import ROOT, command, environment
 
-PROBES = "tests.faults.probes:app"
 _READY = re.compile(r"Langlauf (?:serves .* on (?P<url>http://\S+)|works on )")
 _START_SECONDS = 60.0
 _LOCK_MILLISECONDS = 500
@@ -103,8 +103,10 @@ class Program:
 class Fleet:
     """The processes of one deployment: one store, one ledger, one set of settings."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, plan: Plan, name: str, settings: Mapping[str, str]) -> None:
+        folder = plan.folder / name
+        folder.mkdir(parents=True)
+        self._app = plan.app
         self.store = folder / "store.db"
         self.ledger = Ledger(folder / "ledger")
         self.serving = asyncio.Event()
@@ -172,7 +174,7 @@ class Fleet:
 
     async def _start(self, verb: str, *flags: str, workers: int, serves: bool) -> Program:
         process = await asyncio.create_subprocess_exec(
-            *command(verb, PROBES, *flags, "--store", str(self.store)),
+            *command(verb, self._app, *flags, "--store", str(self.store)),
             cwd=ROOT,
             env=environment(**self._settings),
             stderr=asyncio.subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Judges jobs from outside, by what the API shows of them and what the ledger tells. Deciding is pure; asking is apart."""
+"""Judges jobs from outside, by what the API shows and what the ledger tells. Deciding is pure; asking is apart."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -19,6 +19,8 @@ class Plan(NamedTuple):
     scale: float
     #: where stores and ledgers are made
     folder: Path
+    #: the application that is served
+    app: str = "tests.faults.probes:app"
     #: told the steps that are done, and how many there are
     watch: Callable[[int, int], None] = lambda _done, _total: None
 

@@ -13,7 +13,7 @@ app = Langlauf()
 
 
 @app.analysis(duplicates=True)
-async def work(job: Job, seconds: float = 0.0, every: float = 0.05, gate: str | None = None) -> dict[str, int]:
+async def work(job: Job, seconds: float = 0.0, every: float = 0.1, gate: str | None = None) -> dict[str, int]:
     """Writes steps and snapshots for so long, or until the file of its gate exists."""
     note(START, job.job_id, job.attempt)
     end = time.monotonic() + seconds

@@ -75,5 +75,3 @@ def both_won(plan: Plan, ends: dict[str, Record], sides: dict[str, str]) -> list
         *named,
         all_of("races that one of the two won", sum(wins[status] for status in sides), len(ends)),
     ]
-
-

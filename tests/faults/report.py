@@ -57,6 +57,11 @@ def told(what: str, value: float, shown: str | None = None) -> Figure:
     return Figure(what=what, value=value, shown=shown or f"{value:,}")
 
 
+def took(what: str, seconds: float) -> Figure:
+    """A time that is told and not promised."""
+    return told(what, round(seconds, 4), f"{seconds:.2f} s")
+
+
 def never(what: str, count: int, tries: int) -> Figure:
     """Something that must not happen; without a try nothing was shown."""
     bound = f", 95 %: under {_per_cent(_RULE_OF_THREE / tries)}" if tries and not count else ""

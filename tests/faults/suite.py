@@ -1,4 +1,8 @@
-"""The scenarios by name, and how a run goes through them. A new one is a module with `run(plan)` and a row here."""
+"""The scenarios by name, and how a run goes through them.
+
+A new one is a module in `scenarios` with `async def run(plan) -> list[Figure]`, a row here, and a row in
+docs/guarantees.md; the command, the test suite and the table then have it. Analyses that it needs go to `probes`.
+"""
 
 import asyncio
 import os

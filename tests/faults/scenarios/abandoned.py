@@ -1,4 +1,4 @@
-"""Coroutines that swallow their cancellation: their jobs end all the same, their writes are refused, their slots are free."""
+"""Coroutines that swallow their cancellation: their jobs end, their writes are refused, their slots are free."""
 
 import asyncio
 import time
@@ -38,7 +38,7 @@ async def run(plan: Plan) -> list[Figure]:
     """Fills all slots with such coroutines, cancels half of them and lets the others run out of time."""
     rounds: list[Round] = []
     wanted = plan.times(_ROUNDS)
-    async with Fleet(plan.folder / "abandoned", SETTINGS) as fleet, Api(fleet) as api:
+    async with Fleet(plan, "abandoned", SETTINGS) as fleet, Api(fleet) as api:
         server = await fleet.serve(1)
         for number in range(wanted):
             rounds.append(await _round(fleet, api, number))
@@ -62,9 +62,7 @@ async def _round(fleet: Fleet, api: Api, number: int) -> Round:
     values = {"gate": str(gate)}
     canceled = [await api.submit("deaf", input=values) for _ in range(SLOTS // 2)]
     overdue = [
-        await api.submit(
-            "deaf", input=values, timeout_seconds=_TIME_LIMIT, options={"async_mode": {"max_retries": 0}}
-        )
+        await api.submit("deaf", input=values, timeout_seconds=_TIME_LIMIT, options={"async_mode": {"max_retries": 0}})
         for _ in range(SLOTS - SLOTS // 2)
     ]
     jobs = [job["job_id"] for job in canceled + overdue]
@@ -116,5 +114,3 @@ def _figures(rounds: list[Round], seen: list[Seen], jobs: list[str], wanted: int
         all_of("abandoned coroutines whose late writes are refused", sum(one.refused for one in rounds), len(jobs)),
         all_of("slots given back while they still go on", sum(one.beside for one in rounds), len(jobs)),
     ]
-
-

@@ -18,7 +18,7 @@ _SIDES = {"completed": "won by completion", "canceled": "won by the cancel"}
 async def run(plan: Plan) -> list[Figure]:
     """Short jobs, each canceled at about the moment at which it completes."""
     aim = Aim(plan.chance("cancel"), at=_RUN_SECONDS / 2, step=0.001, spread=0.004)
-    async with Fleet(plan.folder / "cancel", SETTINGS) as fleet, Api(fleet) as api:
+    async with Fleet(plan, "cancel", SETTINGS) as fleet, Api(fleet) as api:
         await fleet.serve(1)
         ends = await race(plan, _LANES, lambda: _one(api, aim))
         again = await watched_again(api, ends, _PATIENCE)

@@ -9,7 +9,7 @@ from datetime import datetime
 from tests.faults.api import Api
 from tests.faults.fleet import Fleet, verified
 from tests.faults.plan import Plan
-from tests.faults.report import Figure, all_of, at_least, at_most, told
+from tests.faults.report import Figure, all_of, at_least, at_most, told, took
 
 #: As an operator has it who sets nothing: eight jobs at once.
 SETTINGS: dict[str, str] = {}
@@ -29,7 +29,7 @@ async def run(plan: Plan) -> list[Figure]:
     waiting_wanted = plan.times(_WAITING)
     probes = max(_FEWEST_PROBES, plan.times(_PROBES))
     chance = plan.chance("fairness")
-    async with Fleet(plan.folder / "fairness", SETTINGS) as fleet, Api(fleet, "many") as many, Api(fleet, "few") as few:
+    async with Fleet(plan, "fairness", SETTINGS) as fleet, Api(fleet, "many") as many, Api(fleet, "few") as few:
         await fleet.serve(1)
         alone = [await _probe(few) for _ in range(_FEWEST_PROBES)]
         await _flood(plan, many, waiting_wanted + _SPARE_PER_PROBE * probes, chance)
@@ -38,18 +38,25 @@ async def run(plan: Plan) -> list[Figure]:
         running_job = await _mean_run(many)
         await fleet.stop()
         sound = await verified(fleet.store)
-    own = statistics.median(alone)
-    fair = own + running_job
     return [
         at_least("jobs of one org that wait", waiting, waiting_wanted),
         told("probe jobs of the other org", len(beside)),
-        told("own run time without the flood, median", own, f"{own:.3f} s"),
-        told("one running job of the flood, mean", running_job, f"{running_job:.3f} s"),
-        told("submit to end beside the flood, median", statistics.median(beside), f"{statistics.median(beside):.3f} s"),
-        told("ratio to own run time plus one running job, median", statistics.median(beside) / fair, f"{statistics.median(beside) / fair:.2f}"),
-        at_most("ratio to own run time plus one running job, worst", max(beside) / fair, 1.0),
+        *_ratios(statistics.median(alone), running_job, beside),
         all_of("stores that verify calls sound", int(sound), 1),
-    ]  # fmt: skip
+    ]
+
+
+def _ratios(own: float, running_job: float, beside: list[float]) -> list[Figure]:
+    """What the flood costs the other org, beside what it may cost."""
+    fair, median = own + running_job, statistics.median(beside)
+    return [
+        took("own run time without the flood, median", own),
+        took("one running job of the flood, mean", running_job),
+        took("submit to end beside the flood, median", median),
+        took("submit to end beside the flood, longest", max(beside)),
+        told("ratio to own run time plus one running job, median", median / fair, f"{median / fair:.2f}"),
+        at_most("ratio to own run time plus one running job, worst", max(beside) / fair, 1.0),
+    ]
 
 
 async def _probe_at_a_random_moment(api: Api, chance: random.Random) -> float:

@@ -1,4 +1,4 @@
-"""A worker is paused until another one has taken its jobs over, and then goes on: nothing it still writes is accepted."""
+"""A worker is paused until another one has its jobs, and then goes on: nothing it still writes is accepted."""
 
 import asyncio
 import random
@@ -42,7 +42,7 @@ async def run(plan: Plan) -> list[Figure]:
     """One worker is paused with its jobs again and again, the other takes them over."""
     wanted = plan.times(_TAKEOVERS)
     pauses: list[Pause] = []
-    async with Fleet(plan.folder / "stop", SETTINGS) as fleet, Api(fleet) as api:
+    async with Fleet(plan, "stop", SETTINGS) as fleet, Api(fleet) as api:
         _, sleeper, other = await asyncio.gather(fleet.serve(0), fleet.work(), fleet.work())
         scene = _Scene(fleet, api, sleeper, other, plan.chance("stop"))
         while sum(pause.taken for pause in pauses) < wanted:
@@ -132,7 +132,7 @@ def _figures(
         all_of("lost attempts that the woken worker tells of", sum(pause.told_lost for pause in pauses), takeovers),
         all_of("woken workers that go on working", sum(worked), len(pauses)),
         told("pauses", len(pauses)),
-        told("stale writes tried and refused", sum(line.kind == REFUSED for line in lines)),
+        told("refusals that the analyses saw", sum(line.kind == REFUSED for line in lines)),
         told("pauses in the middle of a commit, set again", sum(pause.repeated for pause in pauses)),
         all_of("stores that verify calls sound", int(sound), 1),
     ]

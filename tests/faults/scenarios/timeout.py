@@ -18,7 +18,7 @@ _SIDES = {"completed": "won by completion", "failed": "won by the timeout"}
 async def run(plan: Plan) -> list[Figure]:
     """Short jobs with a time limit of about what they take."""
     aim = Aim(plan.chance("timeout"), at=_RUN_SECONDS, step=0.0005, spread=0.002)
-    async with Fleet(plan.folder / "timeout", SETTINGS) as fleet, Api(fleet) as api:
+    async with Fleet(plan, "timeout", SETTINGS) as fleet, Api(fleet) as api:
         server = await fleet.serve(1)
         ends = await race(plan, _LANES, lambda: _one(api, aim))
         again = await watched_again(api, ends, _PATIENCE)
