@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench lock clean
+.PHONY: help run test bench faults lock clean
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -22,6 +22,9 @@ test: $(VENV)/.test ## Check style, types and imports, then run all tests
 
 bench: $(VENV)/.run ## Measure this machine: raw ceiling, store, HTTP, polls
 	@$(BIN)/langlauf bench
+
+faults: $(VENV)/.test ## Kill, pause and race real processes, and tell which promises were kept (ten minutes)
+	@$(BIN)/python -m tests.faults
 
 lock: $(VENV)/.test ## Choose the newest versions again and write both lock files
 	@$(PIP) install uv

@@ -126,15 +126,50 @@ def test_an_analysis_may_have_a_limit_of_its_own(harness: Harness) -> None:
 
 
 def test_only_live_leases_count_against_the_limit(harness: Harness) -> None:
-    """The limit holds over all workers; a worker that vanished blocks nobody once its lease is over."""
+    """The limit holds over all workers; one that vanished blocks nobody, whether or not a sweep can take its jobs."""
 
     async def body(store: Store, clock: SetClock) -> None:
         for _ in range(5):
             await accept(store, clock)
         assert len(await claim(store, 5, max_running=2)) == 2
         assert await claim(store, 5, max_running=2) == []
-        clock.pass_(LEASE_SECONDS + 0.001)
+        clock.pass_(2 * LEASE_SECONDS + 0.001)
         assert len(await claim(store, 5, max_running=2)) == 2
+
+    harness.run(body)
+
+
+def test_what_was_lost_goes_on_before_others_begin(harness: Harness) -> None:
+    """Between the end of a lease and the sweep its slot is not given away: the lost job would wait for a whole run."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        jobs = [await accept(store, clock) for _ in range(5)]
+        assert len(await claim(store, 5, max_running=3)) == 3
+        await store.cancel(wish_to_cancel(jobs[2].job_id))
+        clock.pass_(LEASE_SECONDS + 0.001)
+        [begun] = await claim(store, 5, max_running=3)
+        assert begun.lease.job_id == jobs[3].job_id, "what is to be canceled needs no slot"
+        assert len(await store.sweep(grace_seconds=5.0, backoff=Backoff())) == 3
+        again = await claim(store, 5, max_running=3)
+        assert [made.lease.attempt for made in again] == [2, 2]
+        assert {made.lease.job_id for made in again} == {jobs[0].job_id, jobs[1].job_id}
+
+    harness.run(body)
+
+
+def test_the_slot_of_a_limited_analysis_is_kept_as_well(harness: Harness) -> None:
+    """A lost job's place under the limit of its analysis is not given away before the sweep either."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        lost = await started(store, clock, analysis="census")
+        await accept(store, clock, analysis="census")
+        await accept(store, clock, analysis="survey")
+        clock.pass_(LEASE_SECONDS + 0.001)
+        known, limits = ("survey", "census"), {"census": 1}
+        assert [made.analysis for made in await claim(store, 5, analyses=known, limits=limits)] == ["survey"]
+        await store.sweep(grace_seconds=5.0, backoff=Backoff())
+        [again] = await claim(store, 5, analyses=known, limits=limits)
+        assert again.lease.job_id == lost.lease.job_id
 
     harness.run(body)
 

@@ -1,9 +1,11 @@
 """Choosing which jobs start next: those that had started before, then the waiting ones, org by org in fair order."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.fairness import Queue, Turns, deal, share
+from langlauf.domain.instant import after
 from langlauf.store.sqlite.transaction import Row, Transaction, json_text
 
 #: Where the columns stand that every pick has in common.
@@ -37,10 +39,18 @@ class Room:
         analysis = row[ANALYSIS]
         if self.of(analysis) <= 0:
             return False
+        self._use(analysis)
+        return True
+
+    def keep(self, analyses: Iterable[str]) -> None:
+        """Keeps slots for jobs that are about to go on, one for each."""
+        for analysis in analyses:
+            self._use(analysis)
+
+    def _use(self, analysis: str) -> None:
         self.slots -= 1
         if analysis in self._limited:
             self._limited[analysis] -= 1
-        return True
 
 
 def pick(tx: Transaction, request: ClaimRequest) -> list[Row]:
@@ -50,6 +60,8 @@ def pick(tx: Transaction, request: ClaimRequest) -> list[Row]:
         return []
     due = tx.rows("due_jobs", now=tx.now, analyses=json_text(room.analyses), room=room.slots)
     picked = [row for row in due if room.take(row)]
+    # What was lost and is not swept yet goes on before others begin; a row that no sweep can take holds up nobody long.
+    room.keep(row[0] for row in tx.rows("lost_leases", now=tx.now, oldest=after(tx.now, -request.lease_seconds)))
     if room.slots > 0:
         picked += _waiting_jobs(tx, room)
     return picked

@@ -71,6 +71,11 @@ SELECT count(*) FROM leases WHERE expires_at > :now
 SELECT job.analysis, count(*) FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id)
 WHERE lease.expires_at > :now GROUP BY job.analysis
 
+-- name: lost_leases
+-- What had the slots that a sweep is about to give back to it. CROSS JOIN: the leases first, whatever statistics say.
+SELECT job.analysis FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id)
+WHERE lease.expires_at <= :now AND lease.expires_at > :oldest AND job.cancel_requested_at IS NULL
+
 -- name: due_jobs
 -- Jobs that had started and may go on: lost, released, or due for a retry. Attempt and event are the next ones.
 SELECT org_id, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,

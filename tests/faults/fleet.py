@@ -1,0 +1,195 @@
+"""The program under test as processes of their own: servers and workers over one store, and what is done to them."""
+
+import asyncio
+import json
+import re
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import apsw
+
+from tests.faults.ledger import LEDGER_NAME, Ledger
+from tests.faults.plan import Plan
+from tests.support.server import ROOT, command, environment
+
+_READY = re.compile(r"Langlauf (?:serves .* on (?P<url>http://\S+)|works on )")
+_START_SECONDS = 60.0
+_LOCK_MILLISECONDS = 500
+
+
+class Program:
+    """One process: its log as facts, and the signals it is sent."""
+
+    def __init__(self, process: asyncio.subprocess.Process, *, workers: int, serves: bool) -> None:
+        self.process = process
+        self.pid = process.pid
+        self.workers = workers
+        self.serves = serves
+        self.url = ""
+        self.ready_at = 0.0
+        self.facts: list[dict[str, Any]] = []
+        self._text: list[str] = []
+        self._ready = asyncio.Event()
+        self._news = asyncio.Event()
+        self._reader = asyncio.create_task(self._read())
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, paused or not."""
+        return self.process.returncode is None
+
+    async def ready(self) -> None:
+        """Returns when it has said that it works."""
+        async with asyncio.timeout(_START_SECONDS):
+            await self._ready.wait()
+        assert self.ready_at, "the program did not start:\n" + "".join(self._text)
+
+    def told(self, fact: str) -> list[dict[str, Any]]:
+        """The log lines of one name."""
+        return [one for one in self.facts if one["event"] == fact]
+
+    async def until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Waits for log lines that make the condition true; False where they do not come in time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    self._news.clear()
+                    await self._news.wait()
+        return condition()
+
+    async def kill(self) -> float:
+        """`kill -9`; returns when it was sent."""
+        at = time.monotonic()
+        self.process.send_signal(signal.SIGKILL)
+        await self.process.wait()
+        await self._reader
+        return at
+
+    def pause(self) -> None:
+        """Stops it where it is."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Lets it go on as if nothing had been."""
+        self.process.send_signal(signal.SIGCONT)
+
+    async def stop(self, seconds: float = 40.0) -> int:
+        """Ends it as a service manager would; returns its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(seconds):
+            code = await self.process.wait()
+        await self._reader
+        return code
+
+    async def _read(self) -> None:
+        assert self.process.stderr is not None
+        async for raw in self.process.stderr:
+            line = raw.decode()
+            self._text.append(line)
+            if line.startswith("{"):
+                self.facts.append(json.loads(line))
+            elif match := _READY.search(line):
+                self.url, self.ready_at = match["url"] or "", time.monotonic()
+                self._ready.set()
+            self._news.set()
+        self._ready.set()
+
+
+class Fleet:
+    """The processes of one deployment: one store, one ledger, one set of settings."""
+
+    def __init__(self, plan: Plan, name: str, settings: Mapping[str, str]) -> None:
+        folder = plan.folder / name
+        folder.mkdir(parents=True)
+        self._app = plan.app
+        self.store = folder / "store.db"
+        self.ledger = Ledger(folder / "ledger")
+        self.serving = asyncio.Event()
+        self.programs: list[Program] = []
+        self._server: Program | None = None
+        self._settings = {"LANGLAUF_LOG_FORMAT": "json", LEDGER_NAME: str(self.ledger.path), **settings}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for program in self.programs:
+            if program.alive:
+                await program.kill()
+
+    @property
+    def url(self) -> str:
+        """Where the server is now; each start has a port of its own."""
+        assert self._server is not None
+        return self._server.url
+
+    async def serve(self, workers: int) -> Program:
+        """Starts a server, ready for requests."""
+        flags = ("--port", "0", "--workers", str(workers))
+        self._server = await self._start("serve", *flags, workers=workers, serves=True)
+        self.serving.set()
+        return self._server
+
+    async def work(self) -> Program:
+        """Starts a worker process."""
+        return await self._start("worker", workers=1, serves=False)
+
+    async def kill(self, program: Program) -> float:
+        """Kills a process of this deployment; returns when."""
+        if program.serves:
+            self.serving.clear()
+        at = await program.kill()
+        self.programs.remove(program)
+        return at
+
+    async def again(self, program: Program) -> Program:
+        """Starts what was killed, on the same store."""
+        return await (self.serve(program.workers) if program.serves else self.work())
+
+    async def stop(self) -> None:
+        """Ends all of it as a service manager would."""
+        self.serving.clear()
+        codes = await asyncio.gather(*(program.stop() for program in self.programs))
+        assert not any(codes), codes
+
+    def write_lock_is_free(self) -> bool:
+        """Whether somebody can write: a process that is paused in the middle of a commit keeps the file's lock."""
+        connection = apsw.Connection(str(self.store))
+        connection.set_busy_timeout(_LOCK_MILLISECONDS)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        except apsw.BusyError:
+            return False
+        finally:
+            connection.close()
+        return True
+
+    async def _start(self, verb: str, *flags: str, workers: int, serves: bool) -> Program:
+        process = await asyncio.create_subprocess_exec(
+            *command(verb, self._app, *flags, "--store", str(self.store)),
+            cwd=ROOT,
+            env=environment(**self._settings),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        program = Program(process, workers=workers, serves=serves)
+        self.programs.append(program)
+        await program.ready()
+        return program
+
+
+async def verified(store: Path) -> bool:
+    """What `langlauf verify` says of a store: whether it is sound."""
+    words = command("verify", "--store", str(store), "--json")
+    process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, env=environment(), stdout=asyncio.subprocess.PIPE)
+    found, _ = await process.communicate()
+    if process.returncode:
+        print(found.decode())
+    return process.returncode == 0

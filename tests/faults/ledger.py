@@ -1,0 +1,91 @@
+"""The side-effect ledger: what analyses really did, told past the store. One line per fact, appended in one write."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+LEDGER_NAME = "LANGLAUF_TEST_LEDGER"
+_LOOK_SECONDS = 0.01
+#: An attempt began, returned, was refused a write, or did not hear that it is to stop.
+START, END, REFUSED, UNHEARD = "start", "end", "refused", "unheard"
+
+
+class Line(NamedTuple):
+    """What happened to an attempt, in which process, and when by the clock that all processes share."""
+
+    kind: str
+    job_id: str
+    attempt: int
+    pid: int
+    at: float
+
+
+def note(kind: str, job_id: str, attempt: int) -> None:
+    """Called by an analysis. A single appended write is whole or not there, whoever is killed meanwhile."""
+    line = f"{kind} {job_id} {attempt} {os.getpid()} {time.monotonic()!r}\n"
+    file = os.open(os.environ[LEDGER_NAME], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, line.encode())
+    finally:
+        os.close(file)
+
+
+class Ledger:
+    """Reads what was noted."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines: list[Line] = []
+        self._latest: dict[str, Line] = {}
+        self._ended: set[str] = set()
+        self._read = 0
+        path.touch()
+
+    @property
+    def lines(self) -> list[Line]:
+        """All lines so far."""
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            fresh = file.read()
+        whole = fresh[: fresh.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in map(_parsed, whole.decode().splitlines()):
+            self._lines.append(line)
+            if line.kind == START:
+                self._latest[line.job_id] = line
+            elif line.kind == END:
+                self._ended.add(line.job_id)
+        return self._lines
+
+    def latest(self) -> dict[str, Line]:
+        """The newest start of each job."""
+        assert self.lines is self._lines
+        return self._latest
+
+    def ended(self) -> set[str]:
+        """The jobs that some attempt brought to its end; whether that was written is another matter."""
+        assert self.lines is self._lines
+        return self._ended
+
+    def running(self, pid: int) -> list[Line]:
+        """The attempts that a process began and did not end."""
+        began = {(line.job_id, line.attempt): line for line in self.lines if line.pid == pid and line.kind == START}
+        ended = {(line.job_id, line.attempt) for line in self.lines if line.pid == pid and line.kind == END}
+        return [line for key, line in began.items() if key not in ended]
+
+    async def until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Waits for lines that make the condition true; False where they do not come in time."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(_LOOK_SECONDS)
+        return True
+
+
+def _parsed(line: str) -> Line:
+    kind, job_id, attempt, pid, at = line.split()
+    return Line(kind, job_id, int(attempt), int(pid), float(at))

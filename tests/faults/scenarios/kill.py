@@ -1,0 +1,152 @@
+"""`kill -9` of a server or a worker at random moments under load: nothing is lost, and what ran soon runs again."""
+
+import asyncio
+import random
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tests.faults.api import Api
+from tests.faults.fleet import Fleet, verified
+from tests.faults.judging import Kill, Seen, healthy_losses, look_at, recoveries, stale_writes
+from tests.faults.load import Load
+from tests.faults.plan import Plan
+from tests.faults.report import Figure, all_of, at_least, at_most, never, told, took
+
+LEASE, SWEEP = 1.5, 0.3
+#: What the contract allows besides lease and sweep.
+SLACK = 1.0
+SETTINGS = {
+    "LANGLAUF_LEASE_SECONDS": str(LEASE),
+    "LANGLAUF_SWEEP_SECONDS": str(SWEEP),
+}
+_LONGEST_PAUSE = 0.8
+_PATIENCE = 60.0
+
+
+class Shape(NamedTuple):
+    """How a deployment is made up, and how many of the rounds it gets at the full measure."""
+
+    name: str
+    #: workers inside the server
+    inside: int
+    #: worker processes beside it
+    beside: int
+    #: jobs at once; as many again wait, so that a slot that is free is never without a taker
+    slots: int
+    longest_job: float
+    rounds: int
+
+
+SHAPES = (
+    Shape("a server with its own worker", inside=1, beside=0, slots=16, longest_job=1.0, rounds=40),
+    Shape("a server and one worker process", inside=0, beside=1, slots=16, longest_job=1.0, rounds=20),
+    Shape("a server and two worker processes", inside=0, beside=2, slots=8, longest_job=2.5, rounds=40),
+)
+
+
+class Found(NamedTuple):
+    """What the rounds of one deployment left behind."""
+
+    kills: list[Kill]
+    seen: list[Seen]
+    recovered: list[float]
+    #: attempts that ran in the killed process, by the ledger
+    interrupted: int
+    healthy_losses: int
+    replayed: int
+    #: jobs of the store that no answer told of
+    unknown: int
+    sound: bool
+
+
+async def run(plan: Plan) -> list[Figure]:
+    """Kills its way through all shapes of a deployment."""
+    total = sum(plan.times(shape.rounds) for shape in SHAPES)
+    found: list[Found] = []
+    for number, shape in enumerate(SHAPES):
+        done = sum(len(one.kills) for one in found)
+        found.append(await _deployment(plan, shape, f"kill-{number}", done, total))
+    return _figures(plan, found)
+
+
+async def _deployment(plan: Plan, shape: Shape, name: str, done: int, total: int) -> Found:
+    chance = plan.chance(shape.name)
+    kills: list[Kill] = []
+    interrupted = 0
+    settings = {**SETTINGS, "LANGLAUF_MAX_RUNNING": str(shape.slots)}
+    async with Fleet(plan, name, settings) as fleet, Api(fleet) as api:
+        await asyncio.gather(fleet.serve(shape.inside), *(fleet.work() for _ in range(shape.beside)))
+        async with Load(api, fleet.ledger, chance, unfinished=2 * shape.slots, longest=shape.longest_job) as load:
+            for number in range(plan.times(shape.rounds)):
+                kill, running = await _round(fleet, chance)
+                kills.append(kill)
+                interrupted += running
+                plan.watch(done + number + 1, total)
+        seen = await look_at(api, load.accepted, seconds=_PATIENCE)
+        unknown = len(await api.jobs()) - len(set(load.accepted))
+        await fleet.stop()
+        lines = fleet.ledger.lines
+        return Found(
+            kills=kills,
+            seen=list(seen.values()),
+            recovered=recoveries(lines, kills),
+            interrupted=interrupted,
+            healthy_losses=healthy_losses(lines, kills),
+            replayed=load.replayed,
+            unknown=unknown,
+            sound=await verified(fleet.store),
+        )
+
+
+async def _round(fleet: Fleet, chance: random.Random) -> tuple[Kill, int]:
+    """One kill at a random moment, a restart, and the wait until what ran in it runs again."""
+    await asyncio.sleep(chance.uniform(0, _LONGEST_PAUSE))  # the moment of the kill is the point
+    victim = chance.choice(fleet.programs)
+    at = await fleet.kill(victim)
+    running = fleet.ledger.running(victim.pid)
+    survived = any(program.workers for program in fleet.programs)
+    successor = await fleet.again(victim)
+    since = at if survived or not victim.workers else successor.ready_at
+
+    def all_run_again() -> bool:
+        latest = fleet.ledger.latest()
+        return all(latest[line.job_id].attempt > line.attempt for line in running)
+
+    await fleet.ledger.until(all_run_again, _PATIENCE)
+    return Kill(victim.pid, at, since), len(running)
+
+
+def _figures(plan: Plan, found: Sequence[Found]) -> list[Figure]:
+    seen = [one for deployment in found for one in deployment.seen]
+    rounds = sum(len(deployment.kills) for deployment in found)
+    return [
+        at_least("rounds of kill -9", rounds, plan.times(100)),
+        *_promises(seen),
+        never("jobs made twice by a repeated request", sum(one.unknown for one in found), len(seen)),
+        *_recovery(found),
+        told("attempts that a kill interrupted", sum(one.interrupted for one in found)),
+        told("jobs that ran more than once", sum(one.job is not None and one.job["attempt"] > 1 for one in seen)),
+        told("answers lost in a kill and told again under their key", sum(one.replayed for one in found)),
+        told("leases lost by processes that lived", sum(one.healthy_losses for one in found)),
+        all_of("stores that verify calls sound", sum(one.sound for one in found), len(found)),
+    ]
+
+
+def _promises(seen: Sequence[Seen]) -> list[Figure]:
+    completed = sum(one.job is not None and one.job["status"] == "completed" for one in seen)
+    return [
+        never("accepted jobs lost", sum(one.lost for one in seen), len(seen)),
+        never("jobs ended twice", sum(one.ended_twice for one in seen), len(seen)),
+        never("jobs stuck", sum(one.stuck for one in seen), len(seen)),
+        never("jobs that did not complete", len(seen) - completed, len(seen)),
+        never("writes of an earlier attempt", sum(stale_writes(one.events, one.snapshots) for one in seen), len(seen)),
+    ]
+
+
+def _recovery(found: Sequence[Found]) -> list[Figure]:
+    seconds = [one for deployment in found for one in deployment.recovered] or [0.0]
+    return [
+        at_most("longest from kill to running again", max(seconds), LEASE + SWEEP + SLACK, " s"),
+        took("median from kill to running again", statistics.median(seconds)),
+    ]

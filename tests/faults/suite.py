@@ -1,0 +1,52 @@
+"""The scenarios by name, and how a run goes through them.
+
+A new one is a module in `scenarios` with `async def run(plan) -> list[Figure]`, a row here, and a row in
+docs/guarantees.md; the command, the test suite and the table then have it. Analyses that it needs go to `probes`.
+"""
+
+import asyncio
+import os
+import platform
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+import apsw
+
+from tests.faults.plan import Plan
+from tests.faults.report import Figure, Report, Run
+from tests.faults.scenarios import abandoned, cancel, expiry, fairness, kill, stop, timeout
+
+Scenario = Callable[[Plan], Awaitable[list[Figure]]]
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "kill": kill.run,
+    "stop": stop.run,
+    "cancel": cancel.run,
+    "timeout": timeout.run,
+    "expiry": expiry.run,
+    "fairness": fairness.run,
+    "abandoned": abandoned.run,
+}
+
+
+def run_scenario(name: str, plan: Plan) -> Report:
+    """Runs one scenario in an event loop of its own."""
+
+    async def measured() -> list[Figure]:
+        return await SCENARIOS[name](plan)
+
+    began = time.monotonic()
+    figures = asyncio.run(measured())
+    return Report(scenario=name, seconds=round(time.monotonic() - began, 1), figures=figures)
+
+
+def run_all(names: Iterable[str], plan_for: Callable[[str], Plan], *, seed: int, scale: float) -> Run:
+    """Runs scenarios one after the other."""
+    return Run(
+        seed=seed,
+        scale=scale,
+        cores=os.cpu_count() or 1,
+        python=platform.python_version(),
+        sqlite=apsw.sqlite_lib_version(),
+        reports=[run_scenario(name, plan_for(name)) for name in names],
+    )

@@ -1,0 +1,29 @@
+"""A seeded tenth of every scenario; `make faults` runs the whole."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.plan import SEED_NAME, Plan, chosen_seed
+from tests.faults.report import rows_of
+from tests.faults.suite import SCENARIOS, run_scenario
+
+SCALE = 0.1
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_promise_is_kept(name: str, tmp_path: Path) -> None:
+    """Whatever is done to the processes, nothing is lost, nothing is written twice, and all of it in time."""
+    seed = chosen_seed()
+    print(f"{SEED_NAME}={seed}")
+    report = run_scenario(name, Plan(seed, SCALE, tmp_path))
+    for row in rows_of([report]):
+        print(" | ".join(row))
+    assert not report.broken, [f"{figure.what}: {figure.shown}" for figure in report.broken]
+
+
+def test_the_harness_sees_a_missing_fence(tmp_path: Path) -> None:
+    """Over a store that accepts whatever an attempt writes, the same pauses show stale writes."""
+    plan = Plan(chosen_seed(), 0.04, tmp_path, app="tests.faults.unfenced:app")
+    broken = [figure.what for figure in run_scenario("stop", plan).broken]
+    assert "stale writes accepted" in broken
