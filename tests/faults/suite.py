@@ -14,7 +14,19 @@ import apsw
 
 from tests.faults.plan import Plan
 from tests.faults.report import Figure, Report, Run
-from tests.faults.scenarios import abandoned, cancel, expiry, fairness, kill, stop, timeout
+from tests.faults.scenarios import (
+    abandoned,
+    cancel,
+    children,
+    expiry,
+    fairness,
+    gil,
+    kill,
+    latency,
+    stop,
+    timeout,
+    watchdog,
+)
 
 Scenario = Callable[[Plan], Awaitable[list[Figure]]]
 
@@ -26,6 +38,10 @@ SCENARIOS: Mapping[str, Scenario] = {
     "expiry": expiry.run,
     "fairness": fairness.run,
     "abandoned": abandoned.run,
+    "gil": gil.run,
+    "watchdog": watchdog.run,
+    "children": children.run,
+    "latency": latency.run,
 }
 
 

@@ -1,0 +1,64 @@
+"""Plain functions under test, in processes of their own, and coroutines that block the event loop."""
+
+import ctypes
+import time
+
+from langlauf import Job, Langlauf, PlainJob
+from tests.faults.ledger import END, START, note
+
+app = Langlauf()
+
+
+def _hold_the_lock(seconds: float) -> None:
+    """Keeps the interpreter lock for so long: no other thread of the process can run."""
+    ctypes.PyDLL(None).usleep(ctypes.c_uint(int(seconds * 1_000_000)))
+
+
+@app.analysis(duplicates=True)
+def spin(job: PlainJob, seconds: float) -> dict[str, int]:
+    """Holds the interpreter lock all the time."""
+    note(START, job.job_id, job.attempt)
+    _hold_the_lock(seconds)
+    note(END, job.job_id, job.attempt)
+    return {"attempt": job.attempt}
+
+
+@app.analysis(duplicates=True)
+def grind(job: PlainJob, seconds: float) -> dict[str, int]:
+    """Computes for so long, with a snapshot now and then."""
+    note(START, job.job_id, job.attempt)
+    end = time.monotonic() + seconds
+    turn = 0
+    while time.monotonic() < end:
+        turn += 1
+        payload = {"attempt": job.attempt}
+        if turn % 2:
+            job.partial(payload, summary=payload)
+        else:
+            job.progress(step=f"attempt {job.attempt}")
+        time.sleep(0.05)
+    note(END, job.job_id, job.attempt)
+    return {"attempt": job.attempt}
+
+
+@app.analysis(duplicates=True)
+def nothing_plain(job: PlainJob) -> None:
+    """Does nothing, in a process."""
+
+
+@app.analysis(duplicates=True)
+async def nothing(job: Job) -> None:
+    """Does nothing, on the event loop."""
+
+
+@app.analysis(duplicates=True)
+async def block(job: Job, how: str, seconds: float) -> dict[str, int]:
+    """Blocks the event loop in its first attempt, with the interpreter lock or without."""
+    note(START, job.job_id, job.attempt)
+    if job.attempt == 1:
+        if how == "lock":
+            _hold_the_lock(seconds)
+        else:
+            time.sleep(seconds)  # noqa: ASYNC251 - this is what must not be done
+        note(END, job.job_id, job.attempt)
+    return {"attempt": job.attempt}
