@@ -1,4 +1,4 @@
-"""A plain function that holds the interpreter lock for three leases keeps its lease: the worker beats, not the process."""
+"""A plain function that holds the interpreter lock for three leases keeps its lease: it is the worker that beats."""
 
 import asyncio
 

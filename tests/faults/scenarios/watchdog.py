@@ -32,9 +32,14 @@ class Round(NamedTuple):
     #: whether the blocked attempt came to its end
     came_through: bool
 
+    @property
+    def shared(self) -> bool:
+        """Whether two had the job at one time."""
+        return self.again_at <= self.gone_at or self.came_through
+
 
 async def run(plan: Plan) -> list[Figure]:
-    """Blocks a worker, waits for its end, and sees another one take over; with the interpreter lock held, and without."""
+    """Blocks a worker, with the interpreter lock held or not, waits for its end, and sees another one take over."""
     plan = plan._replace(app="tests.faults.plain_probes:app")
     wanted = max(2, plan.times(_ROUNDS))
     async with Fleet(plan, "watchdog", SETTINGS) as fleet, Api(fleet) as api:
@@ -49,9 +54,7 @@ async def run(plan: Plan) -> list[Figure]:
     return [
         at_least("workers with a blocked event loop", len(rounds), wanted),
         all_of("ended by the watchdog", sum(one.code == -signal.SIGABRT for one in rounds), len(rounds)),
-        never(
-            "two owners at once", sum(one.again_at <= one.gone_at or one.came_through for one in rounds), len(rounds)
-        ),
+        never("two owners at once", sum(one.shared for one in rounds), len(rounds)),
         all_of("jobs completed by another worker", sum(_completed(one.job) for one in seen), len(rounds)),
         at_most("longest from the end of the worker to the next start", _longest(rounds), LEASE + SWEEP + _SLACK, " s"),
         all_of("stores that verify calls sound", int(sound), 1),
