@@ -118,6 +118,25 @@ def test_partials_are_versioned(harness: Harness) -> None:
     harness.run(body)
 
 
+def test_a_partial_that_is_written_again_counts_once(harness: Harness) -> None:
+    """Told that a commit failed which was made, a worker writes again: no second snapshot, no error, no refusal."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        first, second = (Partial(result_id=f"r-{number}", payload="{}", percent=number) for number in (1, 2))
+        assert await store.record(made.lease, first)
+        assert await store.record(made.lease, second)
+        before = await look(store, made.lease.job_id)
+        for again in (second, first):
+            assert await store.record(made.lease, again)
+        assert await look(store, made.lease.job_id) == before
+        assert [one.result_id for one in await store.tenant(ORG).results(made.lease.job_id)] == ["r-1", "r-2"]
+        clock.pass_(LEASE_SECONDS)
+        assert not await store.record(made.lease, second)
+
+    harness.run(body)
+
+
 def test_events_of_results_name_them(harness: Harness) -> None:
     """job.partial and job.completed have result_id, result_seq and progress_percent."""
 

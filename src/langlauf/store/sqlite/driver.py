@@ -261,10 +261,14 @@ class SqliteStore:
     def _bound_log(self) -> None:
         """Lets the log start again where readers that follow one another left it no moment to."""
         log = Path(f"{self.path}-wal")
-        if self.path == MEMORY or not log.exists() or log.stat().st_size < LARGEST_LOG:
-            return
-        with self._no_reader:
-            self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        try:
+            if self.path == MEMORY or not log.exists() or log.stat().st_size < LARGEST_LOG:
+                return
+            with self._no_reader:
+                self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except (apsw.Error, OSError):
+            # The batch is on disk: nobody may be told that it failed, and nothing of it may run again.
+            _log.warning("the log could not be emptied; the next look tries again", exc_info=True)
 
     def _read(self, read: Callable[[apsw.Connection], T], /) -> Awaitable[T]:
         return cast("Awaitable[T]", self._reads.do(read))

@@ -44,15 +44,17 @@ def _progress(tx: Transaction, lease: Lease, write: Progress) -> bool:
 
 
 def _partial(tx: Transaction, lease: Lease, write: Partial) -> bool:
+    fenced = tx.fenced(lease)
     row = tx.one(
         "record_partial",
-        **tx.fenced(lease),
+        **fenced,
         percent=stored_percent(write.percent),
         step=write.step,
         result_id=write.result_id,
     )
     if row is None:
-        return False
+        # Either the snapshot was there already, which is fine, or the lease is gone.
+        return tx.one("holds_lease", **fenced) is not None
     seq, percent, result_seq, *ids = row
     tx.snapshot(lease, "partial", write.result_id, result_seq, write.summary, write.payload)
     facts = {"result_id": write.result_id, "result_seq": result_seq, "progress_percent": percent}

@@ -139,6 +139,7 @@ WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial')
 RETURNING event_seq, progress_percent, step, trace_id, request_id
 
 -- name: record_partial
+-- A worker that was told of a failed commit writes again: a snapshot that is there already changes nothing.
 UPDATE jobs SET
     status = 'partial',
     progress_percent = max(progress_percent, :percent),
@@ -148,6 +149,7 @@ UPDATE jobs SET
     event_seq = event_seq + 1,
     updated_at = :now
 WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial') AND {fence}
+  AND NOT EXISTS (SELECT 1 FROM job_results AS shown WHERE shown.org_id = jobs.org_id AND shown.result_id = :result_id)
 RETURNING event_seq, progress_percent, partial_count, trace_id, request_id
 
 -- name: record_checkpoint

@@ -1,0 +1,203 @@
+"""One job as the contract wants it, in plain Python and without a look at the store's SQL.
+
+Each verb says what must become of the job. What concerns several jobs, and what is answered, is in `oracle.py`. A new
+way to end is a case in `end`, a new reason to be swept a line in `sweepable`, a new limit a line in `claims.Room`; what
+an actor does with it is drawn in `actors.py`.
+"""
+
+from dataclasses import dataclass, field
+
+from langlauf.domain.attempt import Checkpoint, Partial, Progress
+from langlauf.domain.instant import SECOND, Instant, after
+from langlauf.domain.outcome import MOST_LOST_LEASES, Canceled, Completed, Failed, Lost, Outcome, Released, Retry
+from langlauf.domain.state import TERMINAL, Status
+
+
+@dataclass(slots=True)
+class Held:
+    """The lease of the attempt that runs."""
+
+    attempt: int
+    worker_id: str
+    expires_at: Instant
+    deadline_at: Instant
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelJob:
+    """A job and everything that was ever told of it. Fields have the names of the table's columns."""
+
+    org_id: str
+    job_id: str
+    analysis: str
+    priority_class: str
+    payload: str
+    request_payload_hash: str
+    queued_at: Instant
+    timeout_seconds: float
+    max_retries: int
+    status: Status = Status.QUEUED
+    attempt: int = 0
+    progress_percent: int = 0
+    step: str | None = None
+    error_count: int = 0
+    retry_count: int = 0
+    lost_count: int = 0
+    started_at: Instant | None = None
+    attempt_started_at: Instant | None = None
+    finished_at: Instant | None = None
+    next_attempt_at: Instant | None = None
+    cancel_requested_at: Instant | None = None
+    canceled_by: str | None = None
+    cancel_reason: str | None = None
+    error_code: str | None = None
+    lease: Held | None = None
+    #: the kinds of its events, the ids of its snapshots by kind, the values of its chunks
+    log: list[str] = field(default_factory=lambda: ["job.queued"])
+    snapshots: dict[str, str] = field(default_factory=dict)
+    chunks: dict[str, str] = field(default_factory=dict)
+
+    # -- what is so ----------------------------------------------------------------------------------------------------
+
+    @property
+    def terminal(self) -> bool:
+        """Whether it has ended for ever."""
+        return self.status in TERMINAL
+
+    @property
+    def event_seq(self) -> int:
+        """The number of its last event."""
+        return len(self.log)
+
+    @property
+    def partial_count(self) -> int:
+        """How many partial snapshots were ever written."""
+        return sum(kind == "partial" for kind in self.snapshots.values())
+
+    @property
+    def result_id(self) -> str | None:
+        """Its newest snapshot."""
+        return next(reversed(self.snapshots), None)
+
+    def live(self, now: Instant) -> bool:
+        """Whether a worker holds it. Only such jobs count against a limit."""
+        return self.lease is not None and self.lease.expires_at > now
+
+    def held_by(self, attempt: int, now: Instant) -> bool:
+        """The fence: whether this attempt, and no other, may write now."""
+        return self.lease is not None and self.lease.attempt == attempt and self.live(now)
+
+    def due(self, now: Instant) -> bool:
+        """Whether it had started, nobody has it, and it may go on."""
+        return self.lease is None and self.next_attempt_at is not None and self.next_attempt_at <= now
+
+    def claimable(self, now: Instant) -> bool:
+        """Whether a worker may get it."""
+        return self.status is Status.QUEUED or self.due(now)
+
+    def sweepable(self, now: Instant, grace_seconds: float) -> bool:
+        """Whether its worker vanished, or did not stop it in time."""
+        lease = self.lease
+        return lease is not None and (lease.expires_at <= now or after(lease.deadline_at, grace_seconds) <= now)
+
+    # -- what happens --------------------------------------------------------------------------------------------------
+
+    def claim(self, worker_id: str, now: Instant, lease_seconds: float) -> None:
+        """An attempt starts. Its number is the fencing token."""
+        self.attempt += 1
+        self.started_at = self.started_at or now
+        self.attempt_started_at = now
+        self.next_attempt_at = None
+        if self.status is Status.QUEUED:
+            self.status = Status.RUNNING
+        self.lease = Held(self.attempt, worker_id, after(now, lease_seconds), after(now, self.timeout_seconds))
+        self.log.append("job.running" if self.attempt == 1 else "job.attempt_started")
+
+    def write(self, write: Progress | Partial | Checkpoint) -> None:
+        """The attempt that holds the job writes while it runs. A snapshot or chunk that is there stays as it is."""
+        if isinstance(write, Checkpoint):
+            self.chunks.setdefault(write.key, write.payload)
+            return
+        if isinstance(write, Partial):
+            if write.result_id in self.snapshots:
+                return
+            self.snapshots[write.result_id] = "partial"
+            self.status = Status.PARTIAL
+        self.progress_percent = max(self.progress_percent, min(99, int(write.percent or 0)))
+        self.step = write.step or self.step
+        self.log.append("job.partial" if isinstance(write, Partial) else "job.progress")
+
+    def ask_to_stop(self, by: str, reason: str, now: Instant) -> None:
+        """Somebody wishes that the worker stops it. The first wish counts."""
+        if self.cancel_requested_at is None:
+            self.cancel_requested_at, self.canceled_by, self.cancel_reason = now, by, reason
+            self.log.append("job.cancel_requested")
+
+    def end(self, outcome: Outcome, now: Instant) -> None:
+        """The attempt is over. A job that is wished to stop goes on after no kind of end."""
+        self.lease = None
+        match outcome:
+            case Completed():
+                self.snapshots[outcome.result_id] = "final"
+                self.progress_percent = 100
+                self._finish(Status.COMPLETED, now)
+            case Failed():
+                self._fail(outcome, now)
+            case Canceled():
+                self.cancel(outcome.by, outcome.reason, now)
+            case _ if self.cancel_requested_at is not None:
+                self.cancel("system", "it was wished to stop", now)
+            case Retry():
+                self.retry_count += 1
+                self.error_count += 1
+                self.next_attempt_at = after(now, outcome.delay_seconds)
+                self.log += ["job.timeout"] * outcome.timed_out + ["job.retry_scheduled"]
+            case Released() | Lost():
+                lost = isinstance(outcome, Lost)
+                self.lost_count += lost
+                self.next_attempt_at = now
+                self.log.append("job.lease_lost" if lost else "job.released")
+
+    def cancel(self, by: str, reason: str, now: Instant) -> None:
+        """It ends because somebody wished it; whoever wished it first is remembered."""
+        self.lease = None
+        self.canceled_by = self.canceled_by or by
+        self.cancel_reason = self.cancel_reason or reason
+        self.cancel_requested_at = self.cancel_requested_at or now
+        self._finish(Status.CANCELED, now)
+
+    def swept(self, now: Instant, delay_seconds: float) -> Outcome:
+        """How the sweep ends an attempt in its worker's place."""
+        if self.cancel_requested_at is not None:
+            return Canceled(by="system", reason="its worker is gone")
+        if self.lease is not None and self.lease.deadline_at <= now:
+            if self.retry_count < self.max_retries:
+                return Retry(code="timeout", message="", delay_seconds=delay_seconds, timed_out=True)
+            code = "timeout_max_retries" if self.max_retries else "timeout"
+            return Failed(code=code, message="", retryable=True, timed_out=True)
+        if self.lost_count + 1 == MOST_LOST_LEASES:
+            return Failed(code="worker_lost", message="", retryable=True)
+        return Lost()
+
+    def _fail(self, outcome: Failed, now: Instant) -> None:
+        self.error_code = outcome.code
+        self.error_count += 1
+        self.lost_count += outcome.code == "worker_lost"
+        self.log += ["job.timeout"] * outcome.timed_out
+        self._finish(Status.FAILED, now)
+
+    def _finish(self, status: Status, now: Instant) -> None:
+        self.status = status
+        self.finished_at = now
+        self.next_attempt_at = None
+        if status is not Status.CANCELED:
+            self.canceled_by = self.cancel_reason = None
+        self.log.append(f"job.{status}")
+
+    def moments(self, grace_seconds: float) -> list[Instant]:
+        """The instants at which something about it changes by itself."""
+        moments = [] if self.next_attempt_at is None else [self.next_attempt_at]
+        if self.lease is not None:
+            deadline = self.lease.deadline_at
+            moments += [self.lease.expires_at, deadline, deadline + round(grace_seconds * SECOND)]
+        return moments

@@ -1,0 +1,34 @@
+"""The deployment that a schedule plays in: times that are always the same, and limits that a seed draws."""
+
+import random
+from dataclasses import dataclass
+
+from langlauf.domain.retry import Backoff
+
+LEASE_SECONDS = 15.0
+GRACE_SECONDS = 5.0
+BACKOFF = Backoff(base=1.0, cap=8.0)
+ANALYSES = ("census", "survey")
+MOST_JOBS = 4
+
+
+@dataclass(slots=True)
+class Rules:
+    """The settings of one schedule's deployment."""
+
+    orgs: tuple[str, ...]
+    max_running: int
+    limits: dict[str, int]
+    max_waiting_org: int
+    max_waiting_all: int
+
+
+def draw_rules(chance: random.Random) -> Rules:
+    """Small numbers, so that limits are met."""
+    return Rules(
+        orgs=("org-a", "org-b")[: chance.randint(1, 2)],
+        max_running=chance.randint(1, 3),
+        limits={"survey": 1} if chance.random() < 0.3 else {},
+        max_waiting_org=chance.randint(2, 3),
+        max_waiting_all=chance.randint(2, 4),
+    )

@@ -1,0 +1,172 @@
+"""Plays schedules: drawn from a seed step by step, judged after each, driven to the end, cut down where one fails."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from langlauf.domain.attempt import ClaimRequest
+from langlauf.domain.instant import SECOND, Instant
+from langlauf.domain.outcome import MOST_LOST_LEASES, Completed
+from langlauf.store.sqlite.recording import Recording
+from langlauf.store.sqlite.sweeping import SweepOne
+from tests.simulation.actors import Actors
+from tests.simulation.disagreement import Disagreement
+from tests.simulation.judging import judge_end, judge_state
+from tests.simulation.oracle import Oracle
+from tests.simulation.rules import ANALYSES, BACKOFF, LEASE_SECONDS, draw_rules
+from tests.simulation.world import Fate, ListSweepable, World
+
+START: Instant = 1_770_000_000 * SECOND
+_LONG = 60 * SECOND
+
+
+class Step(NamedTuple):
+    """One transaction: when, what, and what became of it."""
+
+    at: Instant
+    operations: tuple[Any, ...]
+    fate: Fate = Fate.TOLD
+
+
+class Failure(NamedTuple):
+    """A schedule on which the store and the contract disagree: how, and at which step."""
+
+    steps: list[Step]
+    why: str
+
+    @property
+    def where(self) -> int:
+        """The number of the step at which it showed."""
+        return len(self.steps)
+
+
+class Run:
+    """One schedule on a fresh store, with its oracle."""
+
+    def __init__(self, world: World, jitter: float) -> None:
+        self.oracle = Oracle(jitter)
+        self.steps: list[Step] = []
+        self.answers: list[list[Any]] = []
+        self.now = START
+        self._world = world
+        world.fresh(jitter)
+
+    def step(self, step: Step) -> list[Any]:
+        """Makes a step and judges its answers and what is in the store afterwards."""
+        self.steps.append(step)
+        self.now = step.at
+        answers = self._world.transact(step.operations, step.at, step.fate)
+        self.answers.append(answers)
+        found: list[str] = []
+        if step.fate is not Fate.UNDONE:
+            for operation, answer in zip(step.operations, answers, strict=True):
+                _note(found, self.oracle.judge, operation, answer, step.at)
+        _note(found, judge_state, self._world, self.oracle)
+        if found:
+            raise Disagreement("; ".join(found))
+        return answers
+
+    def finish(self) -> None:
+        """Lets every job reach its end, as any deployment with a living worker must, and judges what is left."""
+        for _ in range(_MOST_ROUNDS):
+            if all(job.terminal for job in self.oracle.jobs.values()):
+                break
+            self._finish_round()
+        else:
+            raise Disagreement("a job does not come to its end")
+        judge_end(self._world, self.oracle)
+
+    def _finish_round(self) -> None:
+        lost: list[Any] = []
+        if any(job.lease for job in self.oracle.jobs.values()):
+            [lost] = self.step(Step(self.now + _LONG, (ListSweepable(after=("", ""), limit=9, grace_seconds=9.0),)))
+        sweeps = [SweepOne(lease=lease, grace_seconds=9.0, backoff=BACKOFF) for lease in lost]
+        claims = self.step(Step(self.now + _LONG, (*sweeps, _CLAIM_ALL)))[-1]
+        ends = (Completed(result_id=f"final-{claim.lease.job_id}", payload="{}") for claim in claims)
+        if claims:
+            self.step(Step(self.now, tuple(map(Recording, (claim.lease for claim in claims), ends))))
+
+
+def _note(found: list[str], judge: Callable[..., None], *evidence: Any) -> None:
+    """Goes on after a disagreement, so that both a wrong answer and what it did to the store are told."""
+    try:
+        judge(*evidence)
+    except Disagreement as why:
+        found.append(str(why))
+
+
+#: A sweep makes jobs due, at once or a little later, and a claim then gets all of them.
+_MOST_ROUNDS = 3
+_CLAIM_ALL = ClaimRequest(worker_id="last", slots=9, analyses=ANALYSES, lease_seconds=LEASE_SECONDS, max_running=9)
+
+
+def play(world: World, seed: int, *, look: Callable[[Run], None] = lambda _: None) -> Failure | None:
+    """Plays the schedule of a seed; None where store and contract agree all along.
+
+    Whoever wants to may have a look when the drawn steps are made, and again when all jobs have ended.
+    """
+    chance = random.Random(seed)
+    run = Run(world, jitter=chance.random())
+    try:
+        _draw_steps(run, chance)
+        look(run)
+        run.finish()
+        look(run)
+    except Disagreement as why:
+        return Failure(run.steps, str(why))
+    return None
+
+
+def _draw_steps(run: Run, chance: random.Random) -> None:
+    rules = draw_rules(chance)
+    actors = Actors(chance, rules, run.oracle)
+    run.step(Step(START, (actors.submit(START),)))
+    luck = chance.random()
+    if luck < 0.3:
+        # Chance alone would seldom lead to second attempts, and hardly ever to the last one that is allowed.
+        _lose_workers(run, actors, 1 if luck > 0.02 else MOST_LOST_LEASES - chance.randint(0, 1))
+    for _ in range(chance.randint(6, 14)):
+        now = run.now + max(0, actors.wait(run.now))
+        size = 1 if chance.random() < 0.75 else chance.randint(2, 4)
+        luck = chance.random()
+        fate = Fate.TOLD if luck < 0.82 else Fate.UNTOLD if luck < 0.94 else Fate.UNDONE
+        operations = tuple(actors.operation(now) for _ in range(size))
+        for operation, answer in zip(operations, run.step(Step(now, operations, fate)), strict=True):
+            if fate is Fate.TOLD:
+                actors.hear(operation, answer)
+            else:
+                actors.hear_failure(operation)
+
+
+def _lose_workers(run: Run, actors: Actors, times: int) -> None:
+    """Workers vanish one after another, and the sweep gives their job back."""
+    [job] = run.oracle.jobs.values()
+    for _ in range(2 * times):  # now and then a worker does not know the analysis
+        if job.attempt == times or job.terminal:
+            break
+        request = actors.claim()
+        [claims] = run.step(Step(run.now, (request,)))
+        actors.hear(request, claims)
+        sweeps = tuple(actors.sweep_one(made.lease) for made in claims)
+        run.step(Step(run.now + round(LEASE_SECONDS * SECOND), sweeps))
+
+
+def replay(world: World, seed: int, steps: Sequence[Step]) -> Failure | None:
+    """Plays given steps, then drives to the end, with the same chance as the seed's schedule."""
+    run = Run(world, jitter=random.Random(seed).random())
+    try:
+        for step in steps:
+            run.step(step)
+        run.finish()
+    except Disagreement as why:
+        return Failure(run.steps, str(why))
+    return None
+
+
+def shrink(world: World, seed: int, failure: Failure) -> Failure:
+    """Leaves out one step after another, as long as store and contract still disagree and until nothing can go."""
+    for index in reversed(range(failure.where)):
+        shorter = replay(world, seed, failure.steps[:index] + failure.steps[index + 1 :])
+        if shorter is not None and shorter.where < failure.where:
+            return shrink(world, seed, shorter)
+    return failure
