@@ -14,7 +14,7 @@ import msgspec
 from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Lease, Partial, Progress, Write
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.job import INLINE, CanceledBy, Job, NewJob, payload_hash
-from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
+from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest
 from langlauf.store.sqlite.claiming import RenewRequest
@@ -252,7 +252,7 @@ class Actors:
             return Retry(code="timeout", message="slow", delay_seconds=self._chance.randint(0, 9), timed_out=late)
         if luck < 0.8:
             return Canceled(by="worker", reason="stopped")
-        return Released()
+        return Crashed("its process died") if luck < 0.92 else Released()
 
     # -- chance --------------------------------------------------------------------------------------------------------
 

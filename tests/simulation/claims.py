@@ -5,17 +5,25 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.instant import Instant, after
+from langlauf.domain.state import Status
 from tests.simulation.disagreement import Disagreement, agree
 from tests.simulation.model import ModelJob
 
 
 class Room:
-    """The free slots: the worker's own, and what every limit leaves. Only live leases count."""
+    """The free slots: the worker's own, and what every limit leaves. Only live leases count.
+
+    For a job that waits, the slots of those that were lost a moment ago are taken as well: the sweep gives them back.
+    """
 
     def __init__(self, request: ClaimRequest, jobs: Iterable[ModelJob], now: Instant) -> None:
         self._request = request
         self._slots = request.slots
-        self._running = Counter(scope for job in jobs if job.live(now) for scope, _ in self._limits(job))
+        known = list(jobs)
+        self._running = Counter(scope for job in known if job.live(now) for scope, _ in self._limits(job))
+        lost = [job for job in known if job.slot_is_kept(now, request.lease_seconds)]
+        self._kept_slots = len(lost)
+        self._kept = Counter(scope for job in lost for scope, _ in self._limits(job))
 
     def _limits(self, job: ModelJob) -> Iterator[tuple[str, int]]:
         """Every limit that a job counts against."""
@@ -25,11 +33,13 @@ class Room:
 
     def has(self, job: ModelJob) -> bool:
         """Whether the job may start beside those that run."""
-        return self._slots > 0 and not self.full_for(job)
+        free = self._slots - (self._kept_slots if job.status is Status.QUEUED else 0)
+        return free > 0 and not self.full_for(job)
 
     def full_for(self, job: ModelJob) -> bool:
         """Whether one of the limits on the job is reached, whatever slots the worker has."""
-        return any(self._running[scope] >= most for scope, most in self._limits(job))
+        kept = self._kept if job.status is Status.QUEUED else Counter[str]()
+        return any(self._running[scope] + kept[scope] >= most for scope, most in self._limits(job))
 
     def take(self, job: ModelJob) -> None:
         """The job starts."""

@@ -9,7 +9,19 @@ from dataclasses import dataclass, field
 
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.instant import SECOND, Instant, after
-from langlauf.domain.outcome import MOST_LOST_LEASES, Canceled, Completed, Failed, Lost, Outcome, Released, Retry
+from langlauf.domain.outcome import (
+    CANCEL_MARGIN,
+    MOST_CRASHES,
+    MOST_LOST_LEASES,
+    Canceled,
+    Completed,
+    Crashed,
+    Failed,
+    Lost,
+    Outcome,
+    Released,
+    Retry,
+)
 from langlauf.domain.state import TERMINAL, Status
 
 
@@ -43,6 +55,7 @@ class ModelJob:
     error_count: int = 0
     retry_count: int = 0
     lost_count: int = 0
+    crash_count: int = 0
     started_at: Instant | None = None
     attempt_started_at: Instant | None = None
     finished_at: Instant | None = None
@@ -97,8 +110,19 @@ class ModelJob:
 
     def sweepable(self, now: Instant, grace_seconds: float) -> bool:
         """Whether its worker vanished, or did not stop it in time."""
-        lease = self.lease
-        return lease is not None and (lease.expires_at <= now or after(lease.deadline_at, grace_seconds) <= now)
+        if self.lease is None:
+            return False
+        wished = self.cancel_requested_at
+        return (
+            self.lease.expires_at <= now
+            or after(self.lease.deadline_at, grace_seconds) <= now
+            or (wished is not None and after(wished, grace_seconds + CANCEL_MARGIN) <= now)
+        )
+
+    def slot_is_kept(self, now: Instant, lease_seconds: float) -> bool:
+        """Whether it was lost and waits for the sweep: its slot is kept for it, though not for ever."""
+        lease, wished = self.lease, self.cancel_requested_at is not None
+        return lease is not None and not wished and lease.expires_at <= now < after(lease.expires_at, lease_seconds)
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
@@ -133,7 +157,7 @@ class ModelJob:
             self.cancel_requested_at, self.canceled_by, self.cancel_reason = now, by, reason
             self.log.append("job.cancel_requested")
 
-    def end(self, outcome: Outcome, now: Instant) -> None:
+    def end(self, outcome: Outcome | Crashed, now: Instant) -> None:
         """The attempt is over. A job that is wished to stop goes on after no kind of end."""
         self.lease = None
         match outcome:
@@ -152,6 +176,15 @@ class ModelJob:
                 self.error_count += 1
                 self.next_attempt_at = after(now, outcome.delay_seconds)
                 self.log += ["job.timeout"] * outcome.timed_out + ["job.retry_scheduled"]
+            case Crashed():
+                self.crash_count += 1
+                if self.crash_count == MOST_CRASHES:
+                    self.error_code = "worker_lost"
+                    self.error_count += 1
+                    self._finish(Status.FAILED, now)
+                else:
+                    self.next_attempt_at = now
+                    self.log.append("job.lease_lost")
             case Released() | Lost():
                 lost = isinstance(outcome, Lost)
                 self.lost_count += lost
@@ -200,4 +233,6 @@ class ModelJob:
         if self.lease is not None:
             deadline = self.lease.deadline_at
             moments += [self.lease.expires_at, deadline, deadline + round(grace_seconds * SECOND)]
+            if self.cancel_requested_at is not None:
+                moments.append(after(self.cancel_requested_at, grace_seconds + CANCEL_MARGIN))
         return moments

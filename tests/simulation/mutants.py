@@ -95,6 +95,18 @@ ATTEMPT = "attempt = :attempt"
 KNOWN = "analysis IN (SELECT value FROM json_each(:analyses))"
 _LANE_HEAD = _freely("lane_heads", "idx_jobs_lane_head")
 
+#: The reasons for which the sweep takes an attempt, as its page and its second look ask for them.
+_OVERDUE = ("expires_at <= :now", "deadline_at + :grace <= :now")
+_WISHED = (
+    " SELECT 1 FROM jobs AS job WHERE job.org_id = lease.org_id AND job.job_id = lease.job_id"
+    " AND job.cancel_requested_at + :cancel_grace <= :now"
+)
+_OVERDUE_ONE = (
+    "lease.expires_at <= :now",
+    "lease.deadline_at + :grace <= :now",
+    "job.cancel_requested_at + :cancel_grace <= :now",
+)
+
 #: Guards whose absence shows by itself.
 ALONE: tuple[Mutant, ...] = (
     *_unfenced("record_progress"),
@@ -113,9 +125,18 @@ ALONE: tuple[Mutant, ...] = (
     without("end_retry", "cancel_requested_at IS NULL"),
     without("end_given_back", "cancel_requested_at IS NULL"),
     without("request_cancel", "cancel_requested_at IS NULL"),
-    without("sweepable", "(expires_at <= :now OR deadline_at + :grace <= :now)"),
+    without("sweepable", f"({' OR '.join(_OVERDUE)} OR EXISTS ({_WISHED}))"),
+    *(Mutant(f"sweepable without the reason {one}", (Edit("sweepable", one, "FALSE"),)) for one in _OVERDUE),
+    Mutant("sweepable without the reason of a cancel", (Edit("sweepable", f"OR EXISTS ( {_WISHED})", ""),)),
     without("sweepable", "(org_id, job_id) > (:after_org, :after_job)"),
-    without("sweepable_one", "(lease.expires_at <= :now OR lease.deadline_at + :grace <= :now)"),
+    without("sweepable_one", f"({' OR '.join(_OVERDUE_ONE)})"),
+    *(
+        Mutant(f"sweepable_one without the reason {one}", (Edit("sweepable_one", one, "FALSE"),))
+        for one in _OVERDUE_ONE
+    ),
+    without("lost_leases", "lease.expires_at <= :now"),
+    without("lost_leases", "lease.expires_at > :oldest"),
+    without("lost_leases", "job.cancel_requested_at IS NULL"),
     without("live_leases", "expires_at > :now"),
     without("running_by_analysis", "lease.expires_at > :now"),
     without("due_jobs", "next_attempt_at <= :now", "next_attempt_at IS NOT NULL"),

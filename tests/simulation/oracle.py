@@ -20,7 +20,16 @@ from tests.simulation.world import ListSweepable
 #: What is compared after every step: columns of a job, then of its lease.
 JOB_FIELDS = (
     *("org_id", "job_id", "status", "attempt", "event_seq", "progress_percent", "step", "partial_count"),
-    *("error_count", "retry_count", "lost_count", "result_id", "started_at", "attempt_started_at", "finished_at"),
+    *(
+        "error_count",
+        "retry_count",
+        "lost_count",
+        "crash_count",
+        "result_id",
+        "started_at",
+        "attempt_started_at",
+        "finished_at",
+    ),
     *("next_attempt_at", "cancel_requested_at", "canceled_by", "cancel_reason", "error_code"),
 )
 LEASE_FIELDS = ("attempt", "worker_id", "expires_at", "deadline_at")

@@ -13,10 +13,11 @@ import msgspec
 
 from langlauf import clock
 from langlauf.domain.attempt import Lease
-from langlauf.domain.instant import Instant, after
+from langlauf.domain.instant import Instant
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.driver import _FENCE, _HANDLERS
+from langlauf.store.sqlite.sweeping import graces
 from langlauf.store.sqlite.transaction import Row, Transaction
 from tests.simulation.disagreement import Disagreement
 
@@ -41,7 +42,7 @@ class ListSweepable(msgspec.Struct, frozen=True, kw_only=True):
 
 def _list_sweepable(tx: Transaction, page: ListSweepable) -> list[Lease]:
     values = {"after_org": page.after[0], "after_job": page.after[1], "limit": page.limit}
-    rows = tx.rows("sweepable", now=tx.now, grace=after(0, page.grace_seconds), **values)
+    rows = tx.rows("sweepable", now=tx.now, **graces(page.grace_seconds), **values)
     return [Lease(*row) for row in rows]
 
 

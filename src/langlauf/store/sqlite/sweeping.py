@@ -63,7 +63,7 @@ class Sweep:
     async def _page(self, now: Instant, grace_seconds: float, position: tuple[str, str], limit: int) -> list[Lease]:
         values = {
             "now": now,
-            **_graces(grace_seconds),
+            **graces(grace_seconds),
             "after_org": position[0],
             "after_job": position[1],
             "limit": limit,
@@ -82,7 +82,7 @@ def _tell_failures(answers: Iterable[tuple[Lease, object]]) -> None:
         tell(Fact.UPKEEP_FAILED, logging.ERROR, duty="sweep", reason=reason, jobs=len(job_ids), job_id=job_ids[0])
 
 
-def _graces(seconds: float) -> dict[str, int]:
+def graces(seconds: float) -> dict[str, int]:
     """A canceled attempt has a margin more: its worker may use the whole grace and still write the end itself."""
     return {"grace": after(0, seconds), "cancel_grace": after(0, seconds + CANCEL_MARGIN)}
 
@@ -96,7 +96,7 @@ def tidy_lanes(tx: Transaction, _: TidyLanes) -> int:
 def sweep_one(tx: Transaction, request: SweepOne) -> Swept | None:
     """Takes the job back, if that is still right; running it again does nothing."""
     lease = request.lease
-    row = tx.one("sweepable_one", **tx.fenced(lease), **_graces(request.grace_seconds))
+    row = tx.one("sweepable_one", **tx.fenced(lease), **graces(request.grace_seconds))
     if row is None:
         return None
     outcome = _decide(row, tx.now, request.backoff)
