@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tests.faults.api import Api, Record
-from tests.faults.ledger import START, Line
+from tests.faults.ledger import COMPUTED, KEPT, START, Line
 
 FINAL_EVENTS = frozenset({"job.completed", "job.failed", "job.canceled"})
 _STARTS = frozenset({"job.running", "job.attempt_started"})
@@ -84,6 +84,18 @@ def healthy_losses(lines: Sequence[Line], kills: Sequence[Kill]) -> int:
     """Attempts that a process lost although nobody killed it: it had too little of the machine to renew in time."""
     killed_at = {kill.pid: kill.at for kill in kills}
     return sum(following.at < killed_at.get(line.pid, float("inf")) for line, following in _followed(lines))
+
+
+def computed_again(lines: Iterable[Line]) -> int:
+    """How many chunks were computed although their result was on disk already."""
+    kept: set[tuple[str, int]] = set()
+    again = 0
+    for line in lines:
+        if line.kind == KEPT:
+            kept.add((line.job_id, line.chunk))
+        elif line.kind == COMPUTED:
+            again += (line.job_id, line.chunk) in kept
+    return again
 
 
 def _followed(lines: Sequence[Line]) -> list[tuple[Line, Line]]:

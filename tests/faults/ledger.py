@@ -11,6 +11,8 @@ LEDGER_NAME = "LANGLAUF_TEST_LEDGER"
 _LOOK_SECONDS = 0.01
 #: An attempt began, returned, was refused a write, or did not hear that it is to stop.
 START, END, REFUSED, UNHEARD = "start", "end", "refused", "unheard"
+#: A chunk was begun, or its result is on disk.
+COMPUTED, KEPT = "computed", "kept"
 
 
 class Line(NamedTuple):
@@ -21,11 +23,13 @@ class Line(NamedTuple):
     attempt: int
     pid: int
     at: float
+    #: the chunk, where the line is about one
+    chunk: int = 0
 
 
-def note(kind: str, job_id: str, attempt: int) -> None:
+def note(kind: str, job_id: str, attempt: int, chunk: int = 0) -> None:
     """Called by an analysis. A single appended write is whole or not there, whoever is killed meanwhile."""
-    line = f"{kind} {job_id} {attempt} {os.getpid()} {time.monotonic()!r}\n"
+    line = f"{kind} {job_id} {attempt} {os.getpid()} {time.monotonic()!r} {chunk}\n"
     file = os.open(os.environ[LEDGER_NAME], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, line.encode())
@@ -87,5 +91,5 @@ class Ledger:
 
 
 def _parsed(line: str) -> Line:
-    kind, job_id, attempt, pid, at = line.split()
-    return Line(kind, job_id, int(attempt), int(pid), float(at))
+    kind, job_id, attempt, pid, at, chunk = line.split()
+    return Line(kind, job_id, int(attempt), int(pid), float(at), int(chunk))

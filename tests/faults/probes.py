@@ -1,24 +1,42 @@
 """The application under test: analyses that say in all they write which attempt they are, and note it in the ledger."""
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
 from langlauf import Job, Langlauf
 from langlauf.domain.errors import StaleAttempt
-from tests.faults.ledger import END, REFUSED, START, UNHEARD, note
+from tests.faults.ledger import COMPUTED, END, KEPT, REFUSED, START, UNHEARD, note
 
 app = Langlauf()
+_CHUNK_SECONDS = 0.1
 
 
 @app.analysis(duplicates=True)
-async def work(job: Job, seconds: float = 0.0, every: float = 0.1, gate: str | None = None) -> dict[str, int]:
-    """Writes steps and snapshots for so long, or until the file of its gate exists."""
+async def work(job: Job, seconds: float) -> dict[str, int]:
+    """Takes so long, in chunks that are kept; after each it shows a step or a snapshot."""
     note(START, job.job_id, job.attempt)
-    end = time.monotonic() + seconds
+    count = max(1, round(seconds / _CHUNK_SECONDS))
+    for number in range(1, count + 1):
+        await job.checkpoint(f"chunk-{number}", _chunk, job, number, seconds / count)
+        note(KEPT, job.job_id, job.attempt, number)
+        await _write(job, number)
+    note(END, job.job_id, job.attempt)
+    return {"attempt": job.attempt}
+
+
+async def _chunk(job: Job, number: int, seconds: float) -> int:
+    note(COMPUTED, job.job_id, job.attempt, number)
+    await asyncio.sleep(seconds)
+    return number
+
+
+@app.analysis(duplicates=True)
+async def gated(job: Job, gate: str, every: float = 0.05) -> dict[str, int]:
+    """Shows steps and snapshots until the file of its gate exists."""
+    note(START, job.job_id, job.attempt)
     turn = 0
-    while not Path(gate).exists() if gate else time.monotonic() < end:  # noqa: ASYNC240 - a look at a name is quick
+    while not Path(gate).exists():  # noqa: ASYNC240 - a look at a name is quick
         turn += 1
         await _write(job, turn)
         await asyncio.sleep(every)

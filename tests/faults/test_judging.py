@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from tests.faults import __main__ as command
 from tests.faults import suite
-from tests.faults.judging import Kill, Seen, changed, healthy_losses, recoveries, stale_writes
-from tests.faults.ledger import END, START, Ledger, Line, note
+from tests.faults.judging import Kill, Seen, changed, computed_again, healthy_losses, recoveries, stale_writes
+from tests.faults.ledger import COMPUTED, END, KEPT, START, Ledger, Line, note
 from tests.faults.plan import Plan
 from tests.faults.racing import Aim
 from tests.faults.report import Figure, all_of, at_least, at_most, never, told
@@ -80,6 +80,13 @@ def test_a_lease_that_a_living_process_lost_is_no_recovery() -> None:
     assert healthy_losses(lines, [Kill(7, 2.0, 2.0)]) == 0
 
 
+def test_a_chunk_that_is_computed_again_is_seen() -> None:
+    """Only where its result was on disk: what a kill interrupted has to be computed again."""
+    begun, kept = Line(COMPUTED, "a", 1, 7, 1.0, chunk=3), Line(KEPT, "a", 1, 7, 2.0, chunk=3)
+    assert computed_again([begun, begun, kept, begun._replace(chunk=4), begun._replace(job_id="b")]) == 0
+    assert computed_again([begun, kept, begun]) == 1
+
+
 def test_a_final_state_that_changes_is_seen() -> None:
     """Another state, another time, another result: any of them."""
     job = {**JOB, "error_code": None}
@@ -100,7 +107,7 @@ def test_the_ledger_tells_what_was_noted(tmp_path: Path, monkeypatch: pytest.Mon
     [running] = ledger.running(ledger.lines[0].pid)
     assert (running.job_id, set(ledger.latest()), ledger.ended()) == ("b", {"a", "b"}, {"a"})
     with ledger.path.open("a") as file:
-        file.write(" 1 7 2.5\n")
+        file.write(" 1 7 2.5 0\n")
     assert ledger.latest()["c"] == Line(START, "c", 1, 7, 2.5)
 
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from tests.faults.api import Api
 from tests.faults.fleet import Fleet, verified
-from tests.faults.judging import Kill, Seen, healthy_losses, look_at, recoveries, stale_writes
+from tests.faults.judging import Kill, Seen, computed_again, healthy_losses, look_at, recoveries, stale_writes
+from tests.faults.ledger import KEPT
 from tests.faults.load import Load
 from tests.faults.plan import Plan
 from tests.faults.report import Figure, all_of, at_least, at_most, never, told, took
@@ -20,7 +21,7 @@ SETTINGS = {
     "LANGLAUF_LEASE_SECONDS": str(LEASE),
     "LANGLAUF_SWEEP_SECONDS": str(SWEEP),
 }
-_LONGEST_PAUSE = 0.8
+_LONGEST_PAUSE = 1.2
 _PATIENCE = 60.0
 
 
@@ -39,9 +40,9 @@ class Shape(NamedTuple):
 
 
 SHAPES = (
-    Shape("a server with its own worker", inside=1, beside=0, slots=16, longest_job=1.0, rounds=40),
-    Shape("a server and one worker process", inside=0, beside=1, slots=16, longest_job=1.0, rounds=20),
-    Shape("a server and two worker processes", inside=0, beside=2, slots=8, longest_job=2.5, rounds=40),
+    Shape("a server with its own worker", inside=1, beside=0, slots=24, longest_job=0.8, rounds=40),
+    Shape("a server and one worker process", inside=0, beside=1, slots=24, longest_job=0.8, rounds=20),
+    Shape("a server and two worker processes", inside=0, beside=2, slots=12, longest_job=2.0, rounds=40),
 )
 
 
@@ -54,6 +55,8 @@ class Found(NamedTuple):
     #: attempts that ran in the killed process, by the ledger
     interrupted: int
     healthy_losses: int
+    chunks: int
+    chunks_again: int
     replayed: int
     #: jobs of the store that no answer told of
     unknown: int
@@ -93,6 +96,8 @@ async def _deployment(plan: Plan, shape: Shape, name: str, done: int, total: int
             recovered=recoveries(lines, kills),
             interrupted=interrupted,
             healthy_losses=healthy_losses(lines, kills),
+            chunks=sum(line.kind == KEPT for line in lines),
+            chunks_again=computed_again(lines),
             replayed=load.replayed,
             unknown=unknown,
             sound=await verified(fleet.store),
@@ -123,6 +128,9 @@ def _figures(plan: Plan, found: Sequence[Found]) -> list[Figure]:
     return [
         at_least("rounds of kill -9", rounds, plan.times(100)),
         *_promises(seen),
+        never(
+            "finished chunks computed again", sum(one.chunks_again for one in found), sum(one.chunks for one in found)
+        ),
         never("jobs made twice by a repeated request", sum(one.unknown for one in found), len(seen)),
         *_recovery(found),
         told("attempts that a kill interrupted", sum(one.interrupted for one in found)),

@@ -93,7 +93,7 @@ class _Scene(NamedTuple):
     async def _fill(self, gate: str, count: int) -> tuple[list[str], int, bool]:
         """Submits jobs while the other is paused, so that all of them are the one's."""
         repeated = await self._pause_between_commits(self.other)
-        made = await asyncio.gather(*(self.api.submit("work", input={"gate": gate}) for _ in range(count)))
+        made = await asyncio.gather(*(self.api.submit("gated", input={"gate": gate}) for _ in range(count)))
         jobs = [job["job_id"] for job in made]
         worked = await self.fleet.ledger.until(
             lambda: self._running_in(self.sleeper, jobs, attempt=1) == count, _PATIENCE
