@@ -52,7 +52,7 @@ async def open_store(settings: Settings, clock: Clock, hints: Hints, default_ana
 
 def make_services(store: Store, registry: Registry, settings: Settings, hints: Hints, clock: Clock) -> Services:
     """The use cases over a store."""
-    estimates = Estimates(store, settings.max_running)
+    estimates = Estimates(store, registry, settings)
     submissions = Submissions(store, registry, settings, estimates, clock)
     return Services(
         registry,

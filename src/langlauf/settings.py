@@ -114,6 +114,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("store_file", "ASYNC_JOBS_STORE_FILE", None, _text, "path", "The store as a path; .json names a store of the earlier system."),
     Setting("workers", "LANGLAUF_WORKERS", 1, _whole(0), "number", "Workers in this process; 0 serves without working."),
     Setting("max_running", "LANGLAUF_MAX_RUNNING", 8, _whole(1), "jobs", "How many jobs run at once over the whole deployment."),
+    Setting("max_running_org", "LANGLAUF_MAX_RUNNING_PER_ORG", None, _whole(1), "jobs", "How many jobs of one org run at once over the whole deployment."),
     Setting("lease_seconds", "LANGLAUF_LEASE_SECONDS", 15.0, _positive_duration, "duration", "How long a silent worker keeps its jobs."),
     Setting("sweep_seconds", "LANGLAUF_SWEEP_SECONDS", 5.0, _positive_duration, "duration", "How often lost and overdue jobs are looked for."),
     Setting("poll_seconds", "LANGLAUF_POLL_SECONDS", 1.0, _positive_duration, "duration", "How often an idle worker looks without a hint."),
@@ -158,6 +159,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     store_file: str | None
     workers: int
     max_running: int
+    max_running_org: int | None
     lease_seconds: float
     sweep_seconds: float
     poll_seconds: float

@@ -47,6 +47,8 @@ class Job:
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
+        #: whether what was done last came out of the store and was not computed
+        self._replaying = False
 
     @property
     def job_id(self) -> str:
@@ -70,7 +72,7 @@ class Job:
 
     async def progress(self, percent: float | None = None, step: str | None = None) -> None:
         """Tells how far the job is. It never goes back, and 100 is kept for the end."""
-        await self._attempt.write(Progress(percent=_percent(percent), step=_step(step)))
+        await self._attempt.write(Progress(percent=_percent(percent), step=_step(step), replayed=self._replaying))
 
     async def partial(
         self, payload: Any, *, summary: Any = None, progress: float | None = None, step: str | None = None
@@ -84,6 +86,7 @@ class Job:
             summary=None if summary is None else await encoded(summary, limit),
             percent=_percent(progress),
             step=_step(step),
+            replayed=self._replaying,
         )
         await self._attempt.write(write)
         return result_id
@@ -97,6 +100,7 @@ class Job:
         if flaw := first_flaw(key):
             raise ResultUnstorable(f"the key of a chunk cannot be kept: {flaw}")
         stored = await self._attempt.chunk(key)
+        self._replaying = stored is not None
         if stored is None:
             value = await _call(function, args)
             stored = await encoded(value, self._attempt.largest_result)

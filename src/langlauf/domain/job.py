@@ -70,6 +70,13 @@ class Job(msgspec.Struct, frozen=True):
     events_expired_at: Instant | None = None
     #: set where the job came from the earlier JSON store, whose log may have holes
     imported_at: Instant | None = None
+    #: counts up along the waiting jobs of one org, analysis and class; given by the store
+    ticket: int = 0
+    #: from where on the progress of the current attempt tells its pace, and when it rose last; no instant where that is
+    #: not known yet
+    paced_percent: int = 0
+    paced_at: Instant | None = None
+    progress_at: Instant | None = None
 
     @property
     def terminal(self) -> bool:
@@ -120,6 +127,8 @@ class QueueFull(msgspec.Struct, frozen=True):
 
     scope: Literal["org", "analysis", "all"]
     waiting: int
+    #: whole seconds after which there is probably room again, where somebody estimated it
+    retry_after: int | None = None
 
 
 Submitted = Accepted | Replayed | KeyReused | Duplicate | QueueFull

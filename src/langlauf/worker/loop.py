@@ -87,12 +87,11 @@ class Worker:
             lease_seconds=self._settings.lease_seconds,
             max_running=self._settings.max_running,
             limits=limits,
+            max_running_org=self._settings.max_running_org,
         )
         claims = await self._store.claim(request)
         for claim in claims:
             self._run(claim)
-        if limits and 0 < len(claims) < free:  # a limit may have cut a share that others can have
-            self._hints.work()
 
     def _run(self, claim: Claim) -> None:
         analysis = self._registry.get(claim.analysis)
