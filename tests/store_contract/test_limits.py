@@ -243,8 +243,7 @@ def test_tidying_up_overlooks_no_due_job(harness: Harness) -> None:
         [made] = await claim(store)
         assert await store.record(made.lease, Retry(code="timeout", message="slow", delay_seconds=60))
         await _accept_many(store, clock, 5, org="org-b")
-        for other in await claim(store, 5):
-            await _complete(store, other)
+        assert await _starts(store, 5) == ["org-b"] * 5
         await store.sweep(grace_seconds=5, backoff=Backoff())
         clock.pass_(61)
         assert _orgs(await claim(store)) == ["org-a"]
