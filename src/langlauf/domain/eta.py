@@ -5,7 +5,7 @@ import math
 import msgspec
 
 from langlauf.domain.instant import Instant, seconds_between
-from langlauf.domain.job import Job
+from langlauf.domain.job import USUAL_RETRY, Job
 
 SHORTEST_POLL = 1
 LONGEST_POLL = 30
@@ -13,8 +13,6 @@ LONGEST_POLL = 30
 POLL_WHEN_DONE = 60
 SHORTEST_RETRY = 1
 LONGEST_RETRY = 300
-#: How long to stay away from a full queue of which nothing is known.
-USUAL_RETRY = 10
 #: Progress over a shorter time tells nothing: many a run jumps ahead when it has read its input.
 _SHORTEST_MEASURE = 1.0
 #: With so many percent made in its own time, a run is estimated by its own pace alone.

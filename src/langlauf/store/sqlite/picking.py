@@ -131,7 +131,7 @@ def _waiting_jobs(tx: Transaction, room: Room) -> list[Row]:
 def _lanes_in_turn(tx: Transaction, room: Room) -> dict[tuple[int, str], list[tuple[str, int]]]:
     """The lanes that may start, by the turn of their orgs.
 
-    Of each analysis there are as many as there are slots, so the next orgs, one per slot, are there with all their lanes.
+    Of each analysis there are as many as there are slots: the next orgs, one per slot, are there with all their lanes.
     """
     lanes: defaultdict[tuple[int, str], list[tuple[str, int]]] = defaultdict(list)
     for analysis in room.analyses:

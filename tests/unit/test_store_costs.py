@@ -1,4 +1,4 @@
-"""What a claim costs: the steps SQLite takes for it do not grow with what waits, nor with what limits hold back."""
+"""What claims, submissions and reports cost: no more steps of SQLite where more waits or more is held back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,9 +7,10 @@ from typing import Any
 import apsw
 import pytest
 
+from langlauf.domain.attempt import Progress
 from langlauf.domain.outcome import Released
 from langlauf.store.sqlite.driver import SqliteStore
-from tests.support.orders import accept, claim, new_job
+from tests.support.orders import accept, claim, new_job, started
 from tests.support.stores import SetClock, opened
 
 MANY = 5_000
@@ -127,3 +128,40 @@ def test_neither_claims_nor_submissions_grow_with_the_queue(queue: str) -> None:
     print(f"{queue}: claim {few[0]} and {many[0]} steps, submission {few[1]} and {many[1]}")
     assert many[0] < few[0] * SAME
     assert many[1] < few[1] * SAME
+
+
+def test_the_place_of_a_job_is_found_without_counting() -> None:
+    """A status poll of a waiting job looks at the ends of its queue, however long it is."""
+
+    async def measured(count: int) -> int:
+        clock = SetClock()
+        async with opened(":memory:", clock) as store:
+            await _one_org(store, clock, count)
+            return await _steps(store, store.tenant("org-m").ranks)
+
+    few, many = asyncio.run(measured(MANY // 100)), asyncio.run(measured(MANY))
+    assert many < few * SAME
+
+
+def test_a_report_is_one_statement_and_its_event() -> None:
+    """Without news a second one asks whether the lease is held."""
+
+    async def main() -> None:
+        clock = SetClock()
+        async with opened(":memory:", clock) as store:
+            made = await started(store, clock)
+            verbs: list[str] = []
+            store._writer.trace_v2(apsw.SQLITE_TRACE_PROFILE, lambda event: verbs.append(_verb(event["sql"])))
+            for percent, expected in ((10, ["UPDATE", "INSERT"]), (10, ["UPDATE", "SELECT"])):
+                verbs.clear()
+                assert await store.record(made.lease, Progress(percent=percent))
+                assert verbs == ["BEGIN", *expected, "COMMIT"]
+
+    asyncio.run(main())
+
+
+def _verb(sql: str) -> str:
+    """What a statement does: its first word, past the comment that says why."""
+    return (
+        sql.rpartition("\n-- ")[2].partition("\n")[2].split()[0] if sql.startswith("--") else sql.split(maxsplit=1)[0]
+    )
