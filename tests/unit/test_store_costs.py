@@ -162,6 +162,4 @@ def test_a_report_is_one_statement_and_its_event() -> None:
 
 def _verb(sql: str) -> str:
     """What a statement does: its first word, past the comment that says why."""
-    return (
-        sql.rpartition("\n-- ")[2].partition("\n")[2].split()[0] if sql.startswith("--") else sql.split(maxsplit=1)[0]
-    )
+    return next(line for line in sql.splitlines() if not line.startswith("--")).split(maxsplit=1)[0]

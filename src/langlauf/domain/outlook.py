@@ -48,20 +48,25 @@ class Outlook:
             wait = max(wait, limited) if self._contended else limited
         return max(0.0, wait - seconds_between(self._load.seen_at, now))
 
-    def next_start(self, analysis: str | None, now: Instant) -> float | None:
-        """Seconds until the next job starts, of an analysis or of any; None where nothing runs that could end."""
+    def next_start(self, analysis: str, now: Instant) -> float | None:
+        """Seconds until the next job of an analysis starts; None where nothing runs that could end."""
+        return self._soonest({analysis}, now)
+
+    def next_start_of_any(self, analysis: str, now: Instant) -> float | None:
+        """Seconds until the next job starts, whatever it is; one of that analysis where no other is known to wait."""
+        return self._soonest(self._waiting or {analysis}, now)
+
+    def next_start_of_org(self, org_id: str, analysis: str, now: Instant) -> float | None:
+        """Seconds until the next job of an org starts; one of that analysis where no other is known to wait."""
         if not self._informed:
             return None
-        names = self._waiting if analysis is None else {analysis}
-        soonest = min((self._pool(name).free_in for name in names), default=0.0)
-        return max(0.0, soonest - seconds_between(self._load.seen_at, now))
+        return min(self.wait(org_id, name, {}, now) for name in self._waiting_of.get(org_id, {analysis}))
 
-    def next_start_of_org(self, org_id: str, now: Instant) -> float | None:
-        """Seconds until the next job of an org starts."""
-        names = self._waiting_of.get(org_id)
-        if not self._informed or not names:
+    def _soonest(self, analyses: set[str], now: Instant) -> float | None:
+        if not self._informed:
             return None
-        return min(self.wait(org_id, name, {}, now) for name in names)
+        free_in = min(self._pool(name).free_in for name in analyses)
+        return max(0.0, free_in - seconds_between(self._load.seen_at, now))
 
     @cached_property
     def _waiting(self) -> set[str]:

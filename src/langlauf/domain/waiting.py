@@ -53,7 +53,8 @@ class Limits(msgspec.Struct, frozen=True):
 def own_before(job: Job, ranks: Sequence[Rank]) -> dict[str, float]:
     """How many jobs of its org start before a waiting one, by analysis. Without a ticket it is behind all of its class.
 
-    Tickets are not given out again: where jobs were canceled, those that wait are taken to be spread evenly.
+    Tickets are not given out again: where jobs were canceled, those that wait are taken to be spread evenly. The ranks
+    may be a little older than the job: where its own is not there yet, tickets have begun with 1.
     """
     tickets: defaultdict[str, int] = defaultdict(int)
     for rank in ranks:
@@ -62,6 +63,8 @@ def own_before(job: Job, ranks: Sequence[Rank]) -> dict[str, float]:
     for rank in ranks:
         density = min(1.0, rank.lane_waiting / max(tickets[rank.analysis], 1))
         before[rank.analysis] += density * _tickets_before(job, rank)
+    if not any((rank.analysis, rank.priority_class) == (job.analysis, job.priority_class) for rank in ranks):
+        before[job.analysis] += max(0, job.ticket - 1)
     return dict(before)
 
 
@@ -70,7 +73,7 @@ def _tickets_before(job: Job, rank: Rank) -> float:
     if rank.priority_class != job.priority_class:
         return tickets if rank.priority_class == "expedite" else 0
     if rank.analysis == job.analysis:
-        return tickets if job.ticket == 0 else min(max(job.ticket - rank.first_ticket, 0), tickets)
+        return tickets if job.ticket == 0 else max(0, job.ticket - rank.first_ticket)
     if job.queued_at >= rank.last_at:
         return tickets
     return tickets * max(0, job.queued_at - rank.first_at) / max(1, rank.last_at - rank.first_at)

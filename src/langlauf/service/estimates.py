@@ -87,8 +87,9 @@ class Estimates:
         """Whole seconds after which a queue that was full probably has room again."""
         outlook = await self._outlook.get()
         if full.scope == "org":
-            return retry_after(outlook.next_start_of_org(org_id, now))
-        return retry_after(outlook.next_start(analysis if full.scope == "analysis" else None, now))
+            return retry_after(outlook.next_start_of_org(org_id, analysis, now))
+        of_scope = outlook.next_start if full.scope == "analysis" else outlook.next_start_of_any
+        return retry_after(of_scope(analysis, now))
 
     async def _typical_run(self, analysis: str) -> float | None:
         """What a run of the analysis took lately, in seconds."""

@@ -112,14 +112,15 @@ def test_room_comes_with_the_next_start() -> None:
     lanes = [Lane("org-a", "survey", 9, 0), Lane("org-b", "census", 9, 0)]
     runs = [_running("org-a", since=7), _running("org-b", "census", since=40)]
     outlook = _outlook(lanes, runs, slots=2, per_analysis={"census": 1})
-    assert outlook.next_start("survey", NOW) == outlook.next_start(None, NOW) == 3.0
+    assert outlook.next_start("survey", NOW) == outlook.next_start_of_any("census", NOW) == 3.0
     assert outlook.next_start("census", NOW) == 60.0
-    assert outlook.next_start_of_org("org-a", NOW) == 3.0
-    assert outlook.next_start_of_org("org-b", NOW) == 60.0
-    assert outlook.next_start_of_org("org-c", NOW) is None
+    assert outlook.next_start_of_org("org-a", "survey", NOW) == 3.0
+    assert outlook.next_start_of_org("org-b", "survey", NOW) == 60.0
+    assert outlook.next_start_of_org("org-c", "census", NOW) == 60.0
+    assert _outlook([], runs, slots=2).next_start_of_any("survey", NOW) == 3.0
     for blind in (_outlook(lanes, []), _outlook(lanes, runs, paces={})):
-        assert blind.next_start(None, NOW) is None
-        assert blind.next_start_of_org("org-a", NOW) is None
+        assert blind.next_start_of_any("survey", NOW) is None
+        assert blind.next_start_of_org("org-a", "survey", NOW) is None
 
 
 def test_more_that_runs_than_may_run_is_waited_for() -> None:
@@ -159,7 +160,15 @@ def test_the_place_in_the_own_queue_comes_from_tickets() -> None:
     assert own_before(_job(2, "expedite"), ranks) == {"survey": 1, "census": 0}
     assert own_before(_job(15, at=after(NOW, 25)), ranks) == {"survey": 13, "census": 2}
     assert own_before(_job(0, at=after(NOW, 40)), ranks) == {"survey": 13, "census": 4}
-    assert own_before(_job(1), []) == {}
+
+
+def test_a_job_may_be_newer_than_what_is_known_of_its_queue() -> None:
+    """Behind a last one that is known, it is further behind; where none is known, tickets began with 1."""
+    ranks = [Rank("survey", "default", 10, 5, 14, NOW, after(NOW, 10))]
+    assert own_before(_job(30), ranks) == {"survey": 25}
+    assert own_before(_job(3, "expedite"), ranks) == {"survey": 2}
+    assert own_before(_job(1), []) == {"survey": 0}
+    assert own_before(_job(4), []) == {"survey": 3}
 
 
 def test_canceled_jobs_are_not_waited_for() -> None:
