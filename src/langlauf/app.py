@@ -10,8 +10,8 @@ from langlauf.analysis.registry import Function, Registry
 from langlauf.analysis.schema import InvalidInput
 from langlauf.bootstrap import Runtime, running
 from langlauf.clock import new_id, new_trace_id
-from langlauf.domain.errors import LanglaufError, RegistrationError
-from langlauf.domain.job import Accepted, Duplicate, Job, PriorityClass, Replayed
+from langlauf.domain.errors import LanglaufError, QueueIsFull, RegistrationError
+from langlauf.domain.job import Accepted, Duplicate, Job, PriorityClass, QueueFull, Replayed
 from langlauf.http.app import Application
 from langlauf.http.context import Context
 from langlauf.service.submit import Order
@@ -134,4 +134,6 @@ class Langlauf:
         submitted = await self._running().services.submissions.submit(caller, order)
         if isinstance(submitted, Accepted | Replayed | Duplicate):
             return submitted.job
-        raise LanglaufError(f"the job was not accepted: {type(submitted).__name__}")
+        if isinstance(submitted, QueueFull):
+            raise QueueIsFull(submitted.reason, scope=submitted.scope, retry_after=submitted.retry_after)
+        raise LanglaufError("the idempotency key was used with another payload; the job was not accepted")

@@ -87,7 +87,7 @@ async def open_store(settings: Settings, hints: Hints, default_analysis: str = "
 
 def make_services(store: Store, registry: Registry, settings: Settings, hints: Hints) -> Services:
     """The use cases over a store."""
-    estimates = Estimates(store, settings.max_running)
+    estimates = Estimates(store, registry, settings)
     submissions = Submissions(store, registry, settings, estimates, store.clock)
     return Services(
         registry,

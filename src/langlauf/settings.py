@@ -116,6 +116,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("store_file", "ASYNC_JOBS_STORE_FILE", None, _text, "path", "The store as a path; .json names a store of the earlier system."),
     Setting("workers", "LANGLAUF_WORKERS", 1, _whole(0), "number", "Workers in this process; 0 serves without working."),
     Setting("max_running", "LANGLAUF_MAX_RUNNING", 8, _whole(1), "jobs", "How many jobs run at once over the whole deployment."),
+    Setting("max_running_org", "LANGLAUF_MAX_RUNNING_PER_ORG", None, _whole(1), "jobs", "How many jobs of one org run at once over the whole deployment."),
     Setting("processes", "LANGLAUF_PROCESSES", None, _whole(1), "number", "Processes that compute chunks of `job.map` at once, in each worker; else one per core."),
     Setting("process_memory", "LANGLAUF_PROCESS_MEMORY", None, _whole(_LEAST_MEMORY), "bytes", "How much memory a process that runs a plain `def` may take; at least 64 MiB."),
     Setting("watchdog", "LANGLAUF_WATCHDOG", True, _switch, "switch", "Ends a worker whose event loop is blocked past its lease."),
@@ -163,6 +164,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     store_file: str | None
     workers: int
     max_running: int
+    max_running_org: int | None
     processes: int | None
     process_memory: int | None
     watchdog: bool

@@ -254,11 +254,10 @@ def test_what_runs_took_is_remembered(harness: Harness) -> None:
     """Completed runs make the pace of their analysis; others have none."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        assert await store.pace("survey") is None
+        assert await store.paces() == {}
         made = await started(store, clock)
         clock.pass_(10)
         assert await store.record(made.lease, Completed(result_id="r-1", payload="{}"))
-        assert await store.pace("survey") == 10.0
-        assert await store.pace("census") is None
+        assert await store.paces() == {"survey": 10.0}
 
     harness.run(body)

@@ -26,6 +26,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "notifications": (lambda reads, job, _: reads.notifications(job, channel=None, limit=10), []),
     "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), []),
     "history": (lambda reads, _, __: reads.history(limit=10, offset=0), ([], 0)),
+    "ranks": (lambda reads, _, __: reads.ranks(), []),
     "chunk": (lambda reads, job, _: reads.chunk(job, "c"), None),
 }
 
@@ -51,6 +52,7 @@ def test_another_org_sees_nothing(harness: Harness, name: str) -> None:
 
     async def body(store: Store, clock: SetClock) -> None:
         job_id = await _finished(store, clock)
+        await accept(store, clock)
         assert await read(store.tenant("org-b"), job_id, "r-1") == nothing
         assert await read(store.tenant(""), job_id, "r-1") == nothing
         assert await read(store.tenant("org-%"), job_id, "r-1") == nothing

@@ -3,7 +3,7 @@
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.domain.attempt import Checkpoint, Partial, Progress, Write
+from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress, Write
 from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
@@ -74,7 +74,7 @@ def test_nothing_is_written_after_the_end(harness: Harness, kind: str) -> None:
 
 
 def test_progress_never_falls_and_stays_under_100(harness: Harness) -> None:
-    """Reports may jump about; what is stored only rises, also across attempts, and each has an event."""
+    """Reports may jump about; what is stored only rises, also across attempts, and each change has an event."""
 
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
@@ -88,7 +88,99 @@ def test_progress_never_falls_and_stays_under_100(harness: Harness) -> None:
         assert await store.record(again.lease, Progress(percent=1, step="again"))
         job = (await look(store, made.lease.job_id)).job
         assert (job.progress_percent, job.step) == (99, "again")
-        assert (await event_types(store, job.job_id)).count("job.progress") == 6
+        assert (await event_types(store, job.job_id)).count("job.progress") == 4
+
+    harness.run(body)
+
+
+def test_a_report_without_news_is_no_event(harness: Harness) -> None:
+    """The same percent and step again, or a lower one: True while the lease is held, and nothing is written."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        assert await store.record(made.lease, Progress(percent=40, step="reading"))
+        before = await look(store, made.lease.job_id)
+        clock.pass_(1)
+        for write in (
+            Progress(percent=40, step="reading"),
+            Progress(percent=40),
+            Progress(percent=3.9),
+            Progress(step="reading"),
+            Progress(),
+            Progress(percent=40, replayed=True),
+        ):
+            assert await store.record(made.lease, write)
+            assert await look(store, made.lease.job_id) == before
+        assert (await event_types(store, made.lease.job_id)).count("job.progress") == 1
+        for news in (Progress(percent=41), Progress(step="writing"), Progress(percent=42, step="closing")):
+            assert await store.record(made.lease, news)
+        assert (await event_types(store, made.lease.job_id)).count("job.progress") == 4
+        clock.pass_(LEASE_SECONDS)
+        assert not await store.record(made.lease, Progress(percent=42, step="closing"))
+
+    harness.run(body)
+
+
+def test_the_first_step_is_news(harness: Harness) -> None:
+    """A step where there was none, without any percent."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        assert await store.record(made.lease, Progress(step="reading"))
+        job = (await look(store, made.lease.job_id)).job
+        assert (job.step, job.progress_percent, job.event_seq) == ("reading", 0, 3)
+
+    harness.run(body)
+
+
+def test_the_pace_of_an_attempt_is_measured_from_where_it_computes(harness: Harness) -> None:
+    """From its start; from the last stored chunk; in a further attempt from where it gets beyond the one before."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        start = clock.now()
+        clock.pass_(1)
+        assert await store.record(made.lease, Progress(percent=20))
+        assert await _pace(store, made) == (0, start, clock.now())
+        clock.pass_(1)
+        assert await store.record(made.lease, Progress(percent=60, replayed=True))
+        mark = clock.now()
+        assert await _pace(store, made) == (60, mark, mark)
+        clock.pass_(1)
+        assert await store.record(made.lease, Progress(percent=70))
+        assert await _pace(store, made) == (60, mark, clock.now())
+        assert await store.record(made.lease, Released())
+        [again] = await claim(store)
+        assert await _pace(store, again) == (70, None, None)
+        assert await store.record(again.lease, Progress(percent=30, step="again"))
+        assert await _pace(store, again) == (70, None, None)
+        clock.pass_(1)
+        assert await store.record(again.lease, Partial(result_id="r", payload="{}", percent=75))
+        assert await _pace(store, again) == (75, clock.now(), clock.now())
+
+    harness.run(body)
+
+
+async def _pace(store: Store, made: Claim) -> tuple[int, int | None, int | None]:
+    job = (await look(store, made.lease.job_id)).job
+    return job.paced_percent, job.paced_at, job.progress_at
+
+
+def test_only_whole_runs_teach_how_long_one_takes(harness: Harness) -> None:
+    """Failures, cancels and what was mostly done before do not count; what was resumed early is brought up."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        for end in (Failed(code="internal", message="x", retryable=False), Canceled(by="worker", reason="x")):
+            made = await started(store, clock)
+            clock.pass_(5)
+            assert await store.record(made.lease, end)
+        for percent, seconds in ((80, 1), (50, 4)):
+            made = await started(store, clock)
+            assert await store.record(made.lease, Progress(percent=percent, replayed=True))
+            clock.pass_(seconds)
+            assert await store.paces() == {}
+            assert await store.record(made.lease, Completed(result_id=new_id(), payload="{}"))
+        assert await store.paces() == {"survey": 8.0}
 
     harness.run(body)
 

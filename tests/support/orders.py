@@ -55,6 +55,7 @@ async def claim(
     analyses: tuple[str, ...] = ("survey",),
     max_running: int = 1_000,
     limits: Mapping[str, int] | None = None,
+    max_running_org: int | None = None,
 ) -> list[Claim]:
     """Claims for a worker that knows these analyses."""
     request = ClaimRequest(
@@ -64,6 +65,7 @@ async def claim(
         lease_seconds=LEASE_SECONDS,
         max_running=max_running,
         limits=limits or {},
+        max_running_org=max_running_org,
     )
     return await store.claim(request)
 

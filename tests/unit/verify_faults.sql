@@ -178,13 +178,13 @@ DELETE FROM job_inputs WHERE job_id = :queued;
 -- fault: lease_or_next_attempt on running
 DELETE FROM leases WHERE job_id = :running;
 
--- fault: lease_or_next_attempt on running
+-- fault: lease_or_next_attempt on running, also lane_due
 UPDATE jobs SET next_attempt_at = 1 WHERE job_id = :running;
 
 -- fault: no_lease_at_rest on queued
 INSERT INTO leases SELECT org_id, job_id, 0, 'w', 9000000000000000, 9000000000000000 FROM jobs WHERE job_id = :queued;
 
--- fault: no_lease_at_rest on plain
+-- fault: no_lease_at_rest on plain, also lane_due
 UPDATE jobs SET next_attempt_at = 1 WHERE job_id = :plain;
 
 -- fault: lease_attempt on running
@@ -248,8 +248,17 @@ UPDATE notifications SET dedupe_key = 'other' WHERE job_id = :failed;
 -- fault: lane_counts on the store
 UPDATE lanes SET waiting = 5 WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :queued);
 
--- fault: lane_counts on the store
+-- fault: lane_counts on the store, also lane_due
 DELETE FROM lanes;
+
+-- fault: lane_counts on the store
+UPDATE waiting_counts SET waiting = waiting + 1;
+
+-- fault: lane_due on retrying
+UPDATE lanes SET due_at = due_at + 1 WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :retrying);
+
+-- fault: lane_due on released
+UPDATE lanes SET due_at = NULL WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :released);
 
 -- fault: idempotency_keys on queued
 UPDATE idempotency_keys SET payload_hash = 'other' WHERE job_id = :queued;

@@ -44,6 +44,8 @@ class Job:
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
+        #: whether what was done last came out of the store and was not computed
+        self._replaying = False
 
     @property
     def job_id(self) -> str:
@@ -67,7 +69,8 @@ class Job:
 
     async def progress(self, percent: float | None = None, step: str | None = None) -> None:
         """Tells how far the job is. It never goes back, and 100 is kept for the end."""
-        await self._attempt.write(Progress(percent=usable_percent(percent), step=usable_step(step)))
+        percent, step = usable_percent(percent), usable_step(step)
+        await self._attempt.write(Progress(percent=percent, step=step, replayed=self._replaying))
 
     async def partial(
         self, payload: Any, *, summary: Any = None, progress: float | None = None, step: str | None = None
@@ -81,6 +84,7 @@ class Job:
             summary=None if summary is None else await encoded(summary, limit),
             percent=usable_percent(progress),
             step=usable_step(step),
+            replayed=self._replaying,
         )
         await self._attempt.write(write)
         return result_id
@@ -92,6 +96,7 @@ class Job:
         attempt as in the next.
         """
         stored = await self._attempt.chunk(usable_key(key))
+        self._replaying = stored is not None
         if stored is None:
             value = await _call(function, args)
             stored = await encoded(value, self._attempt.largest_result)

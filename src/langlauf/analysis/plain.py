@@ -40,6 +40,8 @@ class PlainJob:
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
+        #: whether what was done last came out of the store and was not computed
+        self._replaying = False
 
     @property
     def job_id(self) -> str:
@@ -63,7 +65,8 @@ class PlainJob:
 
     def progress(self, percent: float | None = None, step: str | None = None) -> None:
         """Tells how far the job is. It never goes back, and 100 is kept for the end."""
-        self._attempt.write(Progress(percent=usable_percent(percent), step=usable_step(step)))
+        percent, step = usable_percent(percent), usable_step(step)
+        self._attempt.write(Progress(percent=percent, step=step, replayed=self._replaying))
 
     def partial(
         self, payload: Any, *, summary: Any = None, progress: float | None = None, step: str | None = None
@@ -77,6 +80,7 @@ class PlainJob:
             summary=None if summary is None else encode(summary, limit),
             percent=usable_percent(progress),
             step=usable_step(step),
+            replayed=self._replaying,
         )
         self._attempt.write(write)
         return result_id
@@ -84,6 +88,7 @@ class PlainJob:
     def checkpoint(self, key: str, function: Callable[..., Any], *args: Any) -> Any:
         """Runs the function once in the life of the job; after a crash its stored result comes back instead."""
         stored = self._attempt.chunk(usable_key(key))
+        self._replaying = stored is not None
         if stored is None:
             stored = encode(finished(function(*args)), self._attempt.largest_result)
             self._attempt.write(Checkpoint(key=key, payload=stored))

@@ -91,7 +91,8 @@ def _claim(group: list[NewJob], keys: list[dict[str, Any]], now: int) -> list[St
 def _partial(group: list[NewJob], keys: list[dict[str, Any]], now: int) -> list[Step]:
     ids = [new_id() for _ in group]
     facts = [{"result_id": result_id, "result_seq": 1, "progress_percent": 50} for result_id in ids]
-    changes = [{**key, "percent": 50, "step": None, "result_id": ids[index]} for index, key in enumerate(keys)]
+    said = {"percent": 50, "step": None, "replayed": False}
+    changes = [{**key, **said, "result_id": ids[index]} for index, key in enumerate(keys)]
     return [
         ("record_partial", changes),
         ("insert_result", [_snapshot(new, ids[index], "partial", 1, now) for index, new in enumerate(group)]),

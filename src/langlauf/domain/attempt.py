@@ -27,6 +27,8 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_running: int
     #: how many of one analysis, where it has a limit of its own
     limits: Mapping[str, int] = {}
+    #: how many of one org, where there is such a limit
+    max_running_org: int | None = None
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +61,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     percent: float | None = None
     step: str | None = None
+    #: got there with stored chunks and not by computing
+    replayed: bool = False
 
 
 class Partial(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +73,7 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True):
     summary: str | None = None
     percent: float | None = None
     step: str | None = None
+    replayed: bool = False
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ LanglaufError
 │   └── PermanentError       trying again without a change would fail again
 ├── RegistrationError        an analysis that cannot be registered as written
 ├── SettingsError            a setting that is unknown or has a bad value
+├── QueueIsFull              no more jobs may wait; says whose queue it is and when to come back
 ├── StoreError
 │   ├── StoreUnavailable     the store did not take the write; nothing of it was kept
 │   └── SchemaTooNew         a newer program has migrated this store
@@ -65,6 +66,16 @@ class RegistrationError(LanglaufError):
 
 class SettingsError(LanglaufError):
     """A setting is unknown, or its value is not usable."""
+
+
+class QueueIsFull(LanglaufError):
+    """No more jobs may wait: of the org, of the analysis, or in all. Nothing was accepted."""
+
+    def __init__(self, message: str, *, scope: str, retry_after: int) -> None:
+        super().__init__(message)
+        self.scope = scope
+        #: whole seconds after which there is probably room again
+        self.retry_after = retry_after
 
 
 class StoreError(LanglaufError):

@@ -1,39 +1,106 @@
-"""Honest estimates: from progress where there is some, else from what recent runs took, else nothing."""
+"""Honest estimates of a run: from its own progress where there is some, else from recent runs, else nothing."""
 
 import math
 
+import msgspec
+
 from langlauf.domain.instant import Instant, seconds_between
-from langlauf.domain.job import Job
-from langlauf.domain.state import Status
+from langlauf.domain.job import USUAL_RETRY, Job
 
 SHORTEST_POLL = 1
 LONGEST_POLL = 30
 #: A finished job changes only when retention takes its parts.
 POLL_WHEN_DONE = 60
+SHORTEST_RETRY = 1
+LONGEST_RETRY = 300
+#: Progress over a shorter time tells nothing: many a run jumps ahead when it has read its input.
+_SHORTEST_MEASURE = 1.0
+#: With so many percent made in its own time, a run is estimated by its own pace alone.
+_ENOUGH_PERCENT = 20
+#: A run that takes longer than expected is given this share of the time since its last progress, and so on.
+_OVERDUE_SHARE = 0.1
+#: From a run that made less than this in its own time one cannot tell how long a whole one takes.
+_LEAST_OF_A_WHOLE = 50
 
 
-def remaining_seconds(job: Job, now: Instant, typical_run: float | None) -> float | None:
-    """How long the job probably still takes; None where nothing is known."""
-    if job.terminal:
-        return 0.0
-    if job.status is Status.QUEUED or job.attempt_started_at is None:
-        return job.estimated_seconds
-    elapsed = max(0.0, seconds_between(job.attempt_started_at, now))
-    if job.progress_percent > 0:
-        # Progress is kept over attempts, so it is measured from the first one: a retry does not make a job look quick.
-        so_far = max(0.0, seconds_between(job.started_at or job.attempt_started_at, now))
-        return round(so_far * (100 - job.progress_percent) / job.progress_percent, 1)
-    if typical_run is None:
+class Run(msgspec.Struct, frozen=True):
+    """An attempt under way, as far as estimates need it. The last three are of this attempt alone."""
+
+    org_id: str
+    analysis: str
+    started_at: Instant
+    percent: int
+    #: from where on its progress was made in its own time; no instant where it has not got beyond an earlier attempt
+    paced_percent: int
+    paced_at: Instant | None
+    progress_at: Instant | None
+
+
+def run_of(job: Job) -> Run:
+    """The current attempt of a job that has started."""
+    return Run(
+        job.org_id,
+        job.analysis,
+        job.attempt_started_at or job.queued_at,
+        job.progress_percent,
+        job.paced_percent,
+        job.paced_at,
+        job.progress_at,
+    )
+
+
+def remaining_seconds(run: Run, now: Instant, typical: float | None) -> float | None:
+    """How long the run probably still takes; None where nothing is known. Never nothing at all while it goes on."""
+    by_pace, by_others = _by_pace(run, now), _by_others(run, now, typical)
+    if by_pace is None and by_others is None:
+        by_pace = _by_time(run, now)
+    if by_pace is None and by_others is None:
         return None
-    return round(max(typical_run - elapsed, 0.0), 1)
+    if by_pace is None or by_others is None:
+        expected = by_others if by_pace is None else by_pace
+    else:
+        trust = min(1.0, (run.percent - run.paced_percent) / _ENOUGH_PERCENT)
+        expected = trust * by_pace + (1 - trust) * by_others
+    overdue = _OVERDUE_SHARE * _since(run.progress_at or run.started_at, now)
+    return round(max(expected or 0.0, overdue), 1)
 
 
-def expected_wait(waiting_before: int, slots: int, typical_run: float | None) -> float | None:
-    """How long a job that is accepted now probably takes until its end, queue included."""
-    if typical_run is None:
+def _by_pace(run: Run, now: Instant) -> float | None:
+    """As if it went on as quickly as it did so far."""
+    made = run.percent - run.paced_percent
+    if run.paced_at is None or run.progress_at is None or made <= 0:
         return None
-    rounds_before = waiting_before / max(slots, 1)
-    return round((rounds_before + 1) * typical_run, 1)
+    took = seconds_between(run.paced_at, run.progress_at)
+    if took < _SHORTEST_MEASURE:
+        return None
+    return took * (100 - run.percent) / made - _since(run.progress_at, now)
+
+
+def _by_time(run: Run, now: Instant) -> float | None:
+    """Where nothing better is known: as if all of the time so far had gone into what was made."""
+    made = run.percent - run.paced_percent
+    return None if run.paced_at is None or made <= 0 else _since(run.paced_at, now) * (100 - run.percent) / made
+
+
+def _by_others(run: Run, now: Instant, typical: float | None) -> float | None:
+    """As if it took as long as the runs before it. What it did not have to compute, it has gained."""
+    if typical is None:
+        return None
+    if run.paced_at is None:
+        return typical - _since(run.started_at, now)
+    return typical * (100 - run.paced_percent) / 100 - _since(run.paced_at, now)
+
+
+def _since(start: Instant, now: Instant) -> float:
+    return max(0.0, seconds_between(start, now))
+
+
+def whole_run(paced_percent: int, paced_at: Instant | None, end: Instant) -> float | None:
+    """How long a run would have taken that computed everything itself; None where this one did too little of it."""
+    made = 100 - paced_percent
+    if paced_at is None or made < _LEAST_OF_A_WHOLE:
+        return None
+    return seconds_between(paced_at, end) * 100 / made
 
 
 def poll_after(job: Job, remaining: float | None) -> int:
@@ -43,3 +110,10 @@ def poll_after(job: Job, remaining: float | None) -> int:
     if remaining is None:
         return SHORTEST_POLL
     return max(SHORTEST_POLL, min(LONGEST_POLL, math.ceil(remaining / 4)))
+
+
+def retry_after(until_room: float | None) -> int:
+    """Whole seconds after which a refused submission is worth another try."""
+    if until_room is None:
+        return USUAL_RETRY
+    return max(SHORTEST_RETRY, min(LONGEST_RETRY, math.ceil(until_room)))

@@ -14,6 +14,8 @@ CanceledBy = Literal["user", "system", "worker"]
 INLINE = "inline:"
 #: Ten years of seconds: longer means nothing, and would not fit where deadlines are kept.
 LONGEST_TIMEOUT = 10 * 365 * 86_400.0
+#: How many seconds to stay away from a full queue of which nothing is known.
+USUAL_RETRY = 10
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -72,6 +74,13 @@ class Job(msgspec.Struct, frozen=True):
     events_expired_at: Instant | None = None
     #: set where the job came from the earlier JSON store, whose log may have holes
     imported_at: Instant | None = None
+    #: counts up along the waiting jobs of one org, analysis and class; given by the store
+    ticket: int = 0
+    #: from where on the progress of the current attempt tells its pace, and when it rose last; no instant where that is
+    #: not known yet
+    paced_percent: int = 0
+    paced_at: Instant | None = None
+    progress_at: Instant | None = None
 
     @property
     def terminal(self) -> bool:
@@ -122,6 +131,15 @@ class QueueFull(msgspec.Struct, frozen=True):
 
     scope: Literal["org", "analysis", "all"]
     waiting: int
+    #: whole seconds after which there is probably room again
+    retry_after: int = USUAL_RETRY
+
+    @property
+    def reason(self) -> str:
+        """What to tell the caller. How much of others waits is not its business."""
+        mine = "1 job of this org is" if self.waiting == 1 else f"{self.waiting:,} jobs of this org are"
+        whose = {"org": f"{mine} waiting already", "analysis": "No more jobs of this analysis may wait now"}
+        return f"{whose.get(self.scope, 'No more jobs may wait now')}; try again in {self.retry_after} s."
 
 
 Submitted = Accepted | Replayed | KeyReused | Duplicate | QueueFull

@@ -1,7 +1,5 @@
 """`POST /analyze`: at once with 202, or waited for."""
 
-import math
-
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -150,14 +148,9 @@ class Submitting:
 
 
 def _queue_full(full: QueueFull) -> Problem:
-    """Honest about when: a queue drains, but not in a second."""
-    whose = {"org": "of this org ", "analysis": "of this analysis ", "all": ""}[full.scope]
-    return Problem(
-        429 if full.scope == "org" else 503,
-        "queue_full",
-        f"{full.waiting:,} jobs {whose}are waiting already; try again later.",
-        headers={"Retry-After": str(max(5, min(300, math.ceil(full.waiting / 1_000))))},
-    )
+    """The caller's own queue, or one it may avoid, is its business; the server being full is not."""
+    status = 503 if full.scope == "all" else 429
+    return Problem(status, "queue_full", full.reason, headers={"Retry-After": str(full.retry_after)})
 
 
 def _always_accepted(order: Order) -> Order:

@@ -1,37 +1,112 @@
 """What is known about how long things take, remembered for a moment: estimates need not be newer than that."""
 
+import asyncio
 import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Generic, TypeVar
 
-from langlauf.domain.eta import expected_wait
+from langlauf.analysis.registry import Registry
+from langlauf.domain.eta import remaining_seconds, retry_after, run_of
+from langlauf.domain.instant import Instant, seconds_between
+from langlauf.domain.job import QueueFull
+from langlauf.domain.outlook import Outlook
+from langlauf.domain.state import Status
+from langlauf.domain.views import JobView
+from langlauf.domain.waiting import Limits, Rank, own_before
+from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 
+T = TypeVar("T")
 _FRESH_SECONDS = 1.0
+#: What takes long to find out is kept longer: looking takes at most a twentieth of the time.
+_KEPT_PER_SECOND_OF_LOOKING = 20
+_LONGEST_KEPT = 10.0
+#: The ranks of so many orgs are remembered.
+_MOST_ORGS = 1_000
+
+
+class Remembered(Generic[T]):
+    """Something that is looked up at most once a second, however many ask for it at once."""
+
+    def __init__(self, look: Callable[[], Awaitable[T]], fresh_seconds: float) -> None:
+        self._look = look
+        self._fresh_seconds = fresh_seconds
+        self._kept: T | None = None
+        self._until = float("-inf")
+        self._looking = asyncio.Lock()
+
+    async def get(self) -> T:
+        """What was found a moment ago, or is found now."""
+        async with self._looking:
+            if self._kept is None or time.monotonic() >= self._until:
+                began = time.monotonic()
+                self._kept = await self._look()
+                ended = time.monotonic()
+                kept = min(_LONGEST_KEPT, (ended - began) * _KEPT_PER_SECOND_OF_LOOKING)
+                self._until = ended + max(self._fresh_seconds, kept) if self._fresh_seconds else ended
+            return self._kept
+
+    def forget(self) -> None:
+        """The next one who asks has it looked up."""
+        self._until = float("-inf")
 
 
 class Estimates:
-    """Recent run times and the depth of the queue, read from the store at most once a second."""
+    """How long jobs take, and how long they wait. A poll costs no walk over what waits."""
 
-    def __init__(self, store: Store, slots: int) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, settings: Settings, *, fresh_seconds: float = _FRESH_SECONDS
+    ) -> None:
         self._store = store
-        self._slots = slots
-        self._paces: dict[str, tuple[float, float | None]] = {}
-        self._waiting: tuple[float, int] = (float("-inf"), 0)
+        self._registry = registry
+        self._settings = settings
+        self._fresh_seconds = fresh_seconds
+        self._paces: Remembered[Mapping[str, float]] = Remembered(store.paces, fresh_seconds)
+        self._outlook: Remembered[Outlook] = Remembered(self._look, fresh_seconds)
+        self._ranks: dict[str, Remembered[Sequence[Rank]]] = {}
 
-    async def typical_run(self, analysis: str) -> float | None:
-        """What a run of the analysis took lately, in seconds."""
-        read_at, seconds = self._paces.get(analysis, (float("-inf"), None))
-        if seconds is None or time.monotonic() - read_at > _FRESH_SECONDS:  # nothing known is worth another look
-            seconds = await self._store.pace(analysis)
-            self._paces[analysis] = (time.monotonic(), seconds)
-        return seconds
-
-    async def until_end(self, analysis: str) -> float | None:
-        """How long a job that is accepted now probably takes, with the queue before it."""
-        typical = await self.typical_run(analysis)
+    async def remaining(self, view: JobView, now: Instant) -> float | None:
+        """Seconds until a job's end, the wait for its start included; None where nothing is known."""
+        job = view.job
+        if job.terminal:
+            return 0.0
+        typical = await self._typical_run(job.analysis)
+        if view.lease_expires_at is not None:
+            return remaining_seconds(run_of(job), now, typical)
         if typical is None:
             return None
-        read_at, waiting = self._waiting
-        if time.monotonic() - read_at > _FRESH_SECONDS:
-            waiting = (await self._store.depth()).waiting
-            self._waiting = (time.monotonic(), waiting)
-        return expected_wait(waiting, self._slots, typical)
+        outlook = await self._outlook.get()
+        if job.status is Status.QUEUED:
+            before = own_before(job, await self._ranks_of(job.org_id))
+            return round(outlook.wait(job.org_id, job.analysis, before, now) + typical, 1)
+        # It had started, and goes before all that have not.
+        backoff = seconds_between(now, job.next_attempt_at or now)
+        return round(max(backoff, outlook.next_start(job.analysis, now) or 0.0) + typical, 1)
+
+    async def retry_after(self, full: QueueFull, org_id: str, analysis: str, now: Instant) -> int:
+        """Whole seconds after which a queue that was full probably has room again."""
+        outlook = await self._outlook.get()
+        if full.scope == "org":
+            return retry_after(outlook.next_start_of_org(org_id, analysis, now))
+        of_scope = outlook.next_start if full.scope == "analysis" else outlook.next_start_of_any
+        return retry_after(of_scope(analysis, now))
+
+    async def _typical_run(self, analysis: str) -> float | None:
+        """What a run of the analysis took lately, in seconds."""
+        paces = await self._paces.get()
+        if analysis not in paces:  # nothing known is worth another look
+            self._paces.forget()
+            paces = await self._paces.get()
+        return paces.get(analysis)
+
+    async def _look(self) -> Outlook:
+        limited = {one.name: one.max_running for one in self._registry if one.max_running is not None}
+        limits = Limits(self._settings.max_running, self._settings.max_running_org, limited)
+        return Outlook(await self._store.load(), limits)
+
+    async def _ranks_of(self, org_id: str) -> Sequence[Rank]:
+        if org_id not in self._ranks:
+            if len(self._ranks) >= _MOST_ORGS:
+                self._ranks.clear()
+            self._ranks[org_id] = Remembered(self._store.tenant(org_id).ranks, self._fresh_seconds)
+        return await self._ranks[org_id].get()

@@ -3,9 +3,8 @@
 import msgspec
 
 from langlauf.clock import Clock
-from langlauf.domain.eta import poll_after, remaining_seconds
+from langlauf.domain.eta import poll_after
 from langlauf.domain.job import Phase, phase
-from langlauf.domain.state import STARTED
 from langlauf.domain.views import Depth, JobView
 from langlauf.service.estimates import Estimates
 from langlauf.settings import Settings
@@ -44,16 +43,8 @@ class Reads:
 
     async def moment(self, view: JobView) -> Moment:
         """The phase and the estimates of a job."""
-        job, now = view.job, self._clock.now()
-        typical = None
-        if job.status in STARTED and not job.progress_percent:
-            typical = await self._estimates.typical_run(job.analysis)
-        remaining = remaining_seconds(job, now, typical)
-        return Moment(
-            self.phase(view),
-            remaining,
-            poll_after(job, remaining),
-        )
+        remaining = await self._estimates.remaining(view, self._clock.now())
+        return Moment(self.phase(view), remaining, poll_after(view.job, remaining))
 
     def phase(self, view: JobView) -> Phase:
         """The phase alone, which costs nothing."""

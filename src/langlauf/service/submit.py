@@ -7,9 +7,10 @@ import msgspec
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.clock import Clock, new_id
-from langlauf.domain.job import INLINE, Job, NewJob, PriorityClass, Submitted, payload_hash
+from langlauf.domain.job import INLINE, Job, NewJob, PriorityClass, QueueFull, Submitted, payload_hash
 from langlauf.domain.state import Status
 from langlauf.domain.text import first_flaw
+from langlauf.domain.views import JobView
 from langlauf.service.estimates import Estimates
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
@@ -74,11 +75,11 @@ class Submissions:
             request_id=caller.request_id,
             requested_by_user_id=caller.user_id,
             api_key_id=caller.api_key_id,
-            estimated_seconds=await self._estimates.until_end(analysis.name),
             retry_of=order.retry_of,
         )
+        expected = await self._estimates.remaining(JobView(job, None), now)
         new = NewJob(
-            job=job,
+            job=msgspec.structs.replace(job, estimated_seconds=expected),
             payload=payload,
             idempotency_key=order.idempotency_key,
             refuse_duplicate=not (analysis.duplicates or order.allow_duplicate),
@@ -87,7 +88,11 @@ class Submissions:
             max_waiting_all=self._settings.max_waiting_all,
             max_waiting_analysis=analysis.queue_limit,
         )
-        return await self._store.submit(new)
+        submitted = await self._store.submit(new)
+        if isinstance(submitted, QueueFull):
+            seconds = await self._estimates.retry_after(submitted, job.org_id, job.analysis, now)
+            return msgspec.structs.replace(submitted, retry_after=seconds)
+        return submitted
 
 
 def _timeout(analysis: Analysis, wished: float | None) -> float:

@@ -5,7 +5,7 @@ disk. `StoreUnavailable` means that nothing of it was kept. Reads of tenant data
 bound to one org.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from langlauf.clock import Clock
@@ -26,6 +26,7 @@ from langlauf.domain.views import (
     StatusView,
     Swept,
 )
+from langlauf.domain.waiting import Load, Rank
 
 
 class TenantReads(Protocol):
@@ -57,6 +58,9 @@ class TenantReads(Protocol):
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         """The org's jobs that have a result, newest first, and how many there are."""
+
+    async def ranks(self) -> list[Rank]:
+        """The first and the last waiting job of each analysis and class, found without a walk between them."""
 
     async def chunk(self, job_id: str, key: str) -> str | None:
         """The stored value of a finished chunk as JSON text."""
@@ -96,8 +100,11 @@ class Store(Protocol):
     async def depth(self) -> Depth:
         """How many jobs wait and run."""
 
-    async def pace(self, analysis: str) -> float | None:
-        """What a run of the analysis took lately, in seconds."""
+    async def paces(self) -> Mapping[str, float]:
+        """What a run of each analysis took lately, in seconds; one that never completed is not there."""
+
+    async def load(self) -> Load:
+        """All that waits and runs over all orgs, lane by lane: for estimates, not for every poll."""
 
     async def check(self) -> None:
         """Raises `StoreUnavailable` unless the store answers and its schema is this program's."""

@@ -128,6 +128,7 @@ class Worker:
             lease_seconds=self._settings.lease_seconds,
             max_running=self._settings.max_running,
             limits=limits,
+            max_running_org=self._settings.max_running_org,
         )
         asked_at = steady()  # a lease counts from before it was given, so that it is never thought longer than it is
         claims = await self._store.claim(request)
@@ -135,8 +136,6 @@ class Worker:
             self._run(claim, asked_at)
         if claims and self._settings.watchdog:
             self._watchdog.tell()
-        if limits and 0 < len(claims) < free:  # a limit may have cut a share that others can have
-            self._hints.work()
 
     def _run(self, claim: Claim, asked_at: float) -> None:
         analysis = self._registry.get(claim.analysis)

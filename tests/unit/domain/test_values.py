@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from langlauf.clock import new_id
 from langlauf.domain.errors import PermanentError, ResultTooLarge, ResultUnstorable, StoreUnavailable, TransientError
-from langlauf.domain.eta import expected_wait, poll_after, remaining_seconds
+from langlauf.domain.eta import poll_after
 from langlauf.domain.fairness import Queue, share
 from langlauf.domain.instant import SECOND, from_text, to_text
 from langlauf.domain.job import Job, Phase, phase
@@ -117,21 +117,6 @@ def test_free_slots_are_shared_out_one_by_one(lanes: list[tuple[int, int]], room
 def test_the_phase_tells_what_is_going_on(fields: dict[str, Any], lease: int | None, expected: Phase) -> None:
     """One word per situation, the same for pages, commands and clients."""
     assert phase(_job(**fields), lease, NOW, 15.0) is expected
-
-
-def test_estimates_are_honest() -> None:
-    """From progress where there is some, else from recent runs, else nothing."""
-    running = {"status": Status.RUNNING, "attempt_started_at": NOW - 30 * SECOND}
-    assert remaining_seconds(_job(**running, progress_percent=75), NOW, None) == 10.0
-    again = {**running, "started_at": NOW - 90 * SECOND, "attempt": 2}
-    assert remaining_seconds(_job(**again, progress_percent=75), NOW, None) == 30.0
-    assert remaining_seconds(_job(**running), NOW, 40.0) == 10.0
-    assert remaining_seconds(_job(**running), NOW, 20.0) == 0.0
-    assert remaining_seconds(_job(**running), NOW, None) is None
-    assert remaining_seconds(_job(estimated_seconds=7.0), NOW, None) == 7.0
-    assert remaining_seconds(_job(status=Status.COMPLETED), NOW, 9.0) == 0.0
-    assert expected_wait(16, 8, 10.0) == 30.0
-    assert expected_wait(16, 8, None) is None
 
 
 @given(st.none() | st.floats(0, 1e9))

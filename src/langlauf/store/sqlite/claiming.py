@@ -21,12 +21,19 @@ def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
     """Claims as many jobs as there are free slots, here and in the whole deployment."""
     tx.flush()
     expires_at = after(tx.now, request.lease_seconds)
-    claims = [_claim_of(tx, row, expires_at) for row in pick(tx, request)]
+    claims: list[Claim] = []
+    for rows in pick(tx, request):
+        made = [_claim_of(tx, row, expires_at) for row in rows]
+        _start(tx, made, request.worker_id)
+        claims += made
+    return claims
+
+
+def _start(tx: Transaction, claims: list[Claim], worker_id: str) -> None:
     keys = [{"org_id": made.lease.org_id, "job_id": made.lease.job_id, "now": tx.now} for made in claims]
     if tx.run_many("claim_job", keys) != len(claims):
         raise RuntimeError("a job was picked that cannot be claimed")
-    tx.run_many("insert_lease", [_lease_row(made, request.worker_id) for made in claims])
-    return claims
+    tx.run_many("insert_lease", [_lease_row(made, worker_id) for made in claims])
 
 
 def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:

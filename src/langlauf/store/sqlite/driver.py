@@ -18,12 +18,13 @@ from langlauf.domain.outcome import Crashed, Released, Retry
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
 from langlauf.domain.views import CancelRequest, Depth, JobView, Swept
+from langlauf.domain.waiting import Load
 from langlauf.hints import Hints
 from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.migrate import migrations_in
 from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
-from langlauf.store.sqlite import claiming, ending, recording, retiring, submitting, sweeping
+from langlauf.store.sqlite import claiming, ending, loading, recording, retiring, submitting, sweeping
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.steady import SteadyClock
@@ -195,12 +196,12 @@ class SqliteStore:
 
         return await self._read(read)
 
-    async def pace(self, analysis: str) -> float | None:
-        def read(connection: apsw.Connection) -> float | None:
-            seconds: Any = connection.execute(self._queries["read_pace"], {"analysis": analysis}).get
-            return cast("float | None", seconds)
+    async def paces(self) -> dict[str, float]:
+        return await self._read(lambda connection: loading.paces(connection, self._queries))
 
-        return await self._read(read)
+    async def load(self) -> Load:
+        now = self.clock.now()
+        return await self._read(lambda connection: loading.load(connection, self._queries, now))
 
     async def check(self) -> None:
         known = len(migrations_in("langlauf.store.sqlite"))

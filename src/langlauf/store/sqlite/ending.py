@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from langlauf.domain.attempt import Lease
+from langlauf.domain.eta import whole_run
 from langlauf.domain.event import ActorType, EventType
-from langlauf.domain.instant import after, seconds_between, to_text
+from langlauf.domain.instant import after, to_text
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Lost, Outcome, Released, Retry, after_crash
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest, JobView
@@ -44,14 +45,16 @@ def _completed(tx: Transaction, lease: Lease, outcome: Completed) -> bool:
     row = tx.one("end_completed", **tx.fenced(lease), result_id=outcome.result_id)
     if row is None:
         return False
-    seq, partials, analysis, attempt_started_at, *ids = row
+    seq, partials, analysis, paced_percent, paced_at, *ids = row
     result_seq = partials + 1
     tx.snapshot(lease, "final", outcome.result_id, result_seq, outcome.summary, outcome.payload)
     facts = {"result_id": outcome.result_id, "result_seq": result_seq, "progress_percent": 100}
     tx.event(lease.org_id, lease.job_id, seq, EventType.COMPLETED, "worker", (ids[0], ids[1]), facts)
     message = {"result_id": outcome.result_id, "progress_percent": 100, "error_code": None, "retry_hint": None}
     tx.notify(lease.org_id, lease.job_id, Status.COMPLETED, message)
-    tx.ran(analysis, seconds_between(attempt_started_at, tx.now))
+    seconds = whole_run(paced_percent, paced_at, tx.now)
+    if seconds is not None:
+        tx.ran(analysis, seconds)
     return True
 
 

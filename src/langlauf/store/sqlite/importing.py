@@ -145,7 +145,7 @@ def _clock_of(connection: apsw.Connection) -> Clock:
 
 
 def _write(tx: Transaction, record: ImportedJob) -> None:
-    job = record.job
+    job = tx.ticketed(record.job) if record.job.status is Status.QUEUED else record.job
     tx.run_many("insert_job", [msgspec.structs.astuple(job)])
     tx.append("insert_input", (job.org_id, job.job_id, record.payload))
     if record.idempotency_key is not None:

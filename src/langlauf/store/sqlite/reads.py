@@ -11,6 +11,7 @@ from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobView, ResultView, StatusView
+from langlauf.domain.waiting import Rank
 from langlauf.store.sqlite.transaction import Row, job_from
 
 T = TypeVar("T")
@@ -118,6 +119,10 @@ class SqliteTenantReads:
             )
         )
         return [_view(row) for row in rows]
+
+    async def ranks(self) -> list[Rank]:
+        rows = await self._run(lambda connection: self._rows(connection, "read_ranks"))
+        return [Rank(*row) for row in rows]
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         def read(connection: apsw.Connection) -> tuple[list[HistoryEntry], int]:

@@ -68,3 +68,20 @@ WHERE job.org_id = :org_id AND job.result_id IS NOT NULL AND job.result_expired_
 
 -- name: read_chunk
 SELECT payload FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id AND chunk_key = :key
+
+-- name: read_ranks
+-- The first and the last of each analysis and class, each one look into the index.
+SELECT lane.analysis, class.name, lane.waiting, first.ticket, last.ticket, first.queued_at, last.queued_at
+FROM lanes AS lane
+CROSS JOIN (SELECT 'expedite' AS name UNION ALL SELECT 'default') AS class
+CROSS JOIN jobs AS first ON first.rowid = (
+    SELECT one.rowid FROM jobs AS one INDEXED BY idx_jobs_lane_head
+    WHERE one.org_id = lane.org_id AND one.analysis = lane.analysis AND one.priority_class = class.name
+      AND one.started_at IS NULL AND one.finished_at IS NULL
+    ORDER BY one.queued_at, one.job_id LIMIT 1)
+CROSS JOIN jobs AS last ON last.rowid = (
+    SELECT one.rowid FROM jobs AS one INDEXED BY idx_jobs_lane_head
+    WHERE one.org_id = lane.org_id AND one.analysis = lane.analysis AND one.priority_class = class.name
+      AND one.started_at IS NULL AND one.finished_at IS NULL
+    ORDER BY one.queued_at DESC, one.job_id DESC LIMIT 1)
+WHERE lane.org_id = :org_id AND lane.waiting > 0

@@ -29,14 +29,17 @@ def record(tx: Transaction, recording: Recording) -> bool:
 
 
 def _progress(tx: Transaction, lease: Lease, write: Progress) -> bool:
+    fenced = tx.fenced(lease)
     row = tx.one(
         "record_progress",
-        **tx.fenced(lease),
+        **fenced,
         percent=stored_percent(write.percent),
         step=write.step,
+        replayed=write.replayed,
     )
     if row is None:
-        return False
+        # Nothing was changed: either there was no news, which is fine, or the lease is gone.
+        return tx.one("holds_lease", **fenced) is not None
     seq, percent, step, *ids = row
     facts = {"progress_percent": percent, "step": step}
     tx.event(lease.org_id, lease.job_id, seq, EventType.PROGRESS, "worker", (ids[0], ids[1]), facts)
@@ -50,6 +53,7 @@ def _partial(tx: Transaction, lease: Lease, write: Partial) -> bool:
         **fenced,
         percent=stored_percent(write.percent),
         step=write.step,
+        replayed=write.replayed,
         result_id=write.result_id,
     )
     if row is None:

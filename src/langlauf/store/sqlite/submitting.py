@@ -23,8 +23,7 @@ def submit(tx: Transaction, new: NewJob) -> Submitted:
             return Duplicate(_job(tx, job.org_id, found[0]))
     if full := _queue_full(tx, new):
         return full
-    _insert(tx, new)
-    return Accepted(job)
+    return Accepted(_insert(tx, new))
 
 
 def _by_key(tx: Transaction, job: Job, key: str) -> Replayed | KeyReused | None:
@@ -57,8 +56,8 @@ def _queue_full(tx: Transaction, new: NewJob) -> QueueFull | None:
     return None
 
 
-def _insert(tx: Transaction, new: NewJob) -> None:
-    job = new.job
+def _insert(tx: Transaction, new: NewJob) -> Job:
+    job = tx.ticketed(new.job)
     tx.run_many("insert_job", [msgspec.structs.astuple(job)])
     tx.append("insert_input", (job.org_id, job.job_id, new.payload))
     if new.idempotency_key is not None:
@@ -75,3 +74,4 @@ def _insert(tx: Transaction, new: NewJob) -> None:
     tx.waiting(job.org_id, job.analysis, +1)
     facts = {"analysis": job.analysis, "retry_of": job.retry_of} if job.retry_of else {"analysis": job.analysis}
     tx.event(job.org_id, job.job_id, 1, EventType.QUEUED, "user", (job.trace_id, job.request_id), facts)
+    return job

@@ -54,6 +54,7 @@ class Transaction:
         self._waiting_all: int | None = None
         self._changed_orgs: Counter[str] = Counter()
         self._changed_all = 0
+        self._tickets: Counter[tuple[str, str, str]] = Counter()
 
     @cached_property
     def _now_text(self) -> str:
@@ -136,6 +137,15 @@ class Transaction:
         """How many jobs of an analysis wait, over all orgs, those of this transaction included."""
         here = sum(change for (_, name), change in self._lanes.items() if name == analysis)
         return self._count("waiting_of_analysis", analysis=analysis) + here
+
+    def ticketed(self, job: Job) -> Job:
+        """The job with the ticket behind the last one that waits in its lane and class."""
+        lane = (job.org_id, job.analysis, job.priority_class)
+        if lane not in self._tickets:
+            values = dict(zip(("org_id", "analysis", "priority_class"), lane, strict=True))
+            self._tickets[lane] = self._count("last_ticket", **values)
+        self._tickets[lane] += 1
+        return msgspec.structs.replace(job, ticket=self._tickets[lane])
 
     def _count(self, query: str, /, **values: Any) -> int:
         row = self.one(query, **values)

@@ -229,6 +229,18 @@ SELECT org_id, NULL, 'lane ' || analysis || ' counts ' || sum(counted) || ', wai
     SELECT org_id, analysis, 0, count(*) FROM jobs
     WHERE started_at IS NULL AND finished_at IS NULL GROUP BY org_id, analysis)
 GROUP BY org_id, analysis HAVING sum(counted) <> sum(waits)
+UNION ALL
+SELECT NULL, NULL, analysis || ' counts ' || sum(counted) || ', its lanes ' || sum(lane) FROM (
+    SELECT analysis, waiting AS counted, 0 AS lane FROM waiting_counts
+    UNION ALL
+    SELECT analysis, 0, waiting FROM lanes)
+GROUP BY analysis HAVING sum(counted) <> sum(lane)
+
+-- name: lane_due
+-- A lane may be looked at too early. One that is looked at too late, or not at all, would leave a job lying for ever.
+SELECT job.org_id, job.job_id, 'next_attempt_at ' || job.next_attempt_at || ', lane due ' || coalesce(lane.due_at, 'never')
+FROM jobs AS job LEFT JOIN lanes AS lane USING (org_id, analysis)
+WHERE job.next_attempt_at < coalesce(lane.due_at, 9223372036854775807)
 
 -- name: idempotency_keys
 SELECT org_id, job_id, 'the key has another payload hash than its job'

@@ -16,10 +16,16 @@ LIMIT 1
 SELECT coalesce(sum(waiting), 0) FROM lanes WHERE org_id = :org_id
 
 -- name: waiting_of_analysis
-SELECT coalesce(sum(waiting), 0) FROM lanes WHERE analysis = :analysis
+SELECT waiting FROM waiting_counts WHERE analysis = :analysis
 
 -- name: waiting_of_all
-SELECT coalesce(sum(waiting), 0) FROM lanes WHERE waiting > 0
+SELECT coalesce(sum(waiting), 0) FROM waiting_counts
+
+-- name: last_ticket
+SELECT ticket FROM jobs INDEXED BY idx_jobs_lane_head
+WHERE org_id = :org_id AND analysis = :analysis AND priority_class = :priority_class
+  AND started_at IS NULL AND finished_at IS NULL
+ORDER BY queued_at DESC, job_id DESC LIMIT 1
 
 -- name: insert_job
 INSERT INTO jobs ({job_names}) VALUES ({job_values})
@@ -73,26 +79,43 @@ WHERE lease.expires_at > :now GROUP BY job.analysis
 
 -- name: lost_leases
 -- What had the slots that a sweep is about to give back to it. CROSS JOIN: the leases first, whatever statistics say.
-SELECT job.analysis FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id)
+SELECT org_id, job.analysis FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id)
 WHERE lease.expires_at <= :now AND lease.expires_at > :oldest AND job.cancel_requested_at IS NULL
 
--- name: due_jobs
--- Jobs that had started and may go on: lost, released, or due for a retry. Attempt and event are the next ones.
+-- name: running_by_org
+SELECT org_id, count(*) FROM leases WHERE expires_at > :now GROUP BY org_id
+
+-- name: due_lanes
+-- The orgs whose jobs of an analysis may go on, the longest due first. A lane may say so too early, never too late.
+SELECT org_id FROM lanes
+WHERE analysis = :analysis AND due_at <= :now AND org_id NOT IN (SELECT value FROM json_each(:full))
+ORDER BY due_at, org_id LIMIT :lanes
+
+-- name: lane_due
+-- The jobs of a lane that had started and wait for their next attempt: lost, released, or to be retried.
+SELECT next_attempt_at, job_id FROM jobs INDEXED BY idx_jobs_lane_due
+WHERE org_id = :org_id AND analysis = :analysis AND next_attempt_at IS NOT NULL
+ORDER BY next_attempt_at LIMIT :most
+
+-- name: due_job
+-- One of them with what a claim needs. Attempt and event are the next ones.
 SELECT org_id, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
     trace_id, request_id, priority_class, queued_at,
     (SELECT payload FROM job_inputs AS input WHERE input.org_id = jobs.org_id AND input.job_id = jobs.job_id)
-FROM jobs INDEXED BY idx_jobs_retry_eligible
-WHERE next_attempt_at <= :now AND analysis IN (SELECT value FROM json_each(:analyses))
-ORDER BY next_attempt_at LIMIT :room
+FROM jobs WHERE org_id = :org_id AND job_id = :job_id
+
+-- name: lane_due_at
+UPDATE lanes SET due_at = :due_at WHERE org_id = :org_id AND analysis = :analysis
 
 -- name: waiting_lanes
--- The lanes of the orgs whose turn is next.
-SELECT virtual_start, org_id, analysis, waiting FROM lanes
-WHERE waiting > 0 AND analysis IN (SELECT value FROM json_each(:analyses))
-ORDER BY virtual_start, org_id, analysis LIMIT :lanes
+-- The orgs with waiting jobs of an analysis whose turn is next. One that a limit held back is not behind the virtual clock:
+-- it goes on from the present, as one that was idle does.
+SELECT max(virtual_start, (SELECT virtual_now FROM lane_clock)), org_id, waiting FROM lanes
+WHERE analysis = :analysis AND waiting > 0 AND org_id NOT IN (SELECT value FROM json_each(:full))
+ORDER BY virtual_start, org_id LIMIT :lanes
 
 -- name: lane_heads
--- The waiting jobs of a lane whose turn is next, with the same columns as due_jobs.
+-- The waiting jobs of a lane whose turn is next, with the same columns as due_job.
 SELECT org_id, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
     trace_id, request_id, priority_class, queued_at,
     (SELECT payload FROM job_inputs AS input WHERE input.org_id = jobs.org_id AND input.job_id = jobs.job_id)
@@ -107,12 +130,16 @@ UPDATE lanes SET virtual_start = :virtual_start WHERE org_id = :org_id
 UPDATE lane_clock SET virtual_now = max(virtual_now, :virtual_now)
 
 -- name: claim_job
--- The attempt number is the fencing token: it grows here and nowhere else.
+-- The attempt number is the fencing token: it grows here and nowhere else. An attempt that starts with progress of another
+-- has no pace until it gets beyond it.
 UPDATE jobs SET
     status = CASE status WHEN 'queued' THEN 'running' ELSE status END,
     started_at = coalesce(started_at, :now),
     attempt_started_at = :now,
     attempt = attempt + 1,
+    paced_percent = progress_percent,
+    paced_at = CASE progress_percent WHEN 0 THEN :now END,
+    progress_at = CASE progress_percent WHEN 0 THEN :now END,
     next_attempt_at = NULL,
     event_seq = event_seq + 1,
     updated_at = :now
@@ -130,12 +157,19 @@ RETURNING (SELECT CASE WHEN cancel_requested_at IS NOT NULL THEN coalesce(cancel
            WHERE jobs.org_id = leases.org_id AND jobs.job_id = leases.job_id)
 
 -- name: record_progress
+-- What changes neither the percent nor the step is no news and touches nothing. The pace of an attempt is measured from
+-- where it began to compute: not from what stored chunks brought, nor from what an attempt before it had done.
 UPDATE jobs SET
     progress_percent = max(progress_percent, :percent),
     step = coalesce(:step, step),
+    progress_at = iif(:percent > progress_percent OR :replayed, :now, progress_at),
+    paced_at = iif((:percent > progress_percent AND paced_at IS NULL) OR :replayed, :now, paced_at),
+    paced_percent = iif((:percent > progress_percent AND paced_at IS NULL) OR :replayed,
+                        max(:percent, progress_percent), paced_percent),
     event_seq = event_seq + 1,
     updated_at = :now
-WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial') AND {fence}
+WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial')
+  AND (:percent > progress_percent OR :step <> coalesce(step, '')) AND {fence}
 RETURNING event_seq, progress_percent, step, trace_id, request_id
 
 -- name: record_partial
@@ -146,6 +180,10 @@ UPDATE jobs SET
     step = coalesce(:step, step),
     partial_count = partial_count + 1,
     result_id = :result_id,
+    progress_at = iif(:percent > progress_percent OR :replayed, :now, progress_at),
+    paced_at = iif((:percent > progress_percent AND paced_at IS NULL) OR :replayed, :now, paced_at),
+    paced_percent = iif((:percent > progress_percent AND paced_at IS NULL) OR :replayed,
+                        max(:percent, progress_percent), paced_percent),
     event_seq = event_seq + 1,
     updated_at = :now
 WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial') AND {fence}
@@ -175,7 +213,7 @@ UPDATE jobs SET
     status = 'completed', progress_percent = 100, result_id = :result_id, finished_at = :now, updated_at = :now,
     event_seq = event_seq + 1, canceled_by = NULL, cancel_reason = NULL, estimated_seconds = 0
 WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND status IN ('running', 'partial')
-RETURNING event_seq, partial_count, analysis, attempt_started_at, trace_id, request_id
+RETURNING event_seq, partial_count, analysis, paced_percent, paced_at, trace_id, request_id
 
 -- name: end_failed
 UPDATE jobs SET
@@ -247,12 +285,25 @@ WHERE lease.org_id = :org_id AND lease.job_id = :job_id AND lease.attempt = :att
 
 -- name: tidy_lanes
 -- A lane that is empty and behind the virtual clock says nothing: its org would join at the clock anyway.
-DELETE FROM lanes WHERE waiting = 0 AND virtual_start <= (SELECT virtual_now FROM lane_clock)
+DELETE FROM lanes
+WHERE waiting = 0 AND due_at IS NULL AND virtual_start <= (SELECT virtual_now FROM lane_clock)
 
 -- name: pace_update
 INSERT INTO pace (analysis, runs, mean_seconds) VALUES (:analysis, :runs, :mean)
 ON CONFLICT (analysis) DO UPDATE SET
     runs = runs + :runs, mean_seconds = mean_seconds + :weight * (:mean - mean_seconds)
 
--- name: read_pace
-SELECT mean_seconds FROM pace WHERE analysis = :analysis
+-- name: read_paces
+SELECT analysis, mean_seconds FROM pace
+
+-- name: virtual_now
+SELECT virtual_now FROM lane_clock
+
+-- name: all_waiting_lanes
+SELECT org_id, analysis, waiting, max(virtual_start, (SELECT virtual_now FROM lane_clock)) FROM lanes WHERE waiting > 0
+
+-- name: all_runs
+-- What runs, as far as estimates need it. CROSS JOIN: the leases first, whatever statistics say.
+SELECT lease.org_id, job.analysis, job.attempt_started_at, job.progress_percent, job.paced_percent, job.paced_at,
+    job.progress_at
+FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id) WHERE lease.expires_at > :now

@@ -79,7 +79,7 @@ class RemoteAttempt:
 
 def _question(write: Progress | Partial | Checkpoint) -> Question:
     if isinstance(write, Progress):
-        return TellProgress(percent=write.percent, step=write.step)
+        return TellProgress(percent=write.percent, step=write.step, replayed=write.replayed)
     if isinstance(write, Checkpoint):
         return KeepChunk(write.key, raw(write.payload))
     return ShowPartial(
@@ -88,6 +88,7 @@ def _question(write: Progress | Partial | Checkpoint) -> Question:
         summary=raw(write.summary),
         percent=write.percent,
         step=write.step,
+        replayed=write.replayed,
     )
 
 

@@ -125,7 +125,7 @@ class ProcessExecution:
 
 def _write(question: TellProgress | ShowPartial | KeepChunk) -> Progress | Partial | Checkpoint:
     if isinstance(question, TellProgress):
-        return Progress(percent=question.percent, step=question.step)
+        return Progress(percent=question.percent, step=question.step, replayed=question.replayed)
     if isinstance(question, KeepChunk):
         return Checkpoint(key=question.key, payload=text_of(question.payload))
     return Partial(
@@ -134,4 +134,5 @@ def _write(question: TellProgress | ShowPartial | KeepChunk) -> Progress | Parti
         summary=summary_of(question.summary),
         percent=question.percent,
         step=question.step,
+        replayed=question.replayed,
     )

@@ -83,6 +83,7 @@ class TellProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     percent: float | None
     step: str | None
+    replayed: bool
 
 
 class ShowPartial(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -93,6 +94,7 @@ class ShowPartial(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     summary: msgspec.Raw
     percent: float | None
     step: str | None
+    replayed: bool
 
 
 class KeepChunk(msgspec.Struct, frozen=True, tag=True):
