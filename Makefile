@@ -23,7 +23,7 @@ test: $(VENV)/.test ## Check style, types and imports, then run all tests
 bench: $(VENV)/.run ## Measure this machine: raw ceiling, store, HTTP, polls
 	@$(BIN)/langlauf bench
 
-faults: $(VENV)/.test ## Kill, pause and race real processes, and tell which promises were kept (ten minutes)
+faults: $(VENV)/.test ## Kill, pause and race real processes, and tell which promises were kept (six to ten minutes)
 	@$(BIN)/python -m tests.faults
 
 lock: $(VENV)/.test ## Choose the newest versions again and write both lock files

@@ -1,4 +1,4 @@
-"""The page of guarantees shows all scenarios, and a whole run of them in which every promise was kept."""
+"""The page of guarantees shows the scenarios that there are, and a whole run in which every promise was kept."""
 
 import re
 
