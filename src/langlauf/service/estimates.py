@@ -102,7 +102,8 @@ class Estimates:
     async def _look(self) -> Outlook:
         limited = {one.name: one.max_running for one in self._registry if one.max_running is not None}
         limits = Limits(self._settings.max_running, self._settings.max_running_org, limited)
-        return Outlook(await self._store.load(), limits)
+        # With thousands of orgs this takes a while: requests go on meanwhile.
+        return await asyncio.to_thread(Outlook, await self._store.load(), limits)
 
     async def _ranks_of(self, org_id: str) -> Sequence[Rank]:
         if org_id not in self._ranks:
