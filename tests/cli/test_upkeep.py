@@ -24,7 +24,7 @@ def test_the_sweep_takes_back_what_a_killed_server_left(tmp_path: Path) -> None:
     with serving(store, settings={"LANGLAUF_LEASE_SECONDS": "0.5"}) as server:
         body = {"analysis": "gate", "path": str(gate), "options": {"async_mode": {"requested": True}}}
         job = httpx2.post(f"{server.url}/analyze", json=body, trust_env=False).json()["job"]
-        state = httpx2.get(f"{server.url}{job['status_url']}?wait=5", trust_env=False).json()["job"]
+        state = httpx2.get(f"{server.url}{job['status_url']}?wait=5", trust_env=False, timeout=15).json()["job"]
         assert state["status"] == "running"
         server.process.send_signal(signal.SIGKILL)
         server.process.wait()

@@ -135,7 +135,7 @@ class Slots:
         return 0.0 if self._idle else self._ends[0]
 
     def start_in(self, before: float, work: float) -> float:
-        """When a job starts that has so many before it: round after round, each as long as those take on the average."""
+        """When a job starts that has so many before it: round after round, each as long as one of those takes."""
         rounds, place = divmod(int(before), self._count)
         free_in = 0.0 if place < self._idle else self._ends[place - self._idle]
         return free_in + rounds * work / max(before, 1)
