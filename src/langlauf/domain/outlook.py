@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 
@@ -22,14 +22,25 @@ class Outlook:
         self._limits = limits
         known = list(load.paces.values())
         self._usual = sum(known) / len(known) if known else 0.0
-        self._ends = [(run, self._left(run)) for run in load.runs]
-        self._ends_of: defaultdict[str, list[float]] = defaultdict(list)
-        for run, left in self._ends:
-            self._ends_of[run.org_id].append(left)
-        self._waiting_of: defaultdict[str, set[str]] = defaultdict(set)
+        lanes: defaultdict[str | None, list[Lane]] = defaultdict(list)
         for lane in load.lanes:
-            self._waiting_of[lane.org_id].add(lane.analysis)
-        self._pools: dict[str | None, Pool] = {}
+            lanes[self._pool_name(lane.analysis)].append(lane)
+        ends: defaultdict[str | None, list[float]] = defaultdict(list)
+        self._ends_of: defaultdict[str, list[float]] = defaultdict(list)
+        for run in load.runs:
+            left = self._left(run)
+            ends[self._pool_name(run.analysis)].append(left)
+            self._ends_of[run.org_id].append(left)
+        slots: dict[str | None, int] = {name: min(limits.slots, limit) for name, limit in limits.per_analysis.items()}
+        busy = {name: len(ends[name]) + sum(lane.waiting for lane in lanes[name]) for name in slots}
+        slots[None] = max(1, limits.slots - sum(min(limit, busy[name]) for name, limit in slots.items()))
+        self._pools = {
+            name: Pool(lanes[name], Slots(ends[name], limit), load.virtual_now, self._pace)
+            for name, limit in slots.items()
+        }
+
+    def _pool_name(self, analysis: str) -> str | None:
+        return analysis if analysis in self._limits.per_analysis else None
 
     def _pace(self, analysis: str) -> float:
         return self._load.paces.get(analysis, self._usual)
@@ -39,42 +50,38 @@ class Outlook:
 
     def wait(self, org_id: str, analysis: str, before: Mapping[str, float], now: Instant) -> float:
         """Seconds until a job starts that has so many of its org before it, by analysis."""
-        pool = self._pool(analysis)
-        mine = {name: count for name, count in before.items() if self._pool(name) is pool}
-        wait = pool.start_in(org_id, sum(mine.values()), self._work(mine))
-        if self._limits.per_org is not None:
-            own = _free_in(self._ends_of.get(org_id, ()), self._limits.per_org)
-            limited = _after(own, sum(before.values()), self._work(before))
-            wait = max(wait, limited) if self._contended else limited
-        return max(0.0, wait - seconds_between(self._load.seen_at, now))
+        return self._from(now, self._start_in(self._pool(analysis), org_id, before))
 
     def next_start(self, analysis: str, now: Instant) -> float | None:
         """Seconds until the next job of an analysis starts; None where nothing runs that could end."""
-        return self._soonest({analysis}, now)
+        return self._from(now, self._pool(analysis).slots.free_in) if self._informed else None
 
     def next_start_of_any(self, analysis: str, now: Instant) -> float | None:
         """Seconds until the next job starts, whatever it is; one of that analysis where no other is known to wait."""
-        return self._soonest(self._waiting or {analysis}, now)
+        waiting = [pool for pool in self._pools.values() if pool.orgs] or [self._pool(analysis)]
+        return self._from(now, min(pool.slots.free_in for pool in waiting)) if self._informed else None
 
     def next_start_of_org(self, org_id: str, analysis: str, now: Instant) -> float | None:
         """Seconds until the next job of an org starts; one of that analysis where no other is known to wait."""
-        if not self._informed:
-            return None
-        return min(self.wait(org_id, name, {}, now) for name in self._waiting_of.get(org_id, {analysis}))
+        waiting = [pool for pool in self._pools.values() if org_id in pool.orgs] or [self._pool(analysis)]
+        return self._from(now, min(self._start_in(pool, org_id, {}) for pool in waiting)) if self._informed else None
 
-    def _soonest(self, analyses: set[str], now: Instant) -> float | None:
-        if not self._informed:
-            return None
-        free_in = min(self._pool(name).free_in for name in analyses)
-        return max(0.0, free_in - seconds_between(self._load.seen_at, now))
-
-    @cached_property
-    def _waiting(self) -> set[str]:
-        return {lane.analysis for lane in self._load.lanes}
+    def _from(self, now: Instant, seconds: float) -> float:
+        """The look was a moment ago."""
+        return max(0.0, seconds - seconds_between(self._load.seen_at, now))
 
     @property
     def _informed(self) -> bool:
         return bool(self._load.runs and self._load.paces)
+
+    def _start_in(self, pool: "Pool", org_id: str, before: Mapping[str, float]) -> float:
+        mine = {name: count for name, count in before.items() if self._pool(name) is pool}
+        start_in = pool.start_in(org_id, sum(mine.values()), self._work(mine))
+        if self._limits.per_org is None:
+            return start_in
+        own = Slots(self._ends_of.get(org_id, ()), self._limits.per_org)
+        limited = own.start_in(sum(before.values()), self._work(before))
+        return max(start_in, limited) if self._contended else limited
 
     def _work(self, jobs: Mapping[str, float]) -> float:
         return sum(count * self._pace(name) for name, count in jobs.items())
@@ -82,73 +89,56 @@ class Outlook:
     @cached_property
     def _contended(self) -> bool:
         """Whether orgs stand in each other's way: else each of them runs up to its own limit."""
-        orgs = self._waiting_of.keys() | self._ends_of.keys()
+        orgs = self._ends_of.keys() | {org_id for pool in self._pools.values() for org_id in pool.orgs}
         return (self._limits.per_org or 0) * len(orgs) > self._limits.slots
 
     def _pool(self, analysis: str) -> "Pool":
-        name = analysis if analysis in self._limits.per_analysis else None
-        if name not in self._pools:
-            self._pools[name] = self._make_pool(name)
-        return self._pools[name]
-
-    def _make_pool(self, name: str | None) -> "Pool":
-        limits = self._limits
-        taken = 0 if name else sum(min(limit, self._busy(one)) for one, limit in limits.per_analysis.items())
-        slots = min(limits.slots, limits.per_analysis[name]) if name else max(1, limits.slots - taken)
-
-        def belongs(analysis: str) -> bool:
-            return analysis == name if name else analysis not in limits.per_analysis
-
-        lanes = [(lane, self._pace(lane.analysis)) for lane in self._load.lanes if belongs(lane.analysis)]
-        ends = [left for run, left in self._ends if belongs(run.analysis)]
-        return Pool(lanes, _free_in(ends, slots), self._load.virtual_now)
-
-    def _busy(self, analysis: str) -> int:
-        """How many slots an analysis could use now."""
-        waiting = sum(lane.waiting for lane in self._load.lanes if lane.analysis == analysis)
-        return waiting + sum(run.analysis == analysis for run in self._load.runs)
+        return self._pools[self._pool_name(analysis)]
 
 
 class Pool:
     """Slots, and the orgs that wait for them in the order of their turns."""
 
-    def __init__(self, lanes: Iterable[tuple[Lane, float]], free_in: list[float], virtual_now: int) -> None:
-        self._free_in = free_in
+    def __init__(self, lanes: Iterable[Lane], slots: "Slots", virtual_now: int, pace: Callable[[str], float]) -> None:
+        self.slots = slots
         self._virtual_now = virtual_now
-        counts: defaultdict[str, tuple[int, int, float]] = defaultdict(lambda: (virtual_now, 0, 0.0))
-        for lane, pace in lanes:
-            _, jobs, work = counts[lane.org_id]
-            counts[lane.org_id] = (lane.virtual_start, jobs + lane.waiting, work + lane.waiting * pace)
-        self._orgs = {org_id: (start, jobs, work / jobs) for org_id, (start, jobs, work) in counts.items()}
+        counts: dict[str, tuple[int, int, float]] = {}
+        for lane in lanes:
+            _, jobs, work = counts.get(lane.org_id, (0, 0, 0.0))
+            counts[lane.org_id] = (lane.virtual_start, jobs + lane.waiting, work + lane.waiting * pace(lane.analysis))
+        self.orgs = {org_id: (start, jobs, work / jobs) for org_id, (start, jobs, work) in counts.items()}
         # Of orgs with the same turn half go first.
-        self._jobs = Ramps((start - 0.5, jobs, 1.0) for start, jobs, _ in self._orgs.values())
-        self._work = Ramps((start - 0.5, jobs, mean) for start, jobs, mean in self._orgs.values())
-
-    @property
-    def free_in(self) -> float:
-        """When the next slot becomes free."""
-        return self._free_in[0]
+        self._jobs = Ramps((start - 0.5, jobs, 1.0) for start, jobs, _ in self.orgs.values())
+        self._work = Ramps((start - 0.5, jobs, mean) for start, jobs, mean in self.orgs.values())
 
     def start_in(self, org_id: str, before: float, work: float) -> float:
         """Seconds until an org starts a job that has so many of its own before it, and so much work in them."""
-        start, jobs, mean = self._orgs.get(org_id, (self._virtual_now, 0, 0.0))
+        start, jobs, mean = self.orgs.get(org_id, (self._virtual_now, 0, 0.0))
         turn = start + before
         own = min(before + 0.5, jobs)
         others, their_work = self._jobs.at(turn) - own, self._work.at(turn) - own * mean
-        return _after(self._free_in, before + max(0.0, others), work + max(0.0, their_work))
+        return self.slots.start_in(before + max(0.0, others), work + max(0.0, their_work))
 
 
-def _free_in(ends: Sequence[float], slots: int) -> list[float]:
-    """When each of so many slots becomes free, the soonest first."""
-    ordered = sorted(ends)
-    idle = max(0, slots - len(ordered))
-    return [0.0] * idle + ordered[len(ordered) - (slots - idle) :]
+class Slots:
+    """So many places to run, and in how many seconds each becomes free."""
 
+    def __init__(self, ends: Sequence[float], count: int) -> None:
+        self._count = count
+        self._idle = max(0, count - len(ends))
+        # Where more runs than may run, some have to end before a place becomes free.
+        self._ends = sorted(ends)[max(0, len(ends) - count) :]
 
-def _after(free_in: Sequence[float], before: float, work: float) -> float:
-    """When the slots have taken up so many jobs: round after round, each as long as these jobs take on the average."""
-    rounds, place = divmod(int(before), len(free_in))
-    return free_in[place] + rounds * work / max(before, 1)
+    @property
+    def free_in(self) -> float:
+        """When the next one becomes free."""
+        return 0.0 if self._idle else self._ends[0]
+
+    def start_in(self, before: float, work: float) -> float:
+        """When a job starts that has so many before it: round after round, each as long as one of those takes."""
+        rounds, place = divmod(int(before), self._count)
+        free_in = 0.0 if place < self._idle else self._ends[place - self._idle]
+        return free_in + rounds * work / max(before, 1)
 
 
 class Ramps:
@@ -158,9 +148,12 @@ class Ramps:
     """
 
     def __init__(self, ramps: Iterable[tuple[float, float, float]]) -> None:
-        known = list(ramps)
-        self._rising = _Hinges((start, slope) for start, _, slope in known)
-        self._level = _Hinges((start + length, slope) for start, length, slope in known)
+        rising: defaultdict[float, float] = defaultdict(float)
+        level: defaultdict[float, float] = defaultdict(float)
+        for start, length, slope in ramps:
+            rising[start] += slope
+            level[start + length] += slope
+        self._rising, self._level = _Hinges(rising), _Hinges(level)
 
     def at(self, place: float) -> float:
         """The sum there."""
@@ -168,10 +161,10 @@ class Ramps:
 
 
 class _Hinges:
-    """A sum of half-lines that start at their place and rise from there."""
+    """A sum of half-lines: each starts at its place and rises from there by its slope."""
 
-    def __init__(self, hinges: Iterable[tuple[float, float]]) -> None:
-        ordered = sorted(hinges)
+    def __init__(self, slopes: Mapping[float, float]) -> None:
+        ordered = sorted(slopes.items())
         self._places = [place for place, _ in ordered]
         self._slopes = list(accumulate((slope for _, slope in ordered), initial=0.0))
         self._offsets = list(accumulate((place * slope for place, slope in ordered), initial=0.0))

@@ -35,20 +35,16 @@ class Remembered(Generic[T]):
         self._until = float("-inf")
         self._looking = asyncio.Lock()
 
-    async def get(self) -> T:
-        """What was found a moment ago, or is found now."""
+    async def get(self, enough: Callable[[T], bool] = lambda _: True) -> T:
+        """What was found a moment ago, where that is enough; else what is found now."""
         async with self._looking:
-            if self._kept is None or time.monotonic() >= self._until:
+            if self._kept is None or time.monotonic() >= self._until or not enough(self._kept):
                 began = time.monotonic()
                 self._kept = await self._look()
                 ended = time.monotonic()
                 kept = min(_LONGEST_KEPT, (ended - began) * _KEPT_PER_SECOND_OF_LOOKING)
                 self._until = ended + max(self._fresh_seconds, kept) if self._fresh_seconds else ended
             return self._kept
-
-    def forget(self) -> None:
-        """The next one who asks has it looked up."""
-        self._until = float("-inf")
 
 
 class Estimates:
@@ -93,16 +89,14 @@ class Estimates:
 
     async def _typical_run(self, analysis: str) -> float | None:
         """What a run of the analysis took lately, in seconds."""
-        paces = await self._paces.get()
-        if analysis not in paces:  # nothing known is worth another look
-            self._paces.forget()
-            paces = await self._paces.get()
+        paces = await self._paces.get(lambda known: analysis in known)  # nothing known is worth another look
         return paces.get(analysis)
 
     async def _look(self) -> Outlook:
         limited = {one.name: one.max_running for one in self._registry if one.max_running is not None}
         limits = Limits(self._settings.max_running, self._settings.max_running_org, limited)
-        return Outlook(await self._store.load(), limits)
+        # With thousands of orgs this takes a while: requests go on meanwhile.
+        return await asyncio.to_thread(Outlook, await self._store.load(), limits)
 
     async def _ranks_of(self, org_id: str) -> Sequence[Rank]:
         if org_id not in self._ranks:

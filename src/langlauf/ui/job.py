@@ -102,8 +102,8 @@ def _percent(job: Job) -> int | None:
 
 
 def _estimate(job: Job, moment: Moment, shown: str, visit: Visit) -> str | None:
-    """The time that is left. A further attempt starts with the progress of those before: its own pace is not known."""
-    if job.terminal or moment.estimated_seconds is None or shown in _NO_ESTIMATE or job.attempt > 1:
+    """The time that is left, where the job itself tells it."""
+    if job.terminal or moment.estimated_seconds is None or shown in _NO_ESTIMATE:
         return None
     return about(moment.estimated_seconds, visit.language)
 

@@ -10,8 +10,9 @@ from langlauf.store.migrate import migrations_in, pending
 MEMORY = ":memory:"
 #: Below this, resetting a write-ahead log while another connection checkpoints can corrupt the file.
 OLDEST_SAFE_SQLITE = (3, 51, 3)
-#: How long a connection waits for another program that holds the file.
-BUSY_MILLISECONDS = 10_000
+#: How long a connection waits for another program that holds the file. Whoever waits behind a batch that gave up waits
+#: as long again: so a request is refused within ten seconds.
+BUSY_MILLISECONDS = 4_000
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
 
 
