@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from langlauf.analysis.registry import Registry
+from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
 from langlauf.service.control import Control
 from langlauf.service.estimates import Estimates
@@ -22,6 +23,7 @@ from langlauf.telemetry import Fact, tell
 from langlauf.upkeep.periodic import Periodic
 from langlauf.upkeep.retention import clean_up
 from langlauf.upkeep.sweep import sweep_once
+from langlauf.worker import processes
 from langlauf.worker.loop import Worker
 
 
@@ -101,6 +103,11 @@ def make_services(store: Store, registry: Registry, settings: Settings, hints: H
 @asynccontextmanager
 async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runtime]:
     """Opens everything, starts what works in the background, and stops it in the right order."""
+    if processes.INSIDE:
+        raise LanglaufError(
+            "the application started a worker inside one of its own processes: "
+            'put what starts it under `if __name__ == "__main__":`'
+        )
     hints = Hints()
     async with AsyncExitStack() as stack:
         store = await open_store(settings, hints, registry.default or "address")

@@ -247,7 +247,7 @@ def test_at_shutdown_processes_are_ended_and_their_jobs_given_back(tmp_path: Pat
 
 
 def test_a_lost_keeper_is_replaced(tmp_path: Path) -> None:
-    """Its processes go with it; their jobs run again under a new one."""
+    """Its processes go with it; their jobs run again under a new one, and it is not held against them."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         job = await app.submit("waits", file=str(tmp_path / "ledger"), polite=True)
@@ -258,7 +258,7 @@ def test_a_lost_keeper_is_replaced(tmp_path: Path) -> None:
         await lines_of(tmp_path / "ledger", 2)
         await cancel(runtime, job.job_id)
         view = await ended(runtime, job.job_id)
-        assert (view.job.status, view.job.crash_count) == (Status.CANCELED, 1)
+        assert (view.job.status, view.job.crash_count, view.job.lost_count) == (Status.CANCELED, 0, 1)
 
     run(app, tmp_path, body, LANGLAUF_CANCEL_GRACE="5")
 

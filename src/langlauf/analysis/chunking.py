@@ -14,7 +14,7 @@ from langlauf.domain.text import first_flaw
 
 Item = TypeVar("Item")
 #: Steps of quick chunks need not all be written; people cannot read faster than this.
-_STEP_SECONDS = 0.25
+STEP_SECONDS = 0.25
 #: How a chunk is called: a word that stands before the item's hash, or a function that makes the whole key.
 Key = str | Callable[[Any], str] | None
 
@@ -28,15 +28,15 @@ class Chunks(msgspec.Struct, frozen=True):
 
 
 def cut(function: Callable[..., Any], items: Iterable[Any], key: Key, largest: int) -> Chunks:
-    """One chunk per item. Equal items have equal keys, and are computed once."""
+    """One chunk per item. Equal items have equal keys, whatever order their names came in, and are computed once."""
     reference = reference_to(function)
     known = list(items)
-    texts = [encode(item, largest) for item in known]
+    texts = [encode(item, largest, "sorted") for item in known]
     if callable(key):
         keys = [usable_key(str(key(item))) for item in known]
         _refuse_shared(keys, texts)
     else:
-        word = usable_key(reference.partition(":")[2] if key is None else key)
+        word = usable_key(reference if key is None else key)
         keys = [f"{word}:{_hash(text)}" for text in texts]
     return Chunks(reference, keys, texts)
 
@@ -57,9 +57,7 @@ def usable_key(key: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """The same for equal values, whatever order their keys came in."""
-    canonical = msgspec.json.encode(msgspec.json.decode(text), order="sorted")
-    return hashlib.sha256(canonical).hexdigest()[:32]
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def announced(items: Iterable[Item], step: str | None) -> Iterator[tuple[Item, tuple[int, str | None] | None]]:
@@ -69,7 +67,7 @@ def announced(items: Iterable[Item], step: str | None) -> Iterator[tuple[Item, t
     shown_percent, shown_at = -1, 0.0
     for index, item in enumerate(known):
         percent = index * 100 // total
-        if percent == shown_percent and time.monotonic() - shown_at < _STEP_SECONDS:
+        if percent == shown_percent and time.monotonic() - shown_at < STEP_SECONDS:
             yield item, None
             continue
         shown_percent, shown_at = percent, time.monotonic()

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 from langlauf.analysis.chunking import Chunks, Key, announced, cut, usable_key
-from langlauf.analysis.payload import decode, encoded
+from langlauf.analysis.payload import aside, decode, encoded
 from langlauf.analysis.reporting import usable_percent, usable_step
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
@@ -118,8 +118,9 @@ class Job:
         The function stands at the top of a module, and items and results are JSON. Each result is kept like that of a
         checkpoint, under `key` and the item's hash. With `step` it reports how far it is; a `{}` in it is the item.
         """
-        chunks = cut(function, items, key, self._attempt.largest_result)
-        return [decode(payload) for payload in await self._attempt.map(chunks, step)]
+        chunks = await aside(cut, function, items, key, self._attempt.largest_result)
+        payloads = await self._attempt.map(chunks, step)
+        return await aside(lambda: [decode(payload) for payload in payloads])
 
 
 async def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:

@@ -1,8 +1,9 @@
 """Values of an analysis as JSON text that every store can keep."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -14,19 +15,21 @@ _DEEPEST_RESULT = 500
 #: So many items are encoded in less time than a thread takes to start.
 _SMALL = 1_000
 _LETTERS_LIKE_AN_ITEM = 64
+T = TypeVar("T")
+_THREADS = ThreadPoolExecutor(2, "langlauf-encoder")
 
 
 def _refuse(value: Any) -> Any:
     raise ResultUnstorable(f"a value of type {type(value).__name__} cannot be written as JSON")
 
 
-def encode(value: Any, largest: int) -> str:
+def encode(value: Any, largest: int, order: Literal["sorted"] | None = None) -> str:
     """The value as JSON text; what cannot be kept raises, and never becomes something else silently."""
     try:
         plain = msgspec.to_builtins(value, enc_hook=_refuse)
         if flaw := first_flaw(plain, _DEEPEST_RESULT):
             raise ResultUnstorable(flaw)
-        data = msgspec.json.encode(plain)
+        data = msgspec.json.encode(plain, order=order)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise ResultUnstorable(f"the value cannot be written as JSON: {error}") from error
     if len(data) > largest:
@@ -36,7 +39,12 @@ def encode(value: Any, largest: int) -> str:
 
 async def encoded(value: Any, largest: int) -> str:
     """The same without holding up the event loop: a value that is not plainly small is encoded in a thread."""
-    return encode(value, largest) if is_small(value) else await asyncio.to_thread(encode, value, largest)
+    return encode(value, largest) if is_small(value) else await aside(encode, value, largest)
+
+
+async def aside(function: Callable[..., T], *args: Any) -> T:
+    """Calls something of ours in a thread of ours: those of the event loop may all be taken by analyses."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, function, *args)
 
 
 def is_small(value: Any) -> bool:

@@ -9,9 +9,12 @@ _LONGEST_STEP = 200
 
 def usable_percent(number: float | None) -> float | None:
     """A report of progress that means something."""
-    if number is not None and not math.isfinite(number):
+    if number is None:
+        return None
+    percent = float(number)
+    if not math.isfinite(percent):
         raise ValueError(f"progress must be a number from 0 to 100, not {number}")
-    return number
+    return percent
 
 
 def usable_step(text: str | None) -> str | None:

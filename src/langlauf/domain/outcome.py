@@ -76,6 +76,8 @@ class Crashed(msgspec.Struct, frozen=True):
 
     #: how it died, as the end of a sentence
     how: str
+    #: whether it can have been the job's own doing; else it counts like a worker that vanished
+    own: bool = True
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -216,9 +218,11 @@ def after_loss(*, cancel_requested: bool, cancel_reason: str | None, lost_before
 
 
 def after_crash(
-    crashed: Crashed, *, cancel_requested: bool, cancel_reason: str | None, crashed_before: int
+    crashed: Crashed, *, cancel_requested: bool, cancel_reason: str | None, crashed_before: int, lost_before: int
 ) -> Lost | Failed | Canceled:
     """A job whose process died goes on at once, unless somebody wished it stopped or it happened too often."""
+    if not crashed.own:
+        return after_loss(cancel_requested=cancel_requested, cancel_reason=cancel_reason, lost_before=lost_before)
     if cancel_requested:
         return Canceled(by="worker", reason=cancel_reason or "canceled when its process died")
     if crashed_before + 1 < MOST_CRASHES:

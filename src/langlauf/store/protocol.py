@@ -65,6 +65,9 @@ class TenantReads(Protocol):
     async def chunk(self, job_id: str, key: str) -> str | None:
         """The stored value of a finished chunk as JSON text."""
 
+    async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
+        """The stored values of those chunks that are finished, as JSON text by key."""
+
 
 class Store(Protocol):
     """Durable truth. Each verb is one atomic change."""

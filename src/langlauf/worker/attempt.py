@@ -1,7 +1,7 @@
 """One attempt as the worker sees it: its lease, its writes, its processes, and the wish that it may stop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -113,6 +113,10 @@ class RunningAttempt:
     async def chunk(self, key: str) -> str | None:
         """The stored value of a finished chunk."""
         return await self._patiently(lambda: self._store.tenant(self.org_id).chunk(self.job_id, key))
+
+    async def chunks(self, keys: Sequence[str]) -> dict[str, str]:
+        """The stored values of those chunks that are finished, by key."""
+        return await self._patiently(lambda: self._store.tenant(self.org_id).chunks(self.job_id, keys))
 
     async def map(self, chunks: Chunks, step: str | None) -> list[str]:
         """The values of all chunks, those that are missing computed in processes side by side."""

@@ -21,6 +21,8 @@ async def contained(coroutine: Coroutine[Any, Any, T]) -> T:
 def contain_attempts(loop: asyncio.AbstractEventLoop) -> None:
     """Makes the loop contain the tasks of attempts; all others are made as before."""
     before = loop.get_task_factory()
+    if hasattr(before, "contains_attempts"):
+        return
 
     def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Future[Any]:
         if INSIDE_ATTEMPT.get() and asyncio.iscoroutine(coroutine):
@@ -29,4 +31,5 @@ def contain_attempts(loop: asyncio.AbstractEventLoop) -> None:
             return before(loop, coroutine, **options)
         return asyncio.Task(coroutine, loop=loop, **options)
 
+    make_task.contains_attempts = True  # type: ignore[attr-defined]  # a mark for the next one who comes here
     loop.set_task_factory(make_task)

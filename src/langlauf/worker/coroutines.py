@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from langlauf.analysis.handle import Job
-from langlauf.analysis.payload import final, is_small
+from langlauf.analysis.payload import aside, final, is_small
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import new_id
 from langlauf.domain.errors import StaleAttempt
@@ -53,7 +53,7 @@ class CoroutineExecution:
         except StaleAttempt:
             return None
         except ProcessDied as died:
-            return Crashed(str(died))
+            return Crashed(str(died), own=died.own)
         except Exception as error:  # noqa: BLE001 - whatever the analysis raised is how it ended
             return failure_of(error, self._analysis.transient)
 
@@ -61,7 +61,7 @@ class CoroutineExecution:
         INSIDE_ATTEMPT.set(True)
         result = await contained(_as_coroutine(self._analysis.function(Job(self._attempt), **self._values)))
         limit = self._attempt.largest_result
-        payload, summary = final(result, limit) if is_small(result) else await asyncio.to_thread(final, result, limit)
+        payload, summary = final(result, limit) if is_small(result) else await aside(final, result, limit)
         return Completed(result_id=new_id(), payload=payload, summary=summary)
 
 

@@ -52,7 +52,7 @@ class Runner:
             end = await self._execute(analysis, attempt)
         except Exception as error:  # noqa: BLE001 - however it ended, the job must be told so
             tell(Fact.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, **attempt.facts)
-            end = _UNWRITABLE
+            end = self._decide(failure_of(error, ()), attempt)
         written = end is not None and await self._write_end(attempt, end)
         attempt.over = True
         if not written:

@@ -12,10 +12,11 @@ from langlauf.worker.attempt import RunningAttempt
 from langlauf.worker.processes.keeping import Keeper
 
 #: How often it is told, and the least that is allowed for, as shares of a lease.
-_EVERY = 0.1
-_LEAST = 0.1
-#: For an attempt that has lost its lease and is being stopped.
+_EVERY = 0.05
+_LEAST = 0.15
+#: For attempts that have lost their leases and are being stopped: nothing depends on them any more but the loop itself.
 _STOPPING = 0.5
+_STOPPING_SECONDS = 2.0
 
 
 class Watchdog:
@@ -45,6 +46,7 @@ class Watchdog:
         self._watched = bool(attempts)
 
     def _allowed(self, attempts: Collection[RunningAttempt]) -> float:
-        left = (attempt.seconds_until_force for attempt in attempts)
-        allowed = min(one if one > 0 else _STOPPING * self._lease_seconds for one in left)
-        return max(allowed, _LEAST * self._lease_seconds)
+        left = [attempt.seconds_until_force for attempt in attempts if not attempt.lost]
+        if not left:
+            return max(_STOPPING * self._lease_seconds, _STOPPING_SECONDS)
+        return max(min(left), _LEAST * self._lease_seconds)

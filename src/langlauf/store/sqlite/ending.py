@@ -26,8 +26,14 @@ def take_lease(tx: Transaction, lease: Lease) -> bool:
 def write_end(tx: Transaction, lease: Lease, outcome: Outcome | Crashed) -> bool:
     """Writes an outcome for an attempt whose lease was just taken."""
     if isinstance(outcome, Crashed):
-        [(crashes, wished, reason)] = tx.rows("crashes_so_far", org_id=lease.org_id, job_id=lease.job_id)
-        outcome = after_crash(outcome, cancel_requested=bool(wished), cancel_reason=reason, crashed_before=crashes)
+        [(crashes, losses, wished, reason)] = tx.rows("crashes_so_far", org_id=lease.org_id, job_id=lease.job_id)
+        outcome = after_crash(
+            outcome,
+            cancel_requested=bool(wished),
+            cancel_reason=reason,
+            crashed_before=crashes,
+            lost_before=losses,
+        )
     if isinstance(outcome, Completed):
         return _completed(tx, lease, outcome)
     if isinstance(outcome, Failed):

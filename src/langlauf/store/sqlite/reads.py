@@ -1,6 +1,6 @@
 """The reads of one org. The org is bound here, once, and goes into every query."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import apsw
@@ -12,10 +12,11 @@ from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobView, ResultView, StatusView
 from langlauf.domain.waiting import Rank
-from langlauf.store.sqlite.transaction import Row, job_from
+from langlauf.store.sqlite.transaction import Row, job_from, json_text
 
 T = TypeVar("T")
 _END_OF_TIME = 2**62
+_KEYS_AT_ONCE = 1_000
 _EVENT_TYPE = Event.__struct_fields__.index("event_type")
 
 
@@ -63,6 +64,18 @@ class SqliteTenantReads:
 
     async def chunk(self, job_id: str, key: str) -> str | None:
         return await self._first("read_chunk", job_id=job_id, key=key)
+
+    async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for start in range(0, len(keys), _KEYS_AT_ONCE):  # other readers have their turn in between
+            found |= await self._some_chunks(job_id, keys[start : start + _KEYS_AT_ONCE])
+        return found
+
+    async def _some_chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
+        def read(connection: apsw.Connection) -> dict[str, str]:
+            return dict(self._rows(connection, "read_chunks", job_id=job_id, keys=json_text(keys)))
+
+        return await self._run(read)
 
     async def _first(self, query: str, /, **values: Any) -> str | None:
         def read(connection: apsw.Connection) -> str | None:

@@ -69,6 +69,10 @@ WHERE job.org_id = :org_id AND job.result_id IS NOT NULL AND job.result_expired_
 -- name: read_chunk
 SELECT payload FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id AND chunk_key = :key
 
+-- name: read_chunks
+SELECT chunk_key, payload FROM job_chunks
+WHERE org_id = :org_id AND job_id = :job_id AND chunk_key IN (SELECT value FROM json_each(:keys))
+
 -- name: read_ranks
 -- The first and the last of each analysis and class, each one look into the index.
 SELECT lane.analysis, class.name, lane.waiting, first.ticket, last.ticket, first.queued_at, last.queued_at

@@ -234,7 +234,8 @@ WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND status IN
 RETURNING event_seq, retry_count, trace_id, request_id
 
 -- name: crashes_so_far
-SELECT crash_count, cancel_requested_at IS NOT NULL, cancel_reason FROM jobs WHERE org_id = :org_id AND job_id = :job_id
+SELECT crash_count, lost_count, cancel_requested_at IS NOT NULL, cancel_reason
+FROM jobs WHERE org_id = :org_id AND job_id = :job_id
 
 -- name: end_given_back
 -- Released at shutdown, lost with its worker or with its own process: it may go on at once.

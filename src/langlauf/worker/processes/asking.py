@@ -1,5 +1,6 @@
 """An attempt as the process that runs it sees it: every call is a question to the worker, which has the lease."""
 
+import os
 import threading
 
 from langlauf.analysis.chunking import Chunks
@@ -36,16 +37,23 @@ class RemoteAttempt:
         self._line = line
         self._lock = threading.Lock()
         self._canceled = False
+        #: the process that may use the line; None once the function has ended
+        self._owner: int | None = os.getpid()
 
     @property
     def canceled(self) -> bool:
         """Whether somebody asked the job to stop."""
         if not self._canceled and self._lock.acquire(blocking=False):  # whoever asks now will see it come by
             try:
-                self._canceled = isinstance(self._line.glance(), Stop)
+                self._canceled = self._owner == os.getpid() and isinstance(self._line.glance(), Stop)
             finally:
                 self._lock.release()
         return self._canceled
+
+    def close(self) -> None:
+        """The function has ended: a thread that it left behind cannot speak for it any more."""
+        with self._lock:
+            self._owner = None
 
     def write(self, write: Progress | Partial | Checkpoint) -> None:
         """Returns when the write is on disk."""
@@ -63,6 +71,8 @@ class RemoteAttempt:
 
     def _ask(self, question: Question) -> Answer:
         with self._lock:
+            if self._owner != os.getpid():
+                raise StaleAttempt("the function has ended, or this is a process of its own; it cannot tell any more")
             self._line.send(question)
             while True:
                 answer = self._line.receive()

@@ -8,7 +8,7 @@ from langlauf.analysis.naming import reference_to
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
-from langlauf.domain.errors import LanglaufError, StaleAttempt
+from langlauf.domain.errors import StaleAttempt
 from langlauf.domain.outcome import Completed, Crashed
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.execution import Ended
@@ -35,9 +35,6 @@ from langlauf.worker.processes.wire import (
     text_of,
 )
 
-#: How long the death of a process may take to be told; nothing computes after the first microseconds of it.
-_DEATH_SECONDS = 2.0
-
 
 class ProcessExecution:
     """Talks with the process that runs the function, until the function ends."""
@@ -59,7 +56,7 @@ class ProcessExecution:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait({self.ended})
         if process is not None and not process.reusable:
-            await asyncio.wait({process.kept.ended}, timeout=_DEATH_SECONDS)
+            await process.gone()
 
     async def _run(self) -> Ended:
         try:
@@ -69,8 +66,8 @@ class ProcessExecution:
         except StaleAttempt:
             return None
         except ProcessDied as died:
-            return Crashed(str(died))
-        except LanglaufError as error:
+            return Crashed(str(died), own=died.own)
+        except Exception as error:  # noqa: BLE001 - whatever keeps the function from being run is how it ended
             return failure_of(error, ())
 
     async def _converse(self, process: Process) -> Ended:
@@ -80,7 +77,7 @@ class ProcessExecution:
             if isinstance(message, End):
                 return self._end(process, message)
             if isinstance(message, Question):
-                await process.send(await self._answer(message))
+                await process.send(await process.while_alive(self._answer(message)))
 
     def _task(self) -> RunAnalysis:
         attempt = self._attempt
@@ -114,7 +111,7 @@ class ProcessExecution:
             return Written(refused=True)
         except ProcessDied:
             raise
-        except LanglaufError as error:
+        except Exception as error:  # noqa: BLE001 - the function hears of it, and may go on
             return CouldNot(failure_of(error, ()))
         return Written()
 

@@ -14,7 +14,6 @@ import runpy
 import signal
 import socket
 import sys
-import threading
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -27,8 +26,11 @@ from langlauf.analysis.plain import PlainJob, finished
 from langlauf.analysis.schema import input_type
 from langlauf.domain.errors import StaleAttempt
 from langlauf.domain.outcome import Failure
+from langlauf.worker import processes
 from langlauf.worker.failing import failure_of
 from langlauf.worker.processes.asking import RemoteAttempt
+from langlauf.worker.processes.keeper import adopt_orphans
+from langlauf.worker.processes.surroundings import Surroundings
 from langlauf.worker.processes.wire import (
     Begin,
     Broke,
@@ -40,43 +42,59 @@ from langlauf.worker.processes.wire import (
     RunChunk,
     Task,
     WasStale,
+    WorkerGone,
     raw,
 )
 
 _MAIN = "__langlauf_main__"
 _PR_SET_PDEATHSIG = 1
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, keeper: int) -> None:
     """Serves calls until the worker hangs up."""
-    _end_with_keeper()
+    _end_with(keeper)
+    adopt_orphans()
     faulthandler.enable()  # a crash in C shows where it happened, in the log
-    for number in (signal.SIGINT, signal.SIGTERM):  # stopping is the worker's decision; it may want to finish
-        signal.signal(number, lambda *_: None)
+    for number in _STOPPING:  # stopping is the worker's decision; it may want to finish
+        signal.signal(number, _ignored)
+    os.register_at_fork(after_in_child=_as_usual)
     os.set_inheritable(descriptor, False)
     line = ProcessLine(socket.socket(fileno=descriptor))
-    with contextlib.suppress(EOFError):
+    with contextlib.suppress(WorkerGone):
         begin = line.receive()
         if isinstance(begin, Begin):
             line.send(Ready(_prepare(begin)))
+        surroundings = Surroundings()
         while True:
             task = line.receive()
             if isinstance(task, RunAnalysis | RunChunk):  # a wish to stop may come after the end: nothing is left to do
                 end = _run(line, task)
-                sys.stdout.flush()
-                sys.stderr.flush()
-                line.send(end)
+                line.send(end if surroundings.restore() else msgspec.structs.replace(end, reusable=False))
 
 
-def _end_with_keeper() -> None:
+def _end_with(keeper: int) -> None:
     """The keeper ends this process; where the keeper itself is gone, the system does."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != keeper:  # it was gone before that took effect
+        os._exit(1)
+
+
+def _ignored(*_: object) -> None:
+    """A handler, for a signal that is ignored would be ignored by every program that a function starts."""
+
+
+def _as_usual() -> None:
+    """A process that a function forks can be ended by signals like any other."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _prepare(begin: Begin) -> str | None:
     """Loads the application; what went wrong, if anything."""
     sys.path[:] = begin.path
+    processes.INSIDE = True
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # it is a text stream here
     if begin.memory is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (begin.memory, begin.memory))
@@ -107,15 +125,15 @@ def _run(line: ProcessLine, task: Task) -> End:
     try:
         transient = tuple(resolve(reference) for reference in task.transient)
         payload, summary = _call(line, task)
-        return Returned(payload=raw(payload), summary=raw(summary), reusable=_is_tidy())
+        return Returned(payload=raw(payload), summary=raw(summary))
     except StaleAttempt:
         return WasStale()
-    except EOFError:
+    except WorkerGone:
         raise
     except MemoryError as error:
         return Broke(failure=failure_of(error, transient), reusable=False)
     except BaseException as error:  # noqa: BLE001 - however the function ended, the worker must hear of it
-        return Broke(failure=_failure(error, transient), reusable=_is_tidy())
+        return Broke(failure=_failure(error, transient))
 
 
 def _call(line: ProcessLine, task: Task) -> tuple[str, str | None]:
@@ -123,7 +141,11 @@ def _call(line: ProcessLine, task: Task) -> tuple[str, str | None]:
     if isinstance(task, RunChunk):
         return encode(finished(function(msgspec.json.decode(task.item))), task.largest_result), None
     values = msgspec.structs.asdict(msgspec.json.decode(task.input, type=_input_type(task.function, task.name)))
-    result = function(PlainJob(RemoteAttempt(line, task)), **values)
+    attempt = RemoteAttempt(line, task)
+    try:
+        result = function(PlainJob(attempt), **values)
+    finally:
+        attempt.close()
     return final(result, task.largest_result)
 
 
@@ -140,16 +162,5 @@ def _failure(error: BaseException, transient: tuple[Any, ...]) -> Failure:
     return failure_of(error, transient)
 
 
-def _is_tidy() -> bool:
-    """Whether the function left nothing running behind."""
-    if threading.active_count() > 1:
-        return False
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return True
-    return False
-
-
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -12,10 +12,15 @@ Requests come on standard input, a socket, one JSON object per line:
     {"watch": 4.5}                   the worker is alive; end it unless it says so again within 4.5 s
     {"watch": null}                  nothing depends on the worker now
 
-Answers are {"started": 7, "pid": 4711} and {"ended": 7, "status": -9}. When the socket closes, everything is ended.
+Answers are {"started": 7, "pid": 4711} and {"ended": 7, "status": -9}. When the socket closes, or the worker is gone
+although somebody else still has the socket, everything is ended.
+
+What a process started stays with it, also in a session of its own: orphans come to the process, and when that is gone
+to the keeper, which ends whatever it does not know.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -32,6 +37,22 @@ _READ = 65_536
 _LOOK_SECONDS = 0.1
 _ABORT_SECONDS = 1.0
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """From now on orphans below this process become its children, where the system can do that."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children() -> list[int]:
+    """The processes whose parent this one is, where the system tells."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as listed:  # noqa: PTH123
+            return [int(pid) for pid in listed.read().split()]
+    except OSError:
+        return []
 
 
 def since_boot() -> float:
@@ -99,19 +120,22 @@ class Watch:
 class Keeper:
     """Holds the processes of one worker."""
 
-    def __init__(self, requests: Requests, wakeups: int) -> None:
+    def __init__(self, requests: Requests, wakeups: int, worker: int) -> None:
         self._requests = requests
         self._wakeups = wakeups
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        #: those that were killed and are not gone yet
+        self._dying: dict[int, subprocess.Popen[bytes]] = {}
         self._until: dict[int, float] = {}
-        self._watch = Watch(os.getppid())
+        self._watch = Watch(worker)
+        self._death = _death_of(worker)
         self._abort_at: float | None = None
 
     def run(self) -> None:
         """Serves until the worker is gone; then nothing of it is left."""
-        while True:
-            line = self._requests.connection.fileno()
-            ready, _, _ = select.select([line, self._wakeups], [], [], self._patience())
+        line = self._requests.connection.fileno()
+        while os.getppid() == self._watch.worker:
+            ready, _, _ = select.select([line, self._wakeups, *self._death], [], [], self._patience())
             if self._wakeups in ready:
                 os.read(self._wakeups, _READ)
             if line in ready:
@@ -120,15 +144,16 @@ class Keeper:
                     break
                 for request in requests:
                     self._serve(request)
-            self._reap()
             self._end_overdue()
+            self._reap()
             self._guard()
         for number in list(self._processes):
             self._end(number)
+        self._end_orphans()
 
     def _patience(self) -> float | None:
         waits = [until - since_boot() for until in self._until.values()]
-        if self._watch.left is not None or self._abort_at is not None:
+        if self._watch.left is not None or self._abort_at is not None or not self._death:
             waits.append(_LOOK_SECONDS)
         return max(0.0, min(waits)) if waits else None
 
@@ -154,7 +179,7 @@ class Keeper:
         del self._requests.descriptors[:3]
         try:
             process = subprocess.Popen(  # noqa: S603 - the command is the worker's own
-                [*command, str(line)],
+                [*command, str(line), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
@@ -171,12 +196,28 @@ class Keeper:
                 os.close(descriptor)
 
     def _reap(self) -> None:
-        """Tells of processes that ended, and takes along what they left running in their group."""
+        """Tells of processes that ended, and takes along what they left running."""
         for number, process in list(self._processes.items()):
             with contextlib.suppress(ChildProcessError):
                 if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                     continue
             self._end(number)
+        for number, process in list(self._dying.items()):
+            status = process.poll()
+            if status is not None:
+                del self._dying[number]
+                self._requests.answer(ended=number, status=status)
+        self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """Ends what ended processes had started; what those had started comes here next."""
+        known = {process.pid for held in (self._processes, self._dying) for process in held.values()}
+        for pid in children():
+            if pid not in known:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
 
     def _end_overdue(self) -> None:
         now = since_boot()
@@ -188,10 +229,10 @@ class Keeper:
         self._until.pop(number, None)
         if process is None:
             return
-        # Before it is waited for: until then nobody else can have its number.
+        # Before it is waited for: until then nobody else can have its number. It may take a while to be gone.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        self._requests.answer(ended=number, status=process.wait())
+        self._dying[number] = process
 
     def _guard(self) -> None:
         """Ends a worker whose event loop is blocked past its lease: first with the signal that shows where."""
@@ -214,15 +255,24 @@ class Keeper:
                 os.kill(self._watch.worker, number)
 
 
+def _death_of(pid: int) -> list[int]:
+    """A descriptor that is readable once the process is gone; none where the system has no such thing."""
+    try:
+        return [os.pidfd_open(pid)]
+    except (AttributeError, OSError):
+        return []
+
+
 def main() -> None:
-    """Runs until standard input closes. Signals meant for the worker's group are the worker's business."""
+    """Runs until the worker is gone. Signals meant for the worker's group are the worker's business."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     wakeups, wake = os.pipe()
     os.set_blocking(wake, False)  # as signal.set_wakeup_fd wants it
     signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    Keeper(Requests(socket.socket(fileno=0)), wakeups).run()
+    adopt_orphans()
+    Keeper(Requests(socket.socket(fileno=0)), wakeups, int(sys.argv[1])).run()
 
 
 if __name__ == "__main__":

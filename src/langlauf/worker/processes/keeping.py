@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,12 @@ from langlauf.worker.processes.keeper import since_boot
 
 _PROGRAM = Path(__file__).with_name("keeper.py")
 _READ = 65_536
+_LOOK_SECONDS = 0.01
+#: How long the end of the keeper may take, and how long it may take to end a process.
+_DEATH_SECONDS = 2.0
+_KILL_SECONDS = 0.5
+#: A keeper that takes nothing for so long is replaced.
+_STUCK_SECONDS = 5.0
 
 
 class Kept:
@@ -27,11 +34,18 @@ class Kept:
     def __init__(self, number: int) -> None:
         self.number = number
         self.pid: int | None = None
+        self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+
+    def end(self, status: int | None) -> None:
+        """It has ended; whoever waits for its start need not any more."""
+        self.ended.set_result(status)
+        if not self.started.done():
+            self.started.set_result(None)
 
 
 class Keeper:
-    """Starts the keeper when it is first needed, and again where it went away."""
+    """Starts the keeper when it is first needed, and again where it went away. Nothing here waits for it."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -39,12 +53,15 @@ class Keeper:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         self._rest = b""
+        #: requests that it has not taken yet, with their descriptors, and since when it takes nothing
+        self._waiting: deque[tuple[bytes, list[int]]] = deque()
+        self._stuck_since: float | None = None
 
     def start(self, command: Sequence[str], descriptors: Sequence[int]) -> Kept:
         """Starts a process with three descriptors: its line, its output, its errors."""
         kept = Kept(next(self._numbers))
         self._kept[kept.number] = kept
-        self._ask({"start": kept.number, "command": list(command)}, descriptors)
+        self._ask({"start": kept.number, "command": list(command)}, [os.dup(one) for one in descriptors])
         return kept
 
     def allow(self, processes: Sequence[Kept], seconds: float | None) -> None:
@@ -54,9 +71,21 @@ class Keeper:
             self._ask({"until": {kept.number: until for kept in processes}})
 
     def end(self, kept: Kept) -> None:
-        """Ends a process and everything it started in its group, at once."""
+        """Ends a process and everything it started, at once."""
         if self._connection is not None and not kept.ended.done():
             self._ask({"end": kept.number})
+
+    async def ended(self, kept: Kept) -> None:
+        """Returns when a process that was to end is gone; where the keeper is slow to say so, it is ended from here."""
+        await asyncio.wait({kept.ended}, timeout=_KILL_SECONDS)
+        if not kept.ended.done():
+            _kill(kept)
+
+    async def started(self, kept: Kept) -> None:
+        """Returns when a process runs; a keeper that cannot say so in time is replaced."""
+        await asyncio.wait({kept.started}, timeout=_STUCK_SECONDS)
+        if not kept.started.done():
+            self._lost("it does not start processes")
 
     def watch(self, seconds: float | None) -> None:
         """This worker's event loop is alive: it must say so again within the time, or the worker is ended."""
@@ -67,27 +96,32 @@ class Keeper:
         """Ends the keeper, and with it every process."""
         process = self._process
         self._hang_up()
-        if process is not None:
-            await asyncio.to_thread(process.wait)
+        deadline = since_boot() + _DEATH_SECONDS
+        while process is not None and process.poll() is None:
+            if since_boot() > deadline:
+                process.kill()
+            await asyncio.sleep(_LOOK_SECONDS)  # a child gives no signal that an event loop could share
 
     def _ask(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-        line = json.dumps(request).encode() + b"\n"
+        if self._stuck_since is not None and since_boot() - self._stuck_since > _STUCK_SECONDS:
+            self._lost("it does not read what it is told")
+        self._waiting.append((json.dumps(request).encode() + b"\n", list(descriptors)))
         try:
             if self._connection is None:
                 self._connection = self._begin()
-            sent = socket.send_fds(self._connection, [line], descriptors, socket.MSG_DONTWAIT)
-        except OSError as error:  # gone, or so stuck that it takes no more: it is of no use either way
+        except OSError as error:
             self._lost(str(error))
-            return
-        if sent < len(line):
-            self._lost("it does not read what it is told")
+        else:
+            if len(self._waiting) == 1:
+                self._send()
 
     def _begin(self) -> socket.socket:
         mine, other = socket.socketpair()
+        mine.setblocking(False)
         with other:
             # Run by its path and without site packages: it is there in a moment, and needs nothing of ours.
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-I", "-S", str(_PROGRAM)],
+                [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())],
                 stdin=other.fileno(),
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
@@ -95,11 +129,33 @@ class Keeper:
         asyncio.get_running_loop().add_reader(mine, self._hear)
         return mine
 
+    def _send(self) -> None:
+        """Sends what waits, as far as it is taken now; the rest when there is room."""
+        connection, loop = self._connection, asyncio.get_running_loop()
+        if connection is None:
+            return
+        try:
+            while self._waiting:
+                line, descriptors = self._waiting[0]
+                sent = socket.send_fds(connection, [line], descriptors)
+                self._stuck_since = None
+                _close_all(descriptors)
+                self._waiting[0] = (line[sent:], [])
+                if sent == len(line):
+                    self._waiting.popleft()
+        except BlockingIOError:
+            self._stuck_since = self._stuck_since or since_boot()
+            loop.add_writer(connection, self._send)
+        except OSError as error:
+            self._lost(str(error))
+        else:
+            loop.remove_writer(connection)
+
     def _hear(self) -> None:
         if self._connection is None:
             return
         try:
-            data = self._connection.recv(_READ, socket.MSG_DONTWAIT)
+            data = self._connection.recv(_READ)
         except BlockingIOError:
             return
         except OSError as error:
@@ -116,13 +172,14 @@ class Keeper:
         if "started" in answer:
             if kept := self._kept.get(answer["started"]):
                 kept.pid = answer["pid"]
+                kept.started.set_result(None)
         elif kept := self._kept.pop(answer["ended"], None):
-            kept.ended.set_result(answer["status"])
+            kept.end(answer["status"])
             if "error" in answer:
                 tell(Fact.PROCESS_DIED, logging.ERROR, reason=answer["error"])
 
     def _lost(self, reason: str) -> None:
-        """The keeper is gone: its processes go with it, and the next request starts another one."""
+        """The keeper is gone or of no use: its processes go with it, and the next request starts another one."""
         tell(Fact.KEEPER_LOST, logging.ERROR, reason=reason)
         if self._process is not None:
             self._process.kill()
@@ -131,12 +188,26 @@ class Keeper:
 
     def _hang_up(self) -> None:
         if self._connection is not None:
-            asyncio.get_running_loop().remove_reader(self._connection)
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._connection)
+            loop.remove_writer(self._connection)
             self._connection.close()
-        self._connection, self._process, self._rest = None, None, b""
+        for _, descriptors in self._waiting:
+            _close_all(descriptors)
+        self._waiting.clear()
+        self._connection, self._process, self._rest, self._stuck_since = None, None, b"", None
         kept, self._kept = self._kept, {}
         for one in kept.values():
-            if one.pid is not None:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(one.pid, signal.SIGKILL)
-            one.ended.set_result(None)
+            _kill(one)
+            one.end(None)
+
+
+def _kill(kept: Kept) -> None:
+    if kept.pid is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(kept.pid, signal.SIGKILL)
+
+
+def _close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from langlauf.analysis.chunking import Chunks
+from langlauf.analysis.chunking import STEP_SECONDS, Chunks
 from langlauf.analysis.payload import decode
 from langlauf.analysis.reporting import usable_step
+from langlauf.clock import steady
 from langlauf.domain.attempt import Checkpoint, Progress
 from langlauf.domain.errors import LanglaufError
 from langlauf.worker.processes.asking import error_from
@@ -25,8 +27,8 @@ class Site(Protocol):
     def process(self) -> AbstractAsyncContextManager[Process]:
         """A process that lives no longer than the attempt's lease."""
 
-    async def chunk(self, key: str) -> str | None:
-        """The stored value of a finished chunk as JSON text."""
+    async def chunks(self, keys: Sequence[str]) -> dict[str, str]:
+        """The stored values of those chunks that are finished, as JSON text by key."""
 
     async def write(self, write: Checkpoint | Progress) -> None:
         """Returns when the write is on disk."""
@@ -43,16 +45,13 @@ class Mapping:
         self._step = step
         self._found: dict[str, str] = {}
         self._missing: deque[str] = deque()
-        self._failures: list[LanglaufError] = []
+        self._failures: list[Exception] = []
+        self._reported = (-1, 0.0)
 
     async def run(self, parallel: int) -> list[str]:
         """The values of all chunks as JSON text, in the order of the items."""
-        for key in self._items:
-            payload = await self._site.chunk(key)
-            if payload is None:
-                self._missing.append(key)
-            else:
-                self._found[key] = payload
+        self._found = await self._site.chunks(list(self._items))
+        self._missing.extend(key for key in self._items if key not in self._found)
         async with asyncio.TaskGroup() as group:
             for _ in range(min(parallel, len(self._missing))):
                 group.create_task(self._work())
@@ -70,7 +69,7 @@ class Mapping:
                 await self._site.write(Checkpoint(key=key, payload=payload))
                 self._found[key] = payload
                 await self._report(key)
-            except LanglaufError as error:
+            except Exception as error:  # noqa: BLE001 - the first one is raised once all have come to an end
                 self._failures.append(error)
 
     async def _compute(self, key: str) -> str:
@@ -93,5 +92,9 @@ class Mapping:
         if self._step is None:
             return
         percent = len(self._found) * 100 // len(self._items)
+        shown_percent, shown_at = self._reported
+        if percent == shown_percent and steady() - shown_at < STEP_SECONDS:
+            return
+        self._reported = percent, steady()
         step = self._step.format(decode(self._items[key]))
         await self._site.write(Progress(percent=percent, step=usable_step(step)))

@@ -6,37 +6,56 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from langlauf.domain.errors import LanglaufError
+from langlauf.domain.errors import LanglaufError, TransientError
 from langlauf.telemetry import Fact, tell
 from langlauf.worker.processes.keeping import Keeper, Kept
 from langlauf.worker.processes.output import Output
 from langlauf.worker.processes.wire import Begin, End, FromProcess, Ready, Stop, ToProcess, WorkerLine
 
-_COMMAND = (sys.executable, "-m", "langlauf.worker.processes.child")
-#: A process that says nothing for so long after its line broke has been ended, whatever the keeper says.
+T = TypeVar("T")
+#: Without the folder it is started in: a file there must not stand for a module of Python's own.
+_COMMAND = (sys.executable, "-P", "-m", "langlauf.worker.processes.child")
+#: What a process said before its end is read first; it has been on its way for long.
+_LAST_WORDS_SECONDS = 0.2
+#: A line that broke is soon followed by word of how the process ended.
 _DEATH_SECONDS = 2.0
 #: How long a process beyond the warm ones is kept for the next rush.
 _SPARE_SECONDS = 60.0
 
 
 class ProcessDied(LanglaufError):
-    """The process ended before the function did."""
+    """The process ended before the function did. `own` unless it went together with its keeper."""
+
+    def __init__(self, how: str, *, own: bool) -> None:
+        super().__init__(how)
+        self.own = own
 
 
 class LoadingFailed(LanglaufError):
     """The application cannot be loaded in a process."""
 
 
+class StartFailed(TransientError):
+    """A process could not be started, for a reason that may pass."""
+
+    default_code = "internal"
+
+
 class Process:
     """One warm process and the line to it."""
 
-    def __init__(self, kept: Kept, line: WorkerLine, owner: dict[str, Any], outputs: tuple[Output, ...]) -> None:
+    def __init__(
+        self, keeper: Keeper, kept: Kept, line: WorkerLine, owner: dict[str, Any], outputs: tuple[Output, ...]
+    ) -> None:
         self.kept = kept
         self.reusable = True
+        #: ends it where it is spare for long
+        self.spare: asyncio.TimerHandle | None = None
+        self._keeper = keeper
         self._line = line
         self._owner = owner
         self._outputs = outputs
@@ -49,13 +68,34 @@ class Process:
     async def hear(self) -> FromProcess:
         """The next message. Raises `ProcessDied`, saying how, where there will be none."""
         try:
-            message = await self._line.receive()
+            message = await self.while_alive(self._line.receive(), grace=_LAST_WORDS_SECONDS)
         except (EOFError, ConnectionError):
-            raise ProcessDied(await self._how_it_died()) from None
+            await asyncio.wait({self.kept.ended}, timeout=_DEATH_SECONDS)
+            raise self._death() from None
         if isinstance(message, End):
             for output in self._outputs:
                 output.drain()
         return message
+
+    async def while_alive(self, work: Coroutine[Any, Any, T], *, grace: float = 0.0) -> T:
+        """Awaits something that has a meaning only while the process lives."""
+        task = asyncio.ensure_future(work)
+        try:
+            either: set[asyncio.Future[Any]] = {task, self.kept.ended}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                await asyncio.wait({task}, timeout=grace)
+            if task.done():
+                return task.result()
+            raise self._death()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+    async def gone(self) -> None:
+        """Returns when it is; whoever asks has had it ended."""
+        await self._keeper.ended(self.kept)
 
     async def ask_to_stop(self) -> None:
         """Lets the function see that the job was canceled."""
@@ -68,23 +108,28 @@ class Process:
         for output in self._outputs:
             output.begin()
 
-    async def _how_it_died(self) -> str:
-        ended = self.kept.ended
-        await asyncio.wait({ended}, timeout=_DEATH_SECONDS)
-        status = ended.result() if ended.done() else None
+    def _death(self) -> ProcessDied:
+        status = self.kept.ended.result() if self.kept.ended.done() else None
         if status is None:
-            return "its process was ended together with its keeper"
-        if status < 0:
-            name = signal.Signals(-status).name
-            hint = ", perhaps because memory ran out" if name == "SIGKILL" else ""
-            return f"its process was ended by {name}{hint}"
-        return f"its process ended itself with exit code {status}"
+            return ProcessDied("its process was ended together with its keeper", own=False)
+        if status >= 0:
+            return ProcessDied(f"its process ended itself with exit code {status}", own=True)
+        hint = ", perhaps because memory ran out" if status == -signal.SIGKILL else ""
+        return ProcessDied(f"its process was ended by {_name(-status)}{hint}", own=True)
 
     def close(self) -> None:
         """Lets go of what this side holds."""
         self._line.close()
         for output in self._outputs:
             output.close()
+
+
+def _name(number: int) -> str:
+    """What a signal is called; some have no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 class Pool:
@@ -144,6 +189,8 @@ class Pool:
     async def _take(self) -> Process:
         while self._idle:
             process = self._idle.pop()
+            if process.spare is not None:
+                process.spare.cancel()
             if not process.kept.ended.done():
                 return process
             process.close()
@@ -159,34 +206,35 @@ class Pool:
             self.allow([process], None)
             self._idle.append(process)
             if len(self._idle) > self._warm:
-                asyncio.get_running_loop().call_later(_SPARE_SECONDS, self._end_spare)
+                process.spare = asyncio.get_running_loop().call_later(_SPARE_SECONDS, self._end_spare, process)
             return
         self._end(process)
         if not self._closed:
             self.warm_up()
 
-    def _end_spare(self) -> None:
-        """Ends the process that waited longest, where more wait than should stand ready."""
-        if len(self._idle) > self._warm:
-            self._end(self._idle.pop(0))
+    def _end_spare(self, process: Process) -> None:
+        """Ends a process that nobody took for long, where more wait than should stand ready."""
+        if process in self._idle and len(self._idle) > self._warm:
+            self._idle.remove(process)
+            self._end(process)
 
     def _end(self, process: Process) -> None:
+        if process.spare is not None:
+            process.spare.cancel()
         self._keeper.end(process.kept)
         process.close()
 
     async def _start(self) -> Process:
-        mine, other = socket.socketpair()
-        owner: dict[str, Any] = {}
-        outputs = tuple(Output(stream, owner) for stream in ("stdout", "stderr"))
-        with other:
-            kept = self._keeper.start(_COMMAND, (other.fileno(), *(output.other for output in outputs)))
-        for output in outputs:
-            output.hand_over()
-        mine.setblocking(False)
-        process = Process(kept, WorkerLine(*await asyncio.open_unix_connection(sock=mine)), owner, outputs)
+        try:
+            process = await self._open()
+        except OSError as error:
+            raise StartFailed(f"A process could not be started: {error.strerror or error}.") from error
         try:
             await process.send(self._begin)
             ready = await process.hear()
+        except ProcessDied as died:
+            self._end(process)
+            raise StartFailed(f"A process could not be started: {died}.") from died
         except BaseException:
             self._end(process)
             raise
@@ -194,3 +242,26 @@ class Pool:
             self._end(process)
             raise LoadingFailed(ready.problem)
         return process
+
+    async def _open(self) -> Process:
+        """A new process and everything that connects it; nothing is left of it where one part cannot be had."""
+        owner: dict[str, Any] = {}
+        with contextlib.ExitStack() as undo:
+            outputs = tuple(_opened(undo, Output(stream, owner)) for stream in ("stdout", "stderr"))
+            mine, other = socket.socketpair()
+            undo.callback(mine.close)
+            with other:
+                kept = self._keeper.start(_COMMAND, (other.fileno(), *(output.other for output in outputs)))
+            undo.callback(self._keeper.end, kept)
+            for output in outputs:
+                output.hand_over()
+            await self._keeper.started(kept)
+            mine.setblocking(False)
+            line = WorkerLine(*await asyncio.open_unix_connection(sock=mine))
+            undo.pop_all()
+        return Process(self._keeper, kept, line, owner, outputs)
+
+
+def _opened(undo: contextlib.ExitStack, output: Output) -> Output:
+    undo.callback(output.close)
+    return output

@@ -77,6 +77,8 @@ class Broke(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class WasStale(msgspec.Struct, frozen=True, tag=True):
     """From a process: the function ended because its attempt is no longer the current one."""
 
+    reusable: bool = False
+
 
 class TellProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """From a process: how far it is."""
@@ -171,6 +173,10 @@ def summary_of(payload: msgspec.Raw) -> str | None:
     return None if text == "null" else text
 
 
+class WorkerGone(BaseException):
+    """Nobody is at the other end. Not an exception that a function could take for its own."""
+
+
 class ProcessLine:
     """The end of the line inside a process: plain blocking calls."""
 
@@ -183,7 +189,7 @@ class ProcessLine:
         self._connection.sendall(frame(message))
 
     def receive(self) -> ToProcess:
-        """The next message; raises EOFError where the worker is gone."""
+        """The next message; raises `WorkerGone` where there will be none."""
         while (message := self._next()) is None:
             self._fill(0)
         return message
@@ -202,7 +208,7 @@ class ProcessLine:
     def _fill(self, flags: int) -> None:
         data = self._connection.recv(1 << 20, flags)
         if not data:
-            raise EOFError("the worker is gone")
+            raise WorkerGone
         self._rest += data
 
     def _next(self) -> ToProcess | None:

@@ -1,0 +1,222 @@
+"""Functions that misuse their process: each costs what it must, and nobody else notices."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from langlauf import Langlauf
+from langlauf.bootstrap import Runtime
+from langlauf.domain.state import Status
+from tests.support.hostile import app
+from tests.support.plain import app as plain_app
+from tests.support.processes import alive, parent
+from tests.support.server import environment
+from tests.support.working import cancel, done, ended, lines_of, result, run
+
+
+def test_a_function_may_use_a_pool_of_its_own(tmp_path: Path) -> None:
+    """Processes that it forks can be ended by signals, as anywhere else."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        assert await result(runtime, await done(app, runtime, "pools")) == [2, 4, 6]
+
+    run(app, tmp_path, body)
+
+
+@pytest.mark.parametrize("how", ["input", "gzip"])
+def test_the_end_of_a_file_is_an_error_like_others(tmp_path: Path, how: str) -> None:
+    """It is not taken for the end of the worker."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = (await done(app, runtime, "ends_early", how=how)).job
+        assert (job.status, job.error_code, job.attempt) == (Status.FAILED, "internal", 1)
+        assert "EOFError" in (job.error_message or "")
+
+    run(app, tmp_path, body)
+
+
+def test_a_thread_that_is_left_behind_cannot_speak_into_the_end(tmp_path: Path) -> None:
+    """The result arrives whole."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        assert len(await result(runtime, await done(app, runtime, "babbles"))) == 8_000_000
+
+    run(app, tmp_path, body)
+
+
+@pytest.mark.parametrize("how", ["closes", "replaces"])
+def test_without_its_output_a_function_still_returns(tmp_path: Path, how: str) -> None:
+    """Whatever it did to it."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        assert await result(runtime, await done(app, runtime, "streams", how=how)) == how
+        assert await result(runtime, await done(app, runtime, "decimals")) == "fine"
+
+    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+
+
+@pytest.mark.parametrize("number", [signal.SIGRTMIN + 2, signal.SIGXCPU])
+def test_a_death_has_a_name_whatever_the_signal(tmp_path: Path, number: int) -> None:
+    """It counts as a crash, and the job runs again."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = (await done(app, runtime, "dies_by", number=number)).job
+        assert (job.status, job.attempt, job.crash_count) == (Status.COMPLETED, 2, 1)
+
+    run(app, tmp_path, body)
+
+
+@pytest.mark.parametrize("analysis", ["holds_the_line", "dies_in_map"])
+def test_a_death_is_noticed_whoever_holds_its_line(tmp_path: Path, analysis: str) -> None:
+    """A process that it left, or others that compute for it, do not make it look alive."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        began = time.monotonic()
+        job = (await done(app, runtime, analysis)).job
+        assert (job.status, job.attempt, job.crash_count) == (Status.COMPLETED, 2, 1)
+        assert time.monotonic() - began < 10
+
+    run(app, tmp_path, body)
+
+
+@pytest.mark.parametrize("analysis", ["bad_step", "bad_step_on_loop"])
+def test_a_step_that_cannot_be_said_is_an_error_of_the_analysis(tmp_path: Path, analysis: str) -> None:
+    """With its own name, in both kinds of functions alike."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = (await done(app, runtime, analysis)).job
+        assert (job.status, job.error_code) == (Status.FAILED, "internal")
+        assert "KeyError" in (job.error_message or "")
+
+    run(app, tmp_path, body)
+
+
+def test_a_process_in_a_session_of_its_own_ends_with_the_job(tmp_path: Path) -> None:
+    """Force reaches everything that a function started."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = await app.submit("escapes", file=str(tmp_path / "ledger"))
+        [pid] = await lines_of(tmp_path / "ledger", 1)
+        await cancel(runtime, job.job_id)
+        assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
+        await _gone(int(pid))
+
+    run(app, tmp_path, body)
+
+
+async def _gone(pid: int) -> None:
+    async with asyncio.timeout(5):
+        while alive(pid):  # noqa: ASYNC110 - a process of somebody else's gives no signal when it ends
+            await asyncio.sleep(0.01)
+
+
+def test_a_function_finds_its_process_as_it_was(tmp_path: Path) -> None:
+    """Folder, environment, timers, handlers and output are put back before the next job, which may be another org's."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        first = await result(runtime, await done(app, runtime, "disturbs", folder=str(tmp_path / "gone")))
+        found = await result(runtime, await done(app, runtime, "looks"))
+        assert found == {"pid": first["pid"], "folder": str(Path.cwd()), "environment": None, "handled": True}
+
+    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+
+
+def test_an_orphan_is_ended_with_the_process_it_comes_from(tmp_path: Path) -> None:
+    """Such a process is not used again."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        first = await result(runtime, await done(app, runtime, "orphans", file=str(tmp_path / "ledger")))
+        [pid] = await lines_of(tmp_path / "ledger", 1)
+        await _gone(int(pid))
+        await _gone(first["pid"])
+
+    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+
+
+def test_many_items_do_not_hold_up_the_event_loop(tmp_path: Path) -> None:
+    """They are encoded and looked up aside; the lease is kept."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = await app.submit("many", count=1_000)
+        longest, last = 0.0, time.monotonic()
+        end = asyncio.create_task(ended(runtime, job.job_id, 20))
+        while not end.done():
+            await asyncio.sleep(0.005)
+            longest, last = max(longest, time.monotonic() - last), time.monotonic()
+        view = await end
+        assert await result(runtime, view) == sum(range(1_000))
+        assert (view.job.attempt, view.job.lost_count) == (1, 0)
+        assert longest < 1
+
+    run(app, tmp_path, body, LANGLAUF_LEASE_SECONDS="2")
+
+
+def test_a_keeper_that_is_stopped_holds_up_neither_a_cancel_nor_the_end(tmp_path: Path) -> None:
+    """What it does not end is ended without it."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = await app.submit("waits", file=str(tmp_path / "ledger"))
+        [line] = await lines_of(tmp_path / "ledger", 1)
+        pid = int(line.split()[1])
+        os.kill(parent(pid), signal.SIGSTOP)
+        await cancel(runtime, job.job_id)
+        assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
+        assert not alive(pid)
+        again = await app.submit("waits", file=str(tmp_path / "again"))
+        [line] = await lines_of(tmp_path / "again", 1)
+        os.kill(parent(int(line.split()[1])), signal.SIGSTOP)
+        assert again.status is Status.QUEUED
+
+    began = time.monotonic()
+    run(plain_app, tmp_path, body, LANGLAUF_LEASE_SECONDS="30", LANGLAUF_SHUTDOWN_GRACE="0")
+    assert time.monotonic() - began < 25
+
+
+_SCRIPT = """
+import asyncio
+from langlauf import Langlauf
+from langlauf.settings import load_settings
+app = Langlauf()
+
+@app.analysis(max_retries=0)
+def work(job, n: int):
+    return n
+
+async def main():
+    app.use(load_settings(store="memory://"))
+    async with app.lifespan():
+        job = await app.submit("work", n=7)
+        view = await app.runtime.services.followers.until("default-org", job.job_id, 30, lambda view: view.job.terminal)
+        print(view.job.status, view.job.error_message)
+
+GUARD
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "module", "said"),
+    [('if __name__ == "__main__":', "token.py", "completed"), ("if True:", "other.py", "__main__")],
+)
+def test_files_beside_a_script_and_a_missing_guard(tmp_path: Path, guard: str, module: str, said: str) -> None:
+    """A file there does not stand for a module of Python's own; a script that starts itself again says what to do."""
+    (tmp_path / module).write_text("raise RuntimeError('not the one')\n", encoding="utf-8")
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    (folder / "script.py").write_text(_SCRIPT.replace("GUARD", guard), encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "scripts/script.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert said in ran.stdout, ran.stdout + ran.stderr
