@@ -28,6 +28,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "history": (lambda reads, _, __: reads.history(limit=10, offset=0), ([], 0)),
     "ranks": (lambda reads, _, __: reads.ranks(), []),
     "chunk": (lambda reads, job, _: reads.chunk(job, "c"), None),
+    "chunks": (lambda reads, job, _: reads.chunks(job, ["c"]), {}),
 }
 
 

@@ -258,6 +258,21 @@ def test_a_checkpoint_keeps_its_first_value(harness: Harness) -> None:
     harness.run(body)
 
 
+def test_many_chunks_are_looked_up_at_once(harness: Harness) -> None:
+    """Those that are finished come back by their keys, however many are asked for, and whatever is in the keys."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        kept = {f'year "{number}", ä\\': str(number) for number in range(0, 2_500, 500)}
+        for key, payload in kept.items():
+            assert await store.record(made.lease, Checkpoint(key=key, payload=payload))
+        asked = [f'year "{number}", ä\\' for number in range(2_500)]
+        assert await store.tenant(ORG).chunks(made.lease.job_id, asked) == kept
+        assert await store.tenant(ORG).chunks(made.lease.job_id, []) == {}
+
+    harness.run(body)
+
+
 def test_a_resumed_job_starts_with_the_finished_chunks(harness: Harness) -> None:
     """resume_from copies chunks within the org, and only there."""
 
