@@ -5,10 +5,10 @@ is neither walked over nor in the way of what is behind it.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from langlauf.domain.attempt import ClaimRequest
-from langlauf.domain.fairness import Queue, Turns, deal, share
+from langlauf.domain.fairness import Turns, deal, queue_at, share
 from langlauf.domain.instant import Instant
 from langlauf.store.sqlite.transaction import Row, Transaction, json_text
 
@@ -108,15 +108,18 @@ def _due_jobs(tx: Transaction, room: Room) -> list[Row]:
 
 def _waiting_jobs(tx: Transaction, room: Room) -> list[Row]:
     """The next waiting jobs, dealt out in the order of turns."""
-    lanes = _lanes_in_turn(tx, room)
+    lanes, starts = _lanes_in_turn(tx, room)
+    [virtual_now] = tx.one("virtual_now") or (0,)
     queues = [
-        Queue(start, org_id, min(room.of_org(org_id), sum(min(waiting, room.of(name)) for name, waiting in mine)))
-        for (start, org_id), mine in lanes.items()
+        queue_at(
+            starts[org_id],
+            virtual_now,
+            org_id,
+            min(room.of_org(org_id), sum(min(waiting, room.of(name)) for name, waiting in mine.items())),
+        )
+        for org_id, mine in lanes.items()
     ]
-    heads = {
-        turns.queue: _heads(tx, room, turns, [name for name, _ in lanes[turns.queue.virtual_start, turns.queue.org_id]])
-        for turns in share(queues, room.slots)
-    }
+    heads = {turns.queue: _heads(tx, room, turns, lanes[turns.queue.org_id]) for turns in share(queues, room.slots)}
     picked: list[Row] = []
     for queue, taken in deal(heads, lambda row: room.take(row[ORG], row[ANALYSIS])).items():
         if taken:
@@ -128,20 +131,22 @@ def _waiting_jobs(tx: Transaction, room: Room) -> list[Row]:
     return picked
 
 
-def _lanes_in_turn(tx: Transaction, room: Room) -> dict[tuple[int, str], list[tuple[str, int]]]:
-    """The lanes that may start, by the turn of their orgs.
+def _lanes_in_turn(tx: Transaction, room: Room) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+    """How many jobs wait that may start, by org and analysis; and where these orgs stand.
 
-    Of each analysis there are as many as there are slots: the next orgs, one per slot, are there with all their lanes.
+    Of each analysis there are as many lanes as there are slots: the next orgs, one per slot, are there with all theirs.
     """
-    lanes: defaultdict[tuple[int, str], list[tuple[str, int]]] = defaultdict(list)
+    lanes: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    starts: dict[str, int] = {}
     for analysis in room.analyses:
         values = {"analysis": analysis, "full": room.full_orgs, "lanes": room.slots}
         for start, org_id, waiting in tx.rows("waiting_lanes", **values):
-            lanes[start, org_id].append((analysis, waiting))
-    return lanes
+            lanes[org_id][analysis] = waiting
+            starts[org_id] = max(start, starts.get(org_id, start))
+    return lanes, starts
 
 
-def _heads(tx: Transaction, room: Room, turns: Turns, analyses: list[str]) -> list[Row]:
+def _heads(tx: Transaction, room: Room, turns: Turns, analyses: Iterable[str]) -> list[Row]:
     """The next jobs of one org over all its lanes: urgent ones first, then as they came."""
     heads: list[Row] = []
     for analysis in analyses:

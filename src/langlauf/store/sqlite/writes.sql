@@ -103,9 +103,8 @@ FROM jobs WHERE org_id = :org_id AND job_id = :job_id
 UPDATE lanes SET due_at = :due_at WHERE org_id = :org_id AND analysis = :analysis
 
 -- name: waiting_lanes
--- The orgs with waiting jobs of an analysis whose turn is next. One that a limit held back is not behind the virtual clock:
--- it goes on from the present, as one that was idle does.
-SELECT max(virtual_start, (SELECT virtual_now FROM lane_clock)), org_id, waiting FROM lanes
+-- The orgs with waiting jobs of an analysis whose turn is next.
+SELECT virtual_start, org_id, waiting FROM lanes
 WHERE analysis = :analysis AND waiting > 0 AND org_id NOT IN (SELECT value FROM json_each(:full))
 ORDER BY virtual_start, org_id LIMIT :lanes
 
