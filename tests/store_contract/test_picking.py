@@ -212,3 +212,34 @@ def test_shares_differ_by_one_at_most_while_both_wait(queues: list[list[str]], s
                 assert all(starts[org] - starts[other] <= 1 for org in waiting for other in hungry)
 
     asyncio.run(play())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(3, 12), min_size=2, max_size=4),
+    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 100)), min_size=5, max_size=25),
+)
+def test_a_limited_analysis_is_shared_as_well(queues: list[int], rounds: list[tuple[int, int]]) -> None:
+    """While another org floods the rest, orgs that wait for the one narrow analysis start in it by turns."""
+
+    async def play() -> None:
+        clock = SetClock()
+        async with opened(":memory:", clock) as store:
+            waiting = Counter(dict(zip(ORGS, queues, strict=False)))
+            for org in waiting.elements():
+                await accept(store, clock, org=org, analysis="narrow")
+            for _ in range(80):
+                await accept(store, clock, org="flood")
+            starts: Counter[str] = Counter()
+            running: list[Claim] = []
+            for slots, number in rounds:
+                made = await claim(store, slots, analyses=ANALYSES, limits={"narrow": 1}, max_running=8)
+                starts.update(one.lease.org_id for one in made if one.analysis == "narrow")
+                hungry = [org for org in waiting if starts[org] < waiting[org]]
+                assert all(starts[org] - starts[other] <= 1 for org in waiting for other in hungry)
+                running += made
+                for one in running[: 1 + number % max(len(running), 1)]:
+                    assert await store.record(one.lease, Completed(result_id=new_id(), payload="{}"))
+                    running.remove(one)
+
+    asyncio.run(play())

@@ -10,18 +10,13 @@ Item = TypeVar("Item")
 
 
 class Queue(msgspec.Struct, frozen=True, order=True):
-    """The jobs of one org that may start. The lowest virtual start has the next turn."""
+    """The jobs of one org that may start. The lowest virtual start has the next turn, then the one served before."""
 
     virtual_start: int
-    #: where it stood before it was brought up to the present: of orgs that were held back, the longest so goes first
-    stood_at: int
+    #: counts up over all orgs: the lower, the longer ago this one was served
+    served: int
     org_id: str
     waiting: int
-
-
-def queue_at(stood_at: int, virtual_now: int, org_id: str, waiting: int) -> Queue:
-    """A queue at the present: one that was held back goes on from there, and has saved up no turns."""
-    return Queue(max(stood_at, virtual_now), stood_at, org_id, waiting)
 
 
 class Turns(msgspec.Struct, frozen=True):

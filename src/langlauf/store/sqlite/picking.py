@@ -4,17 +4,18 @@ Every look-up starts from an analysis that may still start and leaves out the or
 is neither walked over nor in the way of what is behind it.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 
 from langlauf.domain.attempt import ClaimRequest
-from langlauf.domain.fairness import Turns, deal, queue_at, share
+from langlauf.domain.fairness import Queue, Turns, deal, share
 from langlauf.domain.instant import Instant
 from langlauf.store.sqlite.transaction import Row, Transaction, json_text
 
 #: Where the columns stand that every pick has in common.
 ORG, JOB, ANALYSIS, PRIORITY, QUEUED_AT = 0, 1, 4, 11, 12
 Lane = tuple[str, str]
+Turn = tuple[int, int]
 
 
 class Room:
@@ -108,45 +109,43 @@ def _due_jobs(tx: Transaction, room: Room) -> list[Row]:
 
 def _waiting_jobs(tx: Transaction, room: Room) -> list[Row]:
     """The next waiting jobs, dealt out in the order of turns."""
-    lanes, starts = _lanes_in_turn(tx, room)
-    [virtual_now] = tx.one("virtual_now") or (0,)
+    lanes = _lanes_in_turn(tx, room)
     queues = [
-        queue_at(
-            starts[org_id],
-            virtual_now,
-            org_id,
-            min(room.of_org(org_id), sum(min(waiting, room.of(name)) for name, waiting in mine.items())),
-        )
-        for org_id, mine in lanes.items()
+        Queue(*turn, org_id, min(room.of_org(org_id), sum(min(waiting, room.of(name)) for name, waiting in mine)))
+        for org_id, (turn, mine) in lanes.items()
     ]
-    heads = {turns.queue: _heads(tx, room, turns, lanes[turns.queue.org_id]) for turns in share(queues, room.slots)}
+    heads = {
+        turns.queue: _heads(tx, room, turns, [name for name, _ in lanes[turns.queue.org_id][1]])
+        for turns in share(queues, room.slots)
+    }
     picked: list[Row] = []
     for queue, taken in deal(heads, lambda row: room.take(row[ORG], row[ANALYSIS])).items():
         if taken:
-            tx.run("org_advance", org_id=queue.org_id, virtual_start=queue.virtual_start + len(taken))
             tx.run("clock_advance", virtual_now=queue.virtual_start)
+            tx.run("org_advance", org_id=queue.org_id, virtual_start=queue.virtual_start + len(taken))
         for row in taken:
             tx.waiting(queue.org_id, row[ANALYSIS], -1)
         picked += taken
     return picked
 
 
-def _lanes_in_turn(tx: Transaction, room: Room) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
-    """How many jobs wait that may start, by org and analysis; and where these orgs stand.
+def _lanes_in_turn(tx: Transaction, room: Room) -> dict[str, tuple[Turn, list[tuple[str, int]]]]:
+    """The turns of orgs, and by analysis how many of their jobs wait that may start.
 
     Of each analysis there are as many lanes as there are slots: the next orgs, one per slot, are there with all theirs.
+    An org that was held back is not behind the virtual clock: it goes on from the present, as one that was idle does.
     """
-    lanes: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    starts: dict[str, int] = {}
+    [virtual_now] = tx.one("virtual_now") or (0,)
+    lanes: dict[str, tuple[Turn, list[tuple[str, int]]]] = {}
     for analysis in room.analyses:
         values = {"analysis": analysis, "full": room.full_orgs, "lanes": room.slots}
-        for start, org_id, waiting in tx.rows("waiting_lanes", **values):
-            lanes[org_id][analysis] = waiting
-            starts[org_id] = max(start, starts.get(org_id, start))
-    return lanes, starts
+        for start, served, org_id, waiting in tx.rows("waiting_lanes", **values):
+            turn = (max(start, virtual_now), served)
+            lanes.setdefault(org_id, (turn, []))[1].append((analysis, waiting))
+    return lanes
 
 
-def _heads(tx: Transaction, room: Room, turns: Turns, analyses: Iterable[str]) -> list[Row]:
+def _heads(tx: Transaction, room: Room, turns: Turns, analyses: list[str]) -> list[Row]:
     """The next jobs of one org over all its lanes: urgent ones first, then as they came."""
     heads: list[Row] = []
     for analysis in analyses:
