@@ -22,6 +22,9 @@ ORGS = ("org-a", "org-b", "org-c", "org-d", "org-e")
 ANALYSES = ("survey", "census", "narrow")
 CLASSES = ("default", "expedite")
 _limit = st.integers(1, 4)
+#: All lanes of an org that wait show the same turn: a claim relies on meeting them at the same place.
+TURNS_OF_ONE_ORG = """SELECT org_id FROM lanes WHERE waiting > 0
+    GROUP BY org_id HAVING count(DISTINCT virtual_start) > 1 OR count(DISTINCT served) > 1"""
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -183,6 +186,7 @@ def test_limits_hold_and_no_slot_is_wasted(rules: Rules, steps: list[tuple[str, 
             model = Model(store, clock, rules)
             for name, what in [*steps, ("claim", 8)]:
                 await getattr(model, name)(what)
+                assert store._writer.execute(TURNS_OF_ONE_ORG).fetchall() == []
 
     asyncio.run(play())
 

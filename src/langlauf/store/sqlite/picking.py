@@ -15,7 +15,7 @@ from langlauf.store.sqlite.transaction import Row, Transaction, json_text
 #: Where the columns stand that every pick has in common.
 ORG, JOB, ANALYSIS, PRIORITY, QUEUED_AT = 0, 1, 4, 11, 12
 Lane = tuple[str, str]
-Turn = tuple[int, int]
+Turn = tuple[int, int, int]
 
 
 class Room:
@@ -140,7 +140,7 @@ def _lanes_in_turn(tx: Transaction, room: Room) -> dict[str, tuple[Turn, list[tu
     for analysis in room.analyses:
         values = {"analysis": analysis, "full": room.full_orgs, "lanes": room.slots}
         for start, served, org_id, waiting in tx.rows("waiting_lanes", **values):
-            turn = (max(start, virtual_now), served)
+            turn = (max(start, virtual_now), start, served)
             lanes.setdefault(org_id, (turn, []))[1].append((analysis, waiting))
     return lanes
 

@@ -53,16 +53,16 @@ INSERT INTO job_results ({snapshot_names}, payload) VALUES ({snapshot_values}, ?
 INSERT INTO notifications ({notification_names}) VALUES ({notification_values})
 
 -- name: lane_join
--- Counts waiting jobs in. An org that had none joins where the virtual clock stands, not where it left; one that has
--- some keeps its place.
+-- Counts waiting jobs in. An org that has some keeps its place, and all its lanes show it; one that had none joins where the
+-- virtual clock stands, not where it left.
 INSERT INTO lanes (org_id, analysis, waiting, virtual_start, served)
 SELECT :org_id, :analysis, :change,
-    max((SELECT virtual_now FROM lane_clock), coalesce(max(mine.virtual_start), 0)), coalesce(max(mine.served), 0)
+    coalesce(max(mine.virtual_start) FILTER (WHERE mine.waiting > 0),
+             max((SELECT virtual_now FROM lane_clock), coalesce(max(mine.virtual_start), 0))),
+    coalesce(max(mine.served), 0)
 FROM lanes AS mine WHERE mine.org_id = :org_id
 ON CONFLICT (org_id, analysis) DO UPDATE SET
-    waiting = waiting + excluded.waiting,
-    virtual_start = iif(waiting = 0, excluded.virtual_start, virtual_start),
-    served = excluded.served
+    waiting = waiting + excluded.waiting, virtual_start = excluded.virtual_start, served = excluded.served
 
 -- name: lane_leave
 -- Counts waiting jobs out. Apart from joining: an upsert checks the row it would insert, and that has no minus.
