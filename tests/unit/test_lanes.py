@@ -19,10 +19,9 @@ def test_an_org_stands_at_one_place_in_all_its_lanes() -> None:
                 assert len(await claim(store)) == 1
             await accept(store, clock, org="org-a")
             await accept(store, clock, org="org-c")
-            places = dict(
-                store._writer.execute("SELECT org_id || ' ' || analysis, virtual_start FROM lanes").fetchall()
-            )
-            assert places["org-a narrow"] == places["org-a survey"] == 0
-            assert places["org-c survey"] == 8
+            lanes = store._writer.execute("SELECT org_id, analysis, virtual_start FROM lanes").fetchall()
+            places = {(org_id, analysis): start for org_id, analysis, start in lanes}
+            assert places["org-a", "narrow"] == places["org-a", "survey"] == 0
+            assert places["org-c", "survey"] == 8
 
     asyncio.run(main())
