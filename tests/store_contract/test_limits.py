@@ -209,6 +209,23 @@ def test_queueing_another_analysis_brings_an_org_no_turns_back(harness: Harness)
     harness.run(body)
 
 
+def test_orgs_that_another_worker_left_behind_share_as_well(harness: Harness) -> None:
+    """Where one worker moves the turns of its orgs on, two orgs that only another one serves still take turns."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await _accept_many(store, clock, 60, org="org-x")
+        await _accept_many(store, clock, 10, org="org-p", analysis="first")
+        await _accept_many(store, clock, 10, org="org-q", analysis="second")
+        orgs = []
+        for _ in range(10):
+            orgs += _orgs(await claim(store, 1, analyses=("first", "second")))
+            for _ in range(5):
+                assert _orgs(await claim(store, 1)) == ["org-x"]
+        assert (orgs.count("org-p"), orgs.count("org-q")) == (5, 5)
+
+    harness.run(body)
+
+
 def test_a_limit_that_cuts_a_share_leaves_no_slot_free(harness: Harness) -> None:
     """What one org cannot take, others get in the same claim, however many are in the way."""
 

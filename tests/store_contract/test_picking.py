@@ -22,6 +22,9 @@ ORGS = ("org-a", "org-b", "org-c", "org-d", "org-e")
 ANALYSES = ("survey", "census", "narrow")
 CLASSES = ("default", "expedite")
 _limit = st.integers(1, 4)
+#: All lanes of an org that wait show the same turn: a claim relies on meeting them at the same place.
+TURNS_OF_ONE_ORG = """SELECT org_id FROM lanes WHERE waiting > 0
+    GROUP BY org_id HAVING count(DISTINCT virtual_start) > 1 OR count(DISTINCT served) > 1"""
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -183,6 +186,7 @@ def test_limits_hold_and_no_slot_is_wasted(rules: Rules, steps: list[tuple[str, 
             model = Model(store, clock, rules)
             for name, what in [*steps, ("claim", 8)]:
                 await getattr(model, name)(what)
+                assert store._writer.execute(TURNS_OF_ONE_ORG).fetchall() == []
 
     asyncio.run(play())
 
@@ -210,5 +214,36 @@ def test_shares_differ_by_one_at_most_while_both_wait(queues: list[list[str]], s
                     starts[made.lease.org_id] += 1
                 hungry = [org for org in waiting if starts[org] < waiting[org]]
                 assert all(starts[org] - starts[other] <= 1 for org in waiting for other in hungry)
+
+    asyncio.run(play())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(3, 12), min_size=2, max_size=4),
+    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 100)), min_size=5, max_size=25),
+)
+def test_a_limited_analysis_is_shared_as_well(queues: list[int], rounds: list[tuple[int, int]]) -> None:
+    """While another org floods the rest, orgs that wait for the one narrow analysis start in it by turns."""
+
+    async def play() -> None:
+        clock = SetClock()
+        async with opened(":memory:", clock) as store:
+            waiting = Counter(dict(zip(ORGS, queues, strict=False)))
+            for org in waiting.elements():
+                await accept(store, clock, org=org, analysis="narrow")
+            for _ in range(80):
+                await accept(store, clock, org="flood")
+            starts: Counter[str] = Counter()
+            running: list[Claim] = []
+            for slots, number in rounds:
+                made = await claim(store, slots, analyses=ANALYSES, limits={"narrow": 1}, max_running=8)
+                starts.update(one.lease.org_id for one in made if one.analysis == "narrow")
+                hungry = [org for org in waiting if starts[org] < waiting[org]]
+                assert all(starts[org] - starts[other] <= 1 for org in waiting for other in hungry)
+                running += made
+                for one in running[: 1 + number % max(len(running), 1)]:
+                    assert await store.record(one.lease, Completed(result_id=new_id(), payload="{}"))
+                    running.remove(one)
 
     asyncio.run(play())

@@ -79,8 +79,8 @@ def _submit(group: list[NewJob]) -> list[Step]:
 def _claim(group: list[NewJob], keys: list[dict[str, Any]], now: int) -> list[Step]:
     expires_at, deadline = after(now, LEASE_SECONDS), after(now, 1_800)
     return [
-        ("org_advance", [{**_LANE, "virtual_start": len(group)}]),
         ("clock_advance", [{"virtual_now": 0}]),
+        ("org_advance", [{**_LANE, "virtual_start": len(group)}]),
         ("claim_job", keys),
         ("insert_lease", [(ORG, new.job.job_id, 1, "bench-worker", expires_at, deadline) for new in group]),
         ("insert_event", [_event(new, 2, EventType.RUNNING, "worker", {"attempt": 1}) for new in group]),

@@ -10,9 +10,13 @@ Item = TypeVar("Item")
 
 
 class Queue(msgspec.Struct, frozen=True, order=True):
-    """The jobs of one org that may start. The lowest virtual start has the next turn; ties go by name."""
+    """The jobs of one org that may start. The lowest virtual start has the next turn, then who waits longer for it."""
 
     virtual_start: int
+    #: where it stood before it was brought up to the present
+    stood_at: int
+    #: counts up over all orgs: the lower, the longer ago this one was served
+    served: int
     org_id: str
     waiting: int
 

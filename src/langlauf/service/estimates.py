@@ -18,9 +18,9 @@ from langlauf.store.protocol import Store
 
 T = TypeVar("T")
 _FRESH_SECONDS = 1.0
-#: What takes long to find out is kept longer: looking takes at most a twentieth of the time.
-_KEPT_PER_SECOND_OF_LOOKING = 20
-_LONGEST_KEPT = 10.0
+#: What takes long to find out is kept longer: looking takes at most a sixth of the time.
+_KEPT_PER_SECOND_OF_LOOKING = 5
+_LONGEST_KEPT = 5.0
 #: The ranks of so many orgs are remembered.
 _MOST_ORGS = 1_000
 

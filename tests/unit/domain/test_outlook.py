@@ -97,6 +97,8 @@ def test_the_limit_of_an_org_makes_its_own_queue() -> None:
     outlook = _outlook(lanes, runs, slots=8, per_org=1)
     assert _wait(outlook) == 6.0
     assert _wait(outlook, survey=2) == 26.0
+    long = [Lane("org-a", "survey", 9, 0), Lane("org-b", "census", 500, 0)]
+    assert _wait(_outlook(long, [], slots=8, per_org=1), survey=8) == 80.0
     crowded = _outlook(lanes, runs, slots=2, per_org=2)
     assert _wait(crowded, survey=2) > _wait(_outlook(lanes, runs, slots=2, per_org=None), survey=2) - 0.1
 

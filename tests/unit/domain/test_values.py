@@ -91,7 +91,7 @@ def test_a_time_with_an_offset_is_the_same_instant() -> None:
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=8), st.integers(0, 40))
 def test_free_slots_are_shared_out_one_by_one(lanes: list[tuple[int, int]], room: int) -> None:
     """All room is used while anybody waits, nobody starts more than wait, and turns stay within one of each other."""
-    waiting = [Queue(start, f"org-{index}", count) for index, (start, count) in enumerate(lanes)]
+    waiting = [Queue(start, start, 0, f"org-{index}", count) for index, (start, count) in enumerate(lanes)]
     turns = share(waiting, room)
     assert sum(one.starts for one in turns) == min(room, sum(queue.waiting for queue in waiting))
     assert all(one.starts <= one.queue.waiting for one in turns)

@@ -4,7 +4,7 @@ Every look-up starts from an analysis that may still start and leaves out the or
 is neither walked over nor in the way of what is behind it.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from langlauf.domain.attempt import ClaimRequest
@@ -15,6 +15,7 @@ from langlauf.store.sqlite.transaction import Row, Transaction, json_text
 #: Where the columns stand that every pick has in common.
 ORG, JOB, ANALYSIS, PRIORITY, QUEUED_AT = 0, 1, 4, 11, 12
 Lane = tuple[str, str]
+Turn = tuple[int, int, int]
 
 
 class Room:
@@ -126,34 +127,37 @@ def _waiting_jobs(tx: Transaction, room: Room) -> list[Row]:
     """The next waiting jobs, dealt out in the order of turns."""
     lanes = _lanes_in_turn(tx, room)
     queues = [
-        Queue(start, org_id, min(room.of_org(org_id), sum(min(waiting, room.of(name)) for name, waiting in mine)))
-        for (start, org_id), mine in lanes.items()
+        Queue(*turn, org_id, min(room.of_org(org_id), sum(min(waiting, room.of(name)) for name, waiting in mine)))
+        for org_id, (turn, mine) in lanes.items()
     ]
     heads = {
-        turns.queue: _heads(tx, room, turns, [name for name, _ in lanes[turns.queue.virtual_start, turns.queue.org_id]])
+        turns.queue: _heads(tx, room, turns, [name for name, _ in lanes[turns.queue.org_id][1]])
         for turns in share(queues, room.slots)
     }
     picked: list[Row] = []
     for queue, taken in deal(heads, lambda row: room.take(row[ORG], row[ANALYSIS])).items():
         if taken:
-            tx.run("org_advance", org_id=queue.org_id, virtual_start=queue.virtual_start + len(taken))
             tx.run("clock_advance", virtual_now=queue.virtual_start)
+            tx.run("org_advance", org_id=queue.org_id, virtual_start=queue.virtual_start + len(taken))
         for row in taken:
             tx.waiting(queue.org_id, row[ANALYSIS], -1)
         picked += taken
     return picked
 
 
-def _lanes_in_turn(tx: Transaction, room: Room) -> dict[tuple[int, str], list[tuple[str, int]]]:
-    """The lanes that may start, by the turn of their orgs.
+def _lanes_in_turn(tx: Transaction, room: Room) -> dict[str, tuple[Turn, list[tuple[str, int]]]]:
+    """The turns of orgs, and by analysis how many of their jobs wait that may start.
 
-    Of each analysis there are as many as there are slots: the next orgs, one per slot, are there with all their lanes.
+    Of each analysis there are as many lanes as there are slots: the next orgs, one per slot, are there with all theirs.
+    An org that was held back is not behind the virtual clock: it goes on from the present, as one that was idle does.
     """
-    lanes: defaultdict[tuple[int, str], list[tuple[str, int]]] = defaultdict(list)
+    [virtual_now] = tx.one("virtual_now") or (0,)
+    lanes: dict[str, tuple[Turn, list[tuple[str, int]]]] = {}
     for analysis in room.analyses:
         values = {"analysis": analysis, "full": room.full_orgs, "lanes": room.slots}
-        for start, org_id, waiting in tx.rows("waiting_lanes", **values):
-            lanes[start, org_id].append((analysis, waiting))
+        for start, served, org_id, waiting in tx.rows("waiting_lanes", **values):
+            turn = (max(start, virtual_now), start, served)
+            lanes.setdefault(org_id, (turn, []))[1].append((analysis, waiting))
     return lanes
 
 

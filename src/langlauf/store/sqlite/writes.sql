@@ -53,17 +53,16 @@ INSERT INTO job_results ({snapshot_names}, payload) VALUES ({snapshot_values}, ?
 INSERT INTO notifications ({notification_names}) VALUES ({notification_values})
 
 -- name: lane_join
--- Counts waiting jobs in. An org that had none joins where the virtual clock stands, not where it left; one that has
--- some keeps its place.
-INSERT INTO lanes (org_id, analysis, waiting, virtual_start)
-VALUES (:org_id, :analysis, :change, max(
-    (SELECT virtual_now FROM lane_clock),
-    coalesce((SELECT max(mine.virtual_start) FROM lanes AS mine WHERE mine.org_id = :org_id), 0)))
+-- Counts waiting jobs in. An org that has some keeps its place, and all its lanes show it; one that had none joins where the
+-- virtual clock stands, not where it left.
+INSERT INTO lanes (org_id, analysis, waiting, virtual_start, served)
+SELECT :org_id, :analysis, :change,
+    coalesce(max(mine.virtual_start) FILTER (WHERE mine.waiting > 0),
+             max((SELECT virtual_now FROM lane_clock), coalesce(max(mine.virtual_start), 0))),
+    coalesce(max(mine.served), 0)
+FROM lanes AS mine WHERE mine.org_id = :org_id
 ON CONFLICT (org_id, analysis) DO UPDATE SET
-    waiting = waiting + :change,
-    virtual_start = CASE WHEN waiting = 0 THEN max(
-    (SELECT virtual_now FROM lane_clock),
-    coalesce((SELECT max(mine.virtual_start) FROM lanes AS mine WHERE mine.org_id = :org_id), 0)) ELSE virtual_start END
+    waiting = waiting + excluded.waiting, virtual_start = excluded.virtual_start, served = excluded.served
 
 -- name: lane_leave
 -- Counts waiting jobs out. Apart from joining: an upsert checks the row it would insert, and that has no minus.
@@ -108,11 +107,10 @@ FROM jobs WHERE org_id = :org_id AND job_id = :job_id
 UPDATE lanes SET due_at = :due_at WHERE org_id = :org_id AND analysis = :analysis
 
 -- name: waiting_lanes
--- The orgs with waiting jobs of an analysis whose turn is next. One that a limit held back is not behind the virtual clock:
--- it goes on from the present, as one that was idle does.
-SELECT max(virtual_start, (SELECT virtual_now FROM lane_clock)), org_id, waiting FROM lanes
+-- The orgs with waiting jobs of an analysis whose turn is next.
+SELECT virtual_start, served, org_id, waiting FROM lanes
 WHERE analysis = :analysis AND waiting > 0 AND org_id NOT IN (SELECT value FROM json_each(:full))
-ORDER BY virtual_start, org_id LIMIT :lanes
+ORDER BY virtual_start, served, org_id LIMIT :lanes
 
 -- name: lane_heads
 -- The waiting jobs of a lane whose turn is next, with the same columns as due_job.
@@ -123,11 +121,12 @@ FROM jobs INDEXED BY idx_jobs_lane_head
 WHERE org_id = :org_id AND analysis = :analysis AND started_at IS NULL AND finished_at IS NULL
 ORDER BY priority_class DESC, queued_at, job_id LIMIT :starts
 
--- name: org_advance
-UPDATE lanes SET virtual_start = :virtual_start WHERE org_id = :org_id
-
 -- name: clock_advance
-UPDATE lane_clock SET virtual_now = max(virtual_now, :virtual_now)
+-- The clock follows the turns, and counts who was served.
+UPDATE lane_clock SET virtual_now = max(virtual_now, :virtual_now), served = served + 1
+
+-- name: org_advance
+UPDATE lanes SET virtual_start = :virtual_start, served = (SELECT served FROM lane_clock) WHERE org_id = :org_id
 
 -- name: claim_job
 -- The attempt number is the fencing token: it grows here and nowhere else. An attempt that starts with progress of another

@@ -1,8 +1,11 @@
 -- What claims and estimates look up without walking over what they cannot take, and without counting what waits.
 
--- A claim asks analysis by analysis: one that is at its limit, or that nobody knows, costs nothing however many wait.
+-- A claim asks analysis by analysis: one that is at its limit, or that nobody knows, costs nothing however many wait. Of
+-- orgs with the same turn the one goes first that was served longest ago: the clock counts, and lanes keep the count.
+ALTER TABLE lane_clock ADD COLUMN served INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE lanes ADD COLUMN served INTEGER NOT NULL DEFAULT 0;
 DROP INDEX idx_lanes_turn;
-CREATE INDEX idx_lanes_turn ON lanes (analysis, virtual_start, org_id) WHERE waiting > 0;
+CREATE INDEX idx_lanes_turn ON lanes (analysis, virtual_start, served, org_id) WHERE waiting > 0;
 
 -- Jobs that had started and wait for their next attempt, by lane. due_at is when the first of a lane may go on, or earlier:
 -- whoever looks and finds nothing corrects it. It is never later, so no job is overlooked.
