@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -168,11 +168,15 @@ def test_quarter_names_its_city(analyse: Analyse) -> None:
     "query", ["San Fransicso de los Angelees", "abcdefgh ijklmnop " * 27, "x" * 500, "a b c " * 80]
 )
 def test_search_is_bounded(analyse: Analyse, query: str) -> None:
-    """Even a text made to be slow is answered within 150 ms once the table is loaded."""
-    times = []
+    """Even a text made to be slow costs little more than an ordinary slip of the pen, counted in this thread's time."""
+    assert _cost(analyse, query) < 20 * _cost(analyse, "San Fransicso")
+
+
+def _cost(analyse: Analyse, query: str) -> float:
+    costs = []
     for _ in range(3):
-        begun = perf_counter()
+        begun = thread_time()
         with suppress(PermanentError):
             analyse(query)
-        times.append(perf_counter() - begun)
-    assert min(times) < 0.15
+        costs.append(thread_time() - begun)
+    return min(costs)
