@@ -149,6 +149,22 @@ def test_a_retry_that_was_canceled_holds_up_nobody(harness: Harness) -> None:
     harness.run(body)
 
 
+def test_a_retry_that_was_canceled_brings_its_lane_no_turn(harness: Harness) -> None:
+    """What is due after it is not due longer than the job of another org, even where there is one slot alone."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        jobs = [await accept(store, clock, org=org) for org in ("org-a", "org-a", "org-b")]
+        made = {one.lease.job_id: one.lease for one in await claim(store, 3)}
+        for job, delay in zip(jobs, (1.0, 5.0, 3.0), strict=True):
+            assert await store.record(made[job.job_id], Retry(code="timeout", message="slow", delay_seconds=delay))
+        await store.cancel(wish_to_cancel(jobs[0].job_id))
+        clock.pass_(10)
+        order = [(await claim(store, 1))[0].lease.job_id for _ in range(2)]
+        assert order == [jobs[2].job_id, jobs[1].job_id]
+
+    harness.run(body)
+
+
 def test_a_lost_job_goes_on_within_the_limit(harness: Harness) -> None:
     """After the sweep it is due, whoever else waits."""
 
@@ -222,6 +238,28 @@ def test_orgs_that_another_worker_left_behind_share_as_well(harness: Harness) ->
             for _ in range(5):
                 assert _orgs(await claim(store, 1)) == ["org-x"]
         assert (orgs.count("org-p"), orgs.count("org-q")) == (5, 5)
+
+    harness.run(body)
+
+
+def test_urgent_jobs_go_first_after_a_limit_held_their_org_back(harness: Harness) -> None:
+    """Other orgs are behind the virtual clock as well and wait for the same analysis: that hides no urgent job."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        known = ("census", "survey")
+        for org in ("org-a", "org-b"):
+            await accept(store, clock, org=org)
+        held = await claim(store, 2)
+        await accept(store, clock, org="org-a", analysis="census")
+        await accept(store, clock, org="org-b")
+        await _accept_many(store, clock, 5, org="org-c")
+        assert await _starts(store, 5) == ["org-c"] * 5
+        urgent = await accept(store, clock, org="org-a", priority_class="expedite")
+        for made in held:
+            await _complete(store, made)
+        claims = [(await claim(store, 1, analyses=known, max_running_org=1))[0].lease for _ in held]
+        [first] = [lease.job_id for lease in claims if lease.org_id == "org-a"]
+        assert first == urgent.job_id
 
     harness.run(body)
 

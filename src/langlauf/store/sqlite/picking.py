@@ -16,6 +16,7 @@ from langlauf.store.sqlite.transaction import Row, Transaction, json_text
 ORG, JOB, ANALYSIS, PRIORITY, QUEUED_AT = 0, 1, 4, 11, 12
 Lane = tuple[str, str]
 Turn = tuple[int, int, int]
+DueJob = tuple[Instant, str]
 
 
 class Room:
@@ -106,21 +107,38 @@ def _sets(tx: Transaction, room: Room, jobs_of: Callable[[Transaction, Room], li
 
 def _due_jobs(tx: Transaction, room: Room) -> list[Row]:
     """Jobs that had started and may go on, the longest due first."""
-    found: dict[Lane, list[tuple[Instant, str]]] = {}
-    for analysis in room.analyses:
-        values = {"analysis": analysis, "now": tx.now, "full": room.full_orgs, "lanes": room.slots}
-        for (org_id,) in tx.rows("due_lanes", **values):
-            rows = tx.rows("lane_due", org_id=org_id, analysis=analysis, most=room.slots + 1)
-            found[org_id, analysis] = [(due_at, job_id) for due_at, job_id in rows]
+    found = _lanes_due(tx, room)
     due = sorted((*job, *lane) for lane, jobs in found.items() for job in jobs if job[0] <= tx.now)
     taken = [(org_id, job_id, analysis) for _, job_id, org_id, analysis in due if room.take(org_id, analysis)]
-    per_lane = Counter((org_id, analysis) for org_id, _, analysis in taken)
-    for lane, jobs in found.items():
+    for lane, count in Counter((org_id, analysis) for org_id, _, analysis in taken).items():
         # Of one lane the first ones are taken, so the next is the first of the rest.
-        due_at = next((due_at for due_at, _ in jobs[per_lane[lane] :]), None)
-        tx.run("lane_due_at", org_id=lane[0], analysis=lane[1], due_at=due_at)
-        room.cut = room.cut or not per_lane[lane]  # nothing was due after all: another lane may have been left out
+        _correct_lane(tx, lane, found[lane][count:])
     return [row for org_id, job_id, _ in taken for row in tx.rows("due_job", org_id=org_id, job_id=job_id)]
+
+
+def _lanes_due(tx: Transaction, room: Room) -> dict[Lane, list[DueJob]]:
+    """The lanes that are due longest, with their next jobs; none of them while one has still to be corrected.
+
+    A lane whose first job was canceled says too early when it is due. Others may have been left out behind it: nothing
+    is taken before all say what is so.
+    """
+    found: dict[Lane, list[DueJob]] = {}
+    for analysis in room.analyses:
+        values = {"analysis": analysis, "now": tx.now, "full": room.full_orgs, "lanes": room.slots}
+        for org_id, said in tx.rows("due_lanes", **values):
+            lane = (org_id, analysis)
+            rows = tx.rows("lane_due", org_id=org_id, analysis=analysis, most=room.slots + 1)
+            found[lane] = [(due_at, job_id) for due_at, job_id in rows]
+            if not rows or rows[0][0] > said:
+                room.cut = True
+                _correct_lane(tx, lane, found[lane])
+    return {} if room.cut else found
+
+
+def _correct_lane(tx: Transaction, lane: Lane, jobs: list[DueJob]) -> None:
+    """Notes when a lane is due that has these jobs left."""
+    due_at = jobs[0][0] if jobs else None
+    tx.run("lane_due_at", org_id=lane[0], analysis=lane[1], due_at=due_at)
 
 
 def _waiting_jobs(tx: Transaction, room: Room) -> list[Row]:

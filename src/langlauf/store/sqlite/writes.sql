@@ -86,7 +86,7 @@ SELECT org_id, count(*) FROM leases WHERE expires_at > :now GROUP BY org_id
 
 -- name: due_lanes
 -- The orgs whose jobs of an analysis may go on, the longest due first. A lane may say so too early, never too late.
-SELECT org_id FROM lanes
+SELECT org_id, due_at FROM lanes
 WHERE analysis = :analysis AND due_at <= :now AND org_id NOT IN (SELECT value FROM json_each(:full))
 ORDER BY due_at, org_id LIMIT :lanes
 
