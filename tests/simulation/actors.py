@@ -69,11 +69,14 @@ class Actors:
             return self._chance.randint(0, SECOND)
         if luck < 0.38:
             return round(LEASE_SECONDS * SECOND / 2)
-        moments = [moment for job in self._oracle.jobs.values() for moment in job.moments(GRACE_SECONDS)]
-        ahead = [moment - now for moment in moments if moment > now]
-        if luck < 0.56 and ahead:
+        if luck < 0.56 and (ahead := self._ahead(now)):
             return self._some(ahead) + self._chance.randint(-1, 1)
         return self._chance.randint(0, 3)
+
+    def _ahead(self, now: Instant) -> list[Instant]:
+        """How long it is until each of the things that happen by themselves."""
+        moments = [moment for job in self._oracle.jobs.values() for moment in job.moments(GRACE_SECONDS)]
+        return [moment - now for moment in moments if moment > now]
 
     def hear(self, operation: Any, answer: Any) -> None:
         """An operation came back, and this is what its caller was told."""
@@ -145,6 +148,7 @@ class Actors:
             resume_from=old.job_id if old and again else None,
             max_waiting_org=self._rules.max_waiting_org,
             max_waiting_all=self._rules.max_waiting_all,
+            max_waiting_analysis=self._rules.max_waiting_analysis,
         )
 
     def cancel(self, _: Instant) -> CancelRequest:
@@ -157,7 +161,7 @@ class Actors:
 
     # -- the sweep -----------------------------------------------------------------------------------------------------
 
-    def sweep(self, _: Instant) -> ListSweepable | SweepOne | TidyLanes:
+    def sweep(self, now: Instant) -> ListSweepable | SweepOne | TidyLanes:
         """A look for lost attempts, or the next of those that an earlier look found; two sweeps may find the same."""
         luck = self._chance.random()
         if self._page and luck < 0.7:
@@ -165,11 +169,16 @@ class Actors:
             if luck < 0.6:
                 self._page.remove(lease)
             return self.sweep_one(lease)
-        if self._past and luck > 0.85:
-            return self.sweep_one(self._some(self._past).lease)
+        if luck > 0.85 and (leases := self._overdue(now) or [claim.lease for claim in self._past]):
+            return self.sweep_one(self._some(leases))
         if luck < 0.05:
             return TidyLanes()
         return self.list_sweepable(self._some([("", ""), *self._oracle.jobs]) if luck < 0.2 else ("", ""))
+
+    def _overdue(self, now: Instant) -> list[Lease]:
+        """What a sweep elsewhere has found."""
+        jobs = self._oracle.jobs.items()
+        return [Lease(*key, job.attempt) for key, job in jobs if job.sweepable(now, GRACE_SECONDS)]
 
     def list_sweepable(self, position: tuple[str, str]) -> ListSweepable:
         """A page."""
@@ -227,6 +236,7 @@ class Actors:
             lease_seconds=LEASE_SECONDS,
             max_running=self._rules.max_running,
             limits=self._rules.limits,
+            max_running_org=self._some(self._rules.org_limits),
         )
 
     def write(self, claim: Claim) -> Recording:
@@ -234,11 +244,11 @@ class Actors:
         return Recording(claim.lease, self._progress() if self._chance.random() < 0.55 else self._end(claim))
 
     def _progress(self) -> Write:
-        luck = self._chance.random()
+        luck, percent, replayed = self._chance.random(), self._chance.randint(0, 100), self._chance.random() < 0.2
         if luck < 0.35:
-            return Progress(percent=self._chance.randint(0, 100), step=self._some((None, "on", "off")))
+            return Progress(percent=percent, step=self._some((None, "on", "off")), replayed=replayed)
         if luck < 0.7:
-            return Partial(result_id=self._name("result"), payload="{}", percent=self._chance.randint(0, 100))
+            return Partial(result_id=self._name("result"), payload="{}", percent=percent, replayed=replayed)
         return Checkpoint(key=self._some(("chunk-1", "chunk-2")), payload=f"{self._chance.randint(1, 9)}")
 
     def _end(self, claim: Claim) -> Write:

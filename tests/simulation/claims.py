@@ -19,32 +19,43 @@ class Room:
     def __init__(self, request: ClaimRequest, jobs: Iterable[ModelJob], now: Instant) -> None:
         self._request = request
         self._slots = request.slots
-        known = list(jobs)
-        self._running = Counter(scope for job in known if job.live(now) for scope, _ in self._limits(job))
-        lost = [job for job in known if job.slot_is_kept(now, request.lease_seconds)]
-        self._kept_slots = len(lost)
-        self._kept = Counter(scope for job in lost for scope, _ in self._limits(job))
+        self._kept_slots = 0
+        self._running: Counter[str] = Counter()
+        self._kept: Counter[str] = Counter()
+        for job in jobs:
+            if job.live(now):
+                self._running.update(scope for scope, _ in self._limits(job))
+            elif job.slot_is_kept(now, request.lease_seconds):
+                self._kept_slots += 1
+                self._kept.update(scope for scope, _ in self._limits(job))
 
     def _limits(self, job: ModelJob) -> Iterator[tuple[str, int]]:
         """Every limit that a job counts against."""
         yield "all", self._request.max_running
         if job.analysis in self._request.limits:
             yield f"analysis {job.analysis}", self._request.limits[job.analysis]
+        if self._request.max_running_org is not None:
+            yield f"org {job.org_id}", self._request.max_running_org
 
     def has(self, job: ModelJob) -> bool:
         """Whether the job may start beside those that run."""
-        free = self._slots - (self._kept_slots if job.status is Status.QUEUED else 0)
-        return free > 0 and not self.full_for(job)
-
-    def full_for(self, job: ModelJob) -> bool:
-        """Whether one of the limits on the job is reached, whatever slots the worker has."""
-        kept = self._kept if job.status is Status.QUEUED else Counter[str]()
-        return any(self._running[scope] + kept[scope] >= most for scope, most in self._limits(job))
+        waits = job.status is Status.QUEUED
+        return self._slots > waits * self._kept_slots and all(
+            self._running[scope] + waits * self._kept[scope] < most for scope, most in self._limits(job)
+        )
 
     def take(self, job: ModelJob) -> None:
         """The job starts."""
         self._slots -= 1
         self._running.update(scope for scope, _ in self._limits(job))
+
+    def has_instead(self, job: ModelJob, taken: ModelJob) -> bool:
+        """Whether a job could have started in another one's place."""
+        self._slots += 1
+        self._running.subtract(scope for scope, _ in self._limits(taken))
+        had = self.has(job)
+        self.take(taken)
+        return had
 
 
 def judge_claims(
@@ -52,36 +63,35 @@ def judge_claims(
 ) -> None:
     """Each job that was handed out could be, none was left that had to be, and the order was right."""
     room = Room(request, jobs.values(), now)
-    known = [job for job in jobs.values() if job.analysis in request.analyses and job.claimable(now)]
+    left = [job for job in jobs.values() if job.analysis in request.analyses and job.claimable(now)]
     taken: list[ModelJob] = []
     for made in claims:
         job = jobs.get((made.lease.org_id, made.lease.job_id))
-        if job is None or job not in known or job in taken:
+        if job is None or job not in left:
             raise Disagreement(f"{made.lease.job_id} was handed out, and nobody may have it")
         if not room.has(job):
             raise Disagreement(f"{job.job_id} was handed out over a limit")
         room.take(job)
+        left.remove(job)
         taken.append(job)
-    left = [job for job in known if job not in taken and not room.full_for(job)]
-    for job in left:
-        if room.has(job):
-            raise Disagreement(f"{job.job_id} was not handed out although there is room")
-    _judge_order(taken, left, now)
+    for other in left:
+        if room.has(other):
+            raise Disagreement(f"{other.job_id} was not handed out although there is room")
+        for job in taken:
+            if _goes_before(other, job, now) and room.has_instead(other, job):
+                raise Disagreement(f"{job.job_id} was handed out before {other.job_id}")
     for job, made in zip(taken, claims, strict=True):
         job.claim(request.worker_id, now, request.lease_seconds)
         _judge_content(job, made, now, request.lease_seconds)
 
 
-def _judge_order(taken: list[ModelJob], left: list[ModelJob], now: Instant) -> None:
+def _goes_before(job: ModelJob, other: ModelJob, now: Instant) -> bool:
     """What had started goes first, by its time; of one org's waiting jobs the urgent ones, then as they came."""
-    for job in taken:
-        for other in left:
-            if job.due(now):
-                wrong = other.due(now) and (other.next_attempt_at or 0) < (job.next_attempt_at or 0)
-            else:
-                wrong = other.due(now) or (other.org_id == job.org_id and _turn(other) < _turn(job))
-            if wrong:
-                raise Disagreement(f"{job.job_id} was handed out before {other.job_id}")
+    if job.due(now) and other.due(now):
+        return (job.next_attempt_at or 0) < (other.next_attempt_at or 0)
+    if job.due(now) or other.due(now):
+        return job.due(now)
+    return job.org_id == other.org_id and _turn(job) < _turn(other)
 
 
 def _turn(job: ModelJob) -> tuple[bool, Instant, str]:

@@ -12,24 +12,25 @@ from tests.simulation.world import World
 
 _STATE = f"""
 SELECT {", ".join(f"job.{name}" for name in JOB_FIELDS)}, {", ".join(f"lease.{name}" for name in LEASE_FIELDS)}
-FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id) ORDER BY job.org_id, job.job_id
+FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id) ORDER BY job.rowid
 """
 _NAMES = (*JOB_FIELDS, *(f"lease.{name}" for name in LEASE_FIELDS))
 _TOTALS = """
 SELECT (SELECT count(*) FROM job_events), (SELECT count(*) FROM job_results), (SELECT count(*) FROM job_chunks),
-    (SELECT count(*) FROM notifications), (SELECT coalesce(sum(waiting), 0) FROM lanes)
+    (SELECT count(*) FROM notifications), (SELECT coalesce(sum(waiting), 0) FROM lanes),
+    (SELECT coalesce(sum(waiting), 0) FROM waiting_counts)
 """
-_TOTAL_NAMES = ("events", "snapshots", "chunks", "messages", "waiting jobs in the lanes")
+_TOTAL_NAMES = ("events", "snapshots", "chunks", "messages", "waiting jobs in the lanes", "waiting jobs in the counts")
 _LOGS = "SELECT org_id, job_id, event_seq, event_type, payload_json FROM job_events ORDER BY org_id, job_id, event_seq"
 _FINALS = frozenset({"job.completed", "job.failed", "job.canceled"})
 
 
 def judge_state(world: World, oracle: Oracle) -> None:
     """Every job's row and lease, and how much there is of everything else."""
-    there, wanted = world.rows(_STATE), oracle.rows()
+    (there, [totals]), wanted = world.seen(_STATE, _TOTALS), oracle.rows()
     if there != wanted:
         raise Disagreement(_difference(there, wanted))
-    [totals], right = world.rows(_TOTALS), oracle.totals()
+    right = oracle.totals()
     if totals != right:
         agree(
             "how much there is",

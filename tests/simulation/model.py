@@ -35,7 +35,7 @@ class Held:
     deadline_at: Instant
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class ModelJob:
     """A job and everything that was ever told of it. Fields have the names of the table's columns."""
 
@@ -60,6 +60,9 @@ class ModelJob:
     attempt_started_at: Instant | None = None
     finished_at: Instant | None = None
     next_attempt_at: Instant | None = None
+    paced_percent: int = 0
+    paced_at: Instant | None = None
+    progress_at: Instant | None = None
     cancel_requested_at: Instant | None = None
     canceled_by: str | None = None
     cancel_reason: str | None = None
@@ -85,7 +88,7 @@ class ModelJob:
     @property
     def partial_count(self) -> int:
         """How many partial snapshots were ever written."""
-        return sum(kind == "partial" for kind in self.snapshots.values())
+        return len(self.snapshots) - (self.status is Status.COMPLETED)
 
     @property
     def result_id(self) -> str | None:
@@ -132,24 +135,38 @@ class ModelJob:
         self.started_at = self.started_at or now
         self.attempt_started_at = now
         self.next_attempt_at = None
+        self.paced_percent = self.progress_percent
+        self.paced_at = self.progress_at = None if self.progress_percent else now
         if self.status is Status.QUEUED:
             self.status = Status.RUNNING
         self.lease = Held(self.attempt, worker_id, after(now, lease_seconds), after(now, self.timeout_seconds))
         self.log.append("job.running" if self.attempt == 1 else "job.attempt_started")
 
-    def write(self, write: Progress | Partial | Checkpoint) -> None:
-        """The attempt that holds the job writes while it runs. A snapshot or chunk that is there stays as it is."""
+    def write(self, write: Progress | Partial | Checkpoint, now: Instant) -> None:
+        """The attempt that holds the job writes while it runs. What is there already, and no news, changes nothing."""
         if isinstance(write, Checkpoint):
             self.chunks.setdefault(write.key, write.payload)
             return
+        percent = max(self.progress_percent, min(99, int(write.percent or 0)))
         if isinstance(write, Partial):
             if write.result_id in self.snapshots:
                 return
             self.snapshots[write.result_id] = "partial"
             self.status = Status.PARTIAL
-        self.progress_percent = max(self.progress_percent, min(99, int(write.percent or 0)))
+        elif percent == self.progress_percent and write.step in {None, self.step}:
+            return
+        self._pace(percent, write, now)
+        self.progress_percent = percent
         self.step = write.step or self.step
         self.log.append("job.partial" if isinstance(write, Partial) else "job.progress")
+
+    def _pace(self, percent: int, write: Progress | Partial, now: Instant) -> None:
+        """The pace of an attempt counts from its start, or from where it got by itself beyond what it found done."""
+        rose = percent > self.progress_percent
+        if rose or write.replayed:
+            self.progress_at = now
+        if write.replayed or (rose and self.paced_at is None):
+            self.paced_percent, self.paced_at = percent, now
 
     def ask_to_stop(self, by: str, reason: str, now: Instant) -> None:
         """Somebody wishes that the worker stops it. The first wish counts."""

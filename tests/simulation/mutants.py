@@ -92,8 +92,12 @@ def _freely(statement: str, index: str) -> Edit:
 
 STARTED = "status IN ('running', 'partial')"
 ATTEMPT = "attempt = :attempt"
-KNOWN = "analysis IN (SELECT value FROM json_each(:analyses))"
+NOT_FULL = "org_id NOT IN (SELECT value FROM json_each(:full))"
 _LANE_HEAD = _freely("lane_heads", "idx_jobs_lane_head")
+_NEWS = "(:percent > progress_percent OR :step <> coalesce(step, ''))"
+_PRESENT = "virtual_start <= (SELECT virtual_now FROM lane_clock)"
+#: Which org has the next turn is a matter of fairness. Without it, empty lanes go at once.
+_AT_ONCE = Edit("tidy_lanes", _PRESENT, "TRUE")
 
 #: The reasons for which the sweep takes an attempt, as its page and its second look ask for them.
 _OVERDUE = ("expires_at <= :now", "deadline_at + :grace <= :now")
@@ -139,15 +143,21 @@ ALONE: tuple[Mutant, ...] = (
     without("lost_leases", "job.cancel_requested_at IS NULL"),
     without("live_leases", "expires_at > :now"),
     without("running_by_analysis", "lease.expires_at > :now"),
-    without("due_jobs", "next_attempt_at <= :now", "next_attempt_at IS NOT NULL"),
-    without("due_jobs", KNOWN),
+    without("running_by_org", "expires_at > :now"),
+    without("due_lanes", "due_at <= :now"),
+    without("due_lanes", NOT_FULL),
+    without("lane_due", "next_attempt_at IS NOT NULL", also=(_freely("lane_due", "idx_jobs_lane_due"),)),
     without("waiting_lanes", "waiting > 0"),
-    without("waiting_lanes", KNOWN),
+    without("waiting_lanes", NOT_FULL),
     without("lane_heads", "started_at IS NULL", also=(_LANE_HEAD,)),
     without("lane_heads", "finished_at IS NULL", also=(_LANE_HEAD,)),
     without("find_duplicate", "request_payload_hash = :payload_hash"),
     without("find_duplicate", "finished_at IS NULL", also=(_freely("find_duplicate", "idx_jobs_duplicates"),)),
-    without("tidy_lanes", "waiting = 0"),
+    without("tidy_lanes", "waiting = 0", also=(_AT_ONCE,)),
+    without("tidy_lanes", "due_at IS NULL", also=(_AT_ONCE,)),
+    without("record_progress", _NEWS),
+    without("record_progress", _NEWS, ":percent > progress_percent"),
+    without("record_progress", _NEWS, ":step <> coalesce(step, '')"),
     # Not guards, but promises of the same statements.
     Mutant("progress may fall", (Edit("record_progress", "max(progress_percent, :percent)", ":percent"),)),
     Mutant(
@@ -214,17 +224,20 @@ IN_COMPANY: tuple[Redundant, ...] = (
             "the jobs were chosen in the same transaction, by the same conditions",
         )
         for company in (
-            without("due_jobs", "next_attempt_at <= :now", "next_attempt_at IS NOT NULL"),
+            Mutant("every retry looks due", (Edit("lane_due", "SELECT next_attempt_at,", "SELECT 0,"),)),
             without("lane_heads", "finished_at IS NULL", also=(_LANE_HEAD,)),
         )
     ),
 )
 
+_ESTIMATE = "it tells how long a job will probably wait, and nothing is decided by that"
+
 #: Conditions that guard nothing that a schedule could break.
 NO_GUARDS: dict[tuple[str, str], str] = {
-    ("waiting_of_all", "waiting > 0"): "lanes without jobs add nothing; the condition lets an index answer",
-    (
-        "tidy_lanes",
-        "virtual_start <= (SELECT virtual_now FROM lane_clock)",
-    ): "which org has the next turn is a matter of fairness; any order is a legal schedule",
+    ("tidy_lanes", _PRESENT): "which org has the next turn is a matter of fairness; any order is a legal schedule",
+    ("last_ticket", "priority_class = :priority_class"): _ESTIMATE,
+    ("last_ticket", "started_at IS NULL"): _ESTIMATE,
+    ("last_ticket", "finished_at IS NULL"): _ESTIMATE,
+    ("all_waiting_lanes", "waiting > 0"): _ESTIMATE,
+    ("all_runs", "lease.expires_at > :now"): _ESTIMATE,
 }

@@ -31,6 +31,7 @@ JOB_FIELDS = (
         "finished_at",
     ),
     *("next_attempt_at", "cancel_requested_at", "canceled_by", "cancel_reason", "error_code"),
+    *("paced_percent", "paced_at", "progress_at"),
 )
 LEASE_FIELDS = ("attempt", "worker_id", "expires_at", "deadline_at")
 _job_row = attrgetter(*JOB_FIELDS)
@@ -51,22 +52,21 @@ class Oracle:
         _JUDGES[type(operation)](self, operation, answer, now)
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """The jobs with their leases as they must lie in the store, by key."""
+        """The jobs with their leases as they must lie in the store, in the order in which they came."""
         return [
-            _job_row(job) + (_NO_LEASE if job.lease is None else _lease_row(job.lease))
-            for _, job in sorted(self.jobs.items())
+            _job_row(job) + (_NO_LEASE if job.lease is None else _lease_row(job.lease)) for job in self.jobs.values()
         ]
 
     def totals(self) -> tuple[int, ...]:
-        """How many events, snapshots, chunks, messages and waiting jobs there must be."""
-        jobs = self.jobs.values()
-        return (
-            sum(len(job.log) for job in jobs),
-            sum(len(job.snapshots) for job in jobs),
-            sum(len(job.chunks) for job in jobs),
-            sum(job.status in {Status.COMPLETED, Status.FAILED} for job in jobs),
-            sum(job.status is Status.QUEUED for job in jobs),
-        )
+        """How many events, snapshots, chunks, messages and waiting jobs there must be; the last are kept twice."""
+        events = snapshots = chunks = messages = waiting = 0
+        for job in self.jobs.values():
+            events += len(job.log)
+            snapshots += len(job.snapshots)
+            chunks += len(job.chunks)
+            messages += job.status is Status.COMPLETED or job.status is Status.FAILED
+            waiting += job.status is Status.QUEUED
+        return events, snapshots, chunks, messages, waiting, waiting
 
     # -- one judge per operation ---------------------------------------------------------------------------------------
 
@@ -88,6 +88,9 @@ class Oracle:
             return [(QueueFull, "org")]
         if len(waiting) >= new.max_waiting_all:
             return [(QueueFull, "all")]
+        of_analysis = sum(one.analysis == job.analysis for one in waiting)
+        if new.max_waiting_analysis is not None and of_analysis >= new.max_waiting_analysis:
+            return [(QueueFull, "analysis")]
         self._add(new)
         return [(Accepted, job.job_id)]
 
@@ -119,7 +122,7 @@ class Oracle:
         if job is None:
             return
         if isinstance(write, Progress | Partial | Checkpoint):
-            job.write(write)
+            job.write(write, now)
         else:
             job.end(write, now)
 

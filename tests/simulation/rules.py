@@ -19,8 +19,11 @@ class Rules:
     orgs: tuple[str, ...]
     max_running: int
     limits: dict[str, int]
+    #: what the workers take for the limit of an org: after a change of settings they do not agree for a while
+    org_limits: tuple[int | None, ...]
     max_waiting_org: int
     max_waiting_all: int
+    max_waiting_analysis: int | None
 
 
 def draw_rules(chance: random.Random) -> Rules:
@@ -29,6 +32,8 @@ def draw_rules(chance: random.Random) -> Rules:
         orgs=("org-a", "org-b")[: chance.randint(1, 2)],
         max_running=chance.randint(1, 3),
         limits={"survey": 1} if chance.random() < 0.3 else {},
+        org_limits=chance.choice(((None,), (1,), (2,), (None, 1))),
         max_waiting_org=chance.randint(2, 3),
         max_waiting_all=chance.randint(2, 4),
+        max_waiting_analysis=chance.choice((None, None, 1, 2)),
     )

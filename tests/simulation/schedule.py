@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from langlauf.domain.attempt import ClaimRequest
+from langlauf.domain.attempt import ClaimRequest, Lease
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.outcome import MOST_LOST_LEASES, Completed
 from langlauf.store.sqlite.recording import Recording
@@ -57,11 +57,18 @@ class Run:
         self.now = step.at
         answers = self._world.transact(step.operations, step.at, step.fate)
         self.answers.append(answers)
+        # Goes on after a disagreement, so that both a wrong answer and what it did to the store are told.
         found: list[str] = []
         if step.fate is not Fate.UNDONE:
             for operation, answer in zip(step.operations, answers, strict=True):
-                _note(found, self.oracle.judge, operation, answer, step.at)
-        _note(found, judge_state, self._world, self.oracle)
+                try:
+                    self.oracle.judge(operation, answer, step.at)
+                except Disagreement as why:
+                    found.append(str(why))
+        try:
+            judge_state(self._world, self.oracle)
+        except Disagreement as why:
+            found.append(str(why))
         if found:
             raise Disagreement("; ".join(found))
         return answers
@@ -77,26 +84,18 @@ class Run:
         judge_end(self._world, self.oracle)
 
     def _finish_round(self) -> None:
-        lost: list[Any] = []
-        if any(job.lease for job in self.oracle.jobs.values()):
-            [lost] = self.step(Step(self.now + _LONG, (ListSweepable(after=("", ""), limit=9, grace_seconds=9.0),)))
-        sweeps = [SweepOne(lease=lease, grace_seconds=9.0, backoff=BACKOFF) for lease in lost]
-        claims = self.step(Step(self.now + _LONG, (*sweeps, _CLAIM_ALL)))[-1]
+        """All leases are over: a sweep that finds them and takes them back, a claim of all, and their ends."""
+        left = [Lease(*key, job.attempt) for key, job in self.oracle.jobs.items() if job.lease]
+        sweeps = [SweepOne(lease=lease, grace_seconds=9.0, backoff=BACKOFF) for lease in left]
+        claims = self.step(Step(self.now + _LONG, (_FIND_ALL, *sweeps, _CLAIM_ALL)))[-1]
         ends = (Completed(result_id=f"final-{claim.lease.job_id}", payload="{}") for claim in claims)
         if claims:
             self.step(Step(self.now, tuple(map(Recording, (claim.lease for claim in claims), ends))))
 
 
-def _note(found: list[str], judge: Callable[..., None], *evidence: Any) -> None:
-    """Goes on after a disagreement, so that both a wrong answer and what it did to the store are told."""
-    try:
-        judge(*evidence)
-    except Disagreement as why:
-        found.append(str(why))
-
-
 #: A sweep makes jobs due, at once or a little later, and a claim then gets all of them.
 _MOST_ROUNDS = 3
+_FIND_ALL = ListSweepable(after=("", ""), limit=9, grace_seconds=9.0)
 _CLAIM_ALL = ClaimRequest(worker_id="last", slots=9, analyses=ANALYSES, lease_seconds=LEASE_SECONDS, max_running=9)
 
 
@@ -120,12 +119,12 @@ def play(world: World, seed: int, *, look: Callable[[Run], None] = lambda _: Non
 def _draw_steps(run: Run, chance: random.Random) -> None:
     rules = draw_rules(chance)
     actors = Actors(chance, rules, run.oracle)
-    run.step(Step(START, (actors.submit(START),)))
+    run.step(Step(START, tuple(actors.submit(START) for _ in range(chance.randint(1, 2)))))
     luck = chance.random()
     if luck < 0.3:
         # Chance alone would seldom lead to second attempts, and hardly ever to the last one that is allowed.
         _lose_workers(run, actors, 1 if luck > 0.02 else MOST_LOST_LEASES - chance.randint(0, 1))
-    for _ in range(chance.randint(6, 14)):
+    for _ in range(chance.randint(5, 12)):
         now = run.now + max(0, actors.wait(run.now))
         size = 1 if chance.random() < 0.75 else chance.randint(2, 4)
         luck = chance.random()
@@ -139,10 +138,10 @@ def _draw_steps(run: Run, chance: random.Random) -> None:
 
 
 def _lose_workers(run: Run, actors: Actors, times: int) -> None:
-    """Workers vanish one after another, and the sweep gives their job back."""
-    [job] = run.oracle.jobs.values()
+    """Workers vanish one after another, and the sweep gives their jobs back."""
+    jobs = run.oracle.jobs.values()
     for _ in range(2 * times):  # now and then a worker does not know the analysis
-        if job.attempt == times or job.terminal:
+        if any(job.attempt == times or job.terminal for job in jobs):
             break
         request = actors.claim()
         [claims] = run.step(Step(run.now, (request,)))

@@ -22,6 +22,9 @@ from langlauf.store.sqlite.transaction import Row, Transaction
 from tests.simulation.disagreement import Disagreement
 
 PACKAGE = "langlauf.store.sqlite"
+#: A transaction that takes more than the product of these is in a loop; usual are some thousand steps.
+_STEPS_OF_A_TICK = 20_000
+_MOST_TICKS = 10
 
 
 class Fate(StrEnum):
@@ -72,6 +75,17 @@ def _quick_connection() -> apsw.Connection:
     return connection
 
 
+def _birth(connection: apsw.Connection) -> Iterator[str]:
+    """The statements that bring every table back to what it holds now. Those that refer to others come first."""
+    yield "BEGIN"
+    names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY rowid DESC").fetchall()
+    for (name,) in names:
+        yield f"DELETE FROM {name}"
+        for row in connection.execute(f"SELECT * FROM {name}"):
+            yield f"INSERT INTO {name} VALUES ({', '.join(map(apsw.format_sql_value, row))})"
+    yield "COMMIT"
+
+
 class World:
     """One store in memory, for one schedule after another. Its statements may be altered, to see whether that shows."""
 
@@ -80,11 +94,11 @@ class World:
         self._queries = {name: sql.replace("{fence}", _FENCE) for name, sql in (queries or statements()).items()}
         self.connection = _quick_connection()
         migrate(self.connection)
-        # Those that refer to others come first.
-        names = self.connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY rowid DESC")
-        self._born: dict[str, list[Row]] = {
-            str(name): self.connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in names.fetchall()
-        }
+        self._seen_at = -1
+        self._seen: list[list[Row]] = []
+        self._ticks = 0
+        self.connection.set_progress_handler(self._never_ends, _STEPS_OF_A_TICK)
+        self._fresh = "; ".join(_birth(self.connection))
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
@@ -95,16 +109,12 @@ class World:
     def fresh(self, jitter: float) -> None:
         """Every table as the migrations left it."""
         self._dice.value = jitter
-        self.connection.execute("BEGIN")
-        for table, rows in self._born.items():
-            self.connection.execute(f"DELETE FROM {table}")
-            for row in rows:
-                self.connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
-        self.connection.execute("COMMIT")
+        self.connection.execute(self._fresh)
 
     def transact(self, operations: Sequence[Any], now: Instant, fate: Fate) -> list[Any]:
         """One transaction with all operations, as a group commit has; what they answered, whoever hears of it."""
         connection = self.connection
+        self._ticks = 0
         connection.execute("BEGIN IMMEDIATE")
         try:
             tx = Transaction(connection, self._queries, now)
@@ -116,6 +126,18 @@ class World:
                 connection.execute("ROLLBACK")
             raise Disagreement(f"the store broke down: {type(error).__name__}: {error}") from error
         return answers
+
+    def _never_ends(self) -> bool:
+        """Asked by SQLite now and then, each time as many steps of its machine later: true breaks off."""
+        self._ticks += 1
+        return self._ticks > _MOST_TICKS
+
+    def seen(self, *queries: str) -> list[list[Row]]:
+        """What queries find now. Where nothing was written since they were asked last, that is what they found then."""
+        changes = self.connection.total_changes()
+        if self._seen_at != changes:
+            self._seen_at, self._seen = changes, [self.rows(sql) for sql in queries]
+        return self._seen
 
     def rows(self, sql: str) -> list[Row]:
         """Looks into the tables past the store."""
