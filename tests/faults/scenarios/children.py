@@ -10,7 +10,7 @@ from tests.faults.fleet import Fleet, verified
 from tests.faults.judging import look_at, stale_writes
 from tests.faults.ledger import Line
 from tests.faults.plan import Plan
-from tests.faults.report import Figure, all_of, at_least, at_most, never
+from tests.faults.report import Figure, all_of, at_least, at_most, never, told
 from tests.support.processes import alive
 
 LEASE = 2.0
@@ -53,18 +53,22 @@ async def run(plan: Plan) -> list[Figure]:
                 killed_at = await fleet.kill(worker)
                 outlived.append(await _gone(pids) - killed_at)
                 worker = await fleet.work()
+                # A job that loses its worker ten times is given up: each may finish before the next worker is killed.
+                await asyncio.gather(*(api.ended(line.job_id, _PATIENCE) for line in running))
             plan.watch(number + 1, kills + worker_kills)
         seen = await look_at(api, jobs, seconds=_PATIENCE)
         await fleet.stop()
         sound = await verified(fleet.store)
     found = list(seen.values())
     ends = [one.job["status"] if one.job else None for one in found]
+    codes = sorted({str(one.job["error_code"]) for one in found if one.job and one.job["error_code"]})
     return [
         at_least("processes killed", sum(crashed.values()), kills * 9 // 10),
         at_least("workers killed with what they run", len(outlived), worker_kills),
         never("jobs lost or stuck", sum(one.lost or one.stuck for one in found), len(found)),
         never("jobs ended twice", sum(one.ended_twice for one in found), len(found)),
         all_of("jobs completed", ends.count("completed"), len(found)),
+        told("error codes of the others", len(codes), ", ".join(codes) or "none"),
         never("retries spent on it", sum(one.job["retry_count"] for one in found if one.job), len(found)),
         never("stale writes accepted", sum(stale_writes(one.events, one.snapshots) for one in found), len(found)),
         at_most("longest that a process outlived its worker", max(outlived), _OUTLIVE, " s"),
