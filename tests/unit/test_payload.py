@@ -1,13 +1,16 @@
 """Values of an analysis as JSON: the same text whichever way, and large ones beside the event loop."""
 
 import asyncio
+import decimal
 import threading
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from langlauf.analysis import payload
+from langlauf.domain.errors import ResultUnstorable
 
 
 @dataclass
@@ -44,3 +47,24 @@ def test_large_and_unknown_values_are_encoded_in_a_thread(
     text = asyncio.run(payload.encoded(value, 10_000_000))
     assert text == plain(value, 10_000_000)
     assert (threads != [threading.main_thread().name]) == apart
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {float("nan"): 1},
+        {float("nan"): 1, float("nan"): 2},
+        {uuid.UUID(int=1): 1, str(uuid.UUID(int=1)): 2},
+        [{"deep": ({decimal.Decimal(1): 1, "1": 2},)}],
+        {1: "a", "1": "b"},
+    ],
+)
+def test_names_that_become_the_same_are_refused(value: object) -> None:
+    """Nothing is lost silently, and nothing becomes a name that JSON cannot tell apart."""
+    with pytest.raises(ResultUnstorable):
+        payload.encode(value, 1_000)
+
+
+def test_names_of_other_types_become_texts() -> None:
+    """Where they stay apart."""
+    assert payload.encode({uuid.UUID(int=1): {2: "b"}}, 1_000) == f'{{"{uuid.UUID(int=1)}":{{"2":"b"}}}}'

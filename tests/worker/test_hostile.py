@@ -167,7 +167,7 @@ def test_a_keeper_that_is_stopped_holds_up_neither_a_cancel_nor_the_end(tmp_path
         os.kill(parent(pid), signal.SIGSTOP)
         await cancel(runtime, job.job_id)
         assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
-        assert not alive(pid)
+        await _gone(pid)
         again = await app.submit("waits", file=str(tmp_path / "again"))
         [line] = await lines_of(tmp_path / "again", 1)
         os.kill(parent(int(line.split()[1])), signal.SIGSTOP)

@@ -304,3 +304,16 @@ def test_an_application_that_cannot_be_loaded_fails_its_jobs_with_the_reason(tmp
 
         run(broken, tmp_path, body)
         os.environ.pop("LANGLAUF_TEST_LOADED", None)
+
+
+def test_whoever_waits_for_a_process_gets_the_first_that_is_free(tmp_path: Path) -> None:
+    """Not only the one that is started for it: short jobs go through the warm processes meanwhile."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        await done(app, runtime, "add", a=1)  # the process is warm now
+        jobs = [await app.submit("add", a=number) for number in range(8)]
+        found = [await result(runtime, await ended(runtime, job.job_id)) for job in jobs]
+        assert [one["sum"] for one in found] == list(range(1, 9))
+        assert len({one["pid"] for one in found}) < len(jobs)
+
+    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")

@@ -402,3 +402,66 @@ def test_a_job_submitted_before_a_restart_runs_after_it(tmp_path: Path) -> None:
 
     run(application(), tmp_path, submit, LANGLAUF_WORKERS="0")
     run(application(), tmp_path, finish)
+
+
+@pytest.mark.parametrize("how", ["own", "generator", "checkpoint"])
+def test_whatever_a_coroutine_raises_ends_its_attempt(tmp_path: Path, how: str) -> None:
+    """Also what is no `Exception`: the job fails at once, and its slot is free."""
+    app = Langlauf()
+
+    class Strange(BaseException):
+        """Not an exception that others expect."""
+
+    def raise_strange() -> None:
+        raise Strange(how)
+
+    @app.analysis
+    async def strange(job: Job) -> None:
+        if how == "checkpoint":
+            await job.checkpoint("key", raise_strange)
+        raise GeneratorExit if how == "generator" else Strange(how)
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = (await ended(runtime, (await app.submit("strange")).job_id)).job
+        assert (job.status, job.error_code, job.attempt) == (Status.FAILED, "internal", 1)
+
+    run(app, tmp_path, body, LANGLAUF_LEASE_SECONDS="60")
+
+
+def test_a_group_of_errors_is_transient_if_all_of_it_is(tmp_path: Path) -> None:
+    """A task group that lost its connections is tried again; one with a mistake in it is not."""
+    app = Langlauf()
+
+    async def fail(error: Exception) -> None:
+        raise error
+
+    @app.analysis(duplicates=True, max_retries=1)
+    async def grouped(job: Job, mistake: bool) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail(ConnectionError("cut off")))
+            group.create_task(fail(KeyError("oops") if mistake else TimeoutError("late")))
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        passing = (await ended(runtime, (await app.submit("grouped", mistake=False)).job_id)).job
+        mistaken = (await ended(runtime, (await app.submit("grouped", mistake=True)).job_id)).job
+        assert (passing.error_code, passing.retry_count) == ("network_error", 1)
+        assert (mistaken.error_code, mistaken.retry_count) == ("internal", 0)
+
+    run(app, tmp_path, body)
+
+
+@pytest.mark.parametrize("key", [None, 1, b"x", ("a",)])
+def test_the_key_of_a_chunk_is_text(tmp_path: Path, key: Any) -> None:
+    """Anything else is a mistake that is told in words, not in those of the database."""
+    app = Langlauf()
+
+    @app.analysis
+    async def keyed(job: Job) -> None:
+        await job.checkpoint(key, lambda: 1)
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = (await ended(runtime, (await app.submit("keyed")).job_id)).job
+        assert (job.status, job.error_code) == (Status.FAILED, "validation_error")
+        assert "must be text" in (job.error_message or "")
+
+    run(app, tmp_path, body)

@@ -51,6 +51,8 @@ def _refuse_shared(keys: list[str], texts: list[str]) -> None:
 
 def usable_key(key: str) -> str:
     """A chunk's key that every store can keep."""
+    if not isinstance(key, str):
+        raise ValueError(f"the key of a chunk must be text, not {type(key).__name__}")  # noqa: TRY004 - as other bad input
     if flaw := first_flaw(key):
         raise ResultUnstorable(f"the key of a chunk cannot be kept: {flaw}")
     return key

@@ -16,6 +16,8 @@ _DEEPEST_RESULT = 500
 _SMALL = 1_000
 _LETTERS_LIKE_AN_ITEM = 64
 T = TypeVar("T")
+_PLAIN_NAMES = frozenset({str, int})
+_CONTAINERS = frozenset({dict, list, tuple})
 _THREADS = ThreadPoolExecutor(2, "langlauf-encoder")
 
 
@@ -26,6 +28,7 @@ def _refuse(value: Any) -> Any:
 def encode(value: Any, largest: int, order: Literal["sorted"] | None = None) -> str:
     """The value as JSON text; what cannot be kept raises, and never becomes something else silently."""
     try:
+        _refuse_merged_names(value)
         plain = msgspec.to_builtins(value, enc_hook=_refuse)
         if flaw := first_flaw(plain, _DEEPEST_RESULT):
             raise ResultUnstorable(flaw)
@@ -35,6 +38,22 @@ def encode(value: Any, largest: int, order: Literal["sorted"] | None = None) -> 
     if len(data) > largest:
         raise ResultTooLarge(f"the value has {len(data):,} bytes, the limit is {largest:,}")
     return data.decode()
+
+
+def _refuse_merged_names(value: Any) -> None:
+    """Names of other types become texts: where two become the same, one of them would be lost silently."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        kind = type(item)
+        if kind is dict:
+            if not _PLAIN_NAMES.issuperset(map(type, item)):
+                texts = {str(msgspec.to_builtins(name)) for name in item}
+                if len(texts) < len(item):
+                    raise ResultUnstorable("two names of an object become the same text")
+            waiting += (child for child in item.values() if type(child) in _CONTAINERS)
+        elif kind in (list, tuple):
+            waiting += (child for child in item if type(child) in _CONTAINERS)
 
 
 async def encoded(value: Any, largest: int) -> str:

@@ -19,4 +19,4 @@ def usable_percent(number: float | None) -> float | None:
 
 def usable_step(text: str | None) -> str | None:
     """What a step says, fit to be stored and shown on one line."""
-    return None if text is None else clean_text(text, _LONGEST_STEP)
+    return None if text is None else clean_text(str(text), _LONGEST_STEP)

@@ -14,6 +14,7 @@ from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.sqlite.connection import applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.importing import import_v1
+from langlauf.telemetry import set_up_logging
 from langlauf.upkeep.sweep import sweep_once
 
 
@@ -23,6 +24,7 @@ from langlauf.upkeep.sweep import sweep_once
 def sweep(store: str | None, as_json: bool) -> None:  # noqa: ARG001 - the flag is there for uniformity
     """Take jobs back from workers that vanished or did not stop them in time, once."""
     settings = settings_for(store)
+    set_up_logging(settings.log_format, settings.log_level)
     located(settings)
     try:
         swept = asyncio.run(_sweep(settings))

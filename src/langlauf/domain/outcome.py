@@ -102,6 +102,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 def classify(error: BaseException, transient_types: tuple[type[BaseException], ...] = ()) -> Failure:
     """Names the failure behind an exception that an analysis raised."""
+    if isinstance(error, BaseExceptionGroup):
+        # A group passes only if all of it does; what does not is what is told.
+        failures = [classify(one, transient_types) for one in error.exceptions]
+        return next((failure for failure in failures if not failure.transient), failures[0])
     if isinstance(error, AnalysisError):
         # A subclass may have forgotten to call the constructor: then what its class says counts.
         return Failure(

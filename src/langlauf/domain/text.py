@@ -47,6 +47,8 @@ def _name_flaw(name: Any, siblings: dict[Any, Any]) -> str | None:
     """JSON writes every name as a text: two that become the same cannot both be kept."""
     if type(name) is str:
         return _string_flaw(name)
+    if type(name) is float and not math.isfinite(name):
+        return "not a finite number"
     return "stands twice, once as a text" if str(name) in siblings else None
 
 

@@ -69,8 +69,9 @@ class Estimates:
         typical = await self._typical_run(job.analysis)
         if view.lease_expires_at is not None:
             return remaining_seconds(run_of(job), now, typical)
-        if typical is None:
-            return None
+        if typical is None:  # of a retry it is at least known when it starts
+            waits = job.next_attempt_at is not None and job.next_attempt_at > now
+            return round(seconds_between(now, job.next_attempt_at or now), 1) if waits else None
         outlook = await self._outlook.get()
         if job.status is Status.QUEUED:
             before = own_before(job, await self._ranks_of(job.org_id))

@@ -54,7 +54,7 @@ class CoroutineExecution:
             return None
         except ProcessDied as died:
             return Crashed(str(died), own=died.own)
-        except Exception as error:  # noqa: BLE001 - whatever the analysis raised is how it ended
+        except BaseException as error:  # noqa: BLE001 - whatever the analysis raised is how it ended
             return failure_of(error, self._analysis.transient)
 
     async def _call(self) -> Completed:

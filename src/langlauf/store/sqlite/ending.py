@@ -80,7 +80,8 @@ def _failed(tx: Transaction, lease: Lease, outcome: Failed) -> bool:
     if row is None:
         return False
     seq, result_id, percent, *ids = row
-    actor: ActorType = "system" if outcome.code == "worker_lost" else "worker"
+    # A time limit is enforced by whoever notices; a vanished worker cannot have said so itself.
+    actor: ActorType = "system" if outcome.code == "worker_lost" or outcome.timed_out else "worker"
     if outcome.timed_out:
         _timeout_event(tx, lease, seq - 1, outcome.meta, (ids[0], ids[1]))
     facts = {

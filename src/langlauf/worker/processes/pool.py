@@ -6,6 +6,7 @@ import logging
 import signal
 import socket
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -144,11 +145,13 @@ class Pool:
         self._most = most
         self._idle: list[Process] = []
         self._starting: set[asyncio.Task[None]] = set()
+        self._waiting: deque[asyncio.Future[Process]] = deque()
         self._closed = False
 
     def warm_up(self) -> None:
-        """Starts as many processes as should stand ready; whoever needs one before that starts its own."""
-        for _ in range(self._warm - len(self._idle) - len(self._starting)):
+        """Starts as many processes as should stand ready, or as somebody waits for."""
+        wanted = max(self._warm - len(self._idle), len(self._waiting))
+        for _ in range(wanted - len(self._starting)):
             task = asyncio.create_task(self._start_idle(), name="langlauf-warm-process")
             self._starting.add(task)
             task.add_done_callback(self._starting.discard)
@@ -157,7 +160,18 @@ class Pool:
         try:
             self._put(await self._start())
         except LanglaufError as error:
-            tell(Fact.PROCESS_DIED, logging.ERROR, reason=str(error))
+            if (waiting := self._next_waiting()) is not None:
+                waiting.set_exception(error)
+            else:
+                tell(Fact.PROCESS_DIED, logging.ERROR, reason=str(error))
+
+    def _next_waiting(self) -> "asyncio.Future[Process] | None":
+        """Whoever has waited longest for a process."""
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                return waiting
+        return None
 
     @asynccontextmanager
     async def process(self, job: Mapping[str, Any]) -> AsyncIterator[Process]:
@@ -194,23 +208,34 @@ class Pool:
             if not process.kept.ended.done():
                 return process
             process.close()
-        if self._starting:  # one is on its way: that is quicker than another start
-            await asyncio.wait(self._starting, return_when=asyncio.FIRST_COMPLETED)
-            if self._idle:
-                return await self._take()
-        return await self._start()
+        # Whichever comes first, one that somebody gives back or a new one; what comes too late stands ready for others.
+        waiting: asyncio.Future[Process] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        self.warm_up()
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
+                self._put(waiting.result())
+            raise
 
     def _put(self, process: Process) -> None:
-        if process.reusable and not self._closed and len(self._idle) < self._most:
-            process.works_for({})
-            self.allow([process], None)
+        """Takes a process back, or in for the first time: for whoever waits, else for later."""
+        if not process.reusable or self._closed or process.kept.ended.done():
+            self._end(process)
+            if not self._closed:
+                self.warm_up()
+            return
+        process.works_for({})
+        self.allow([process], None)
+        if (waiting := self._next_waiting()) is not None:
+            waiting.set_result(process)
+        elif len(self._idle) < self._most:
             self._idle.append(process)
             if len(self._idle) > self._warm:
                 process.spare = asyncio.get_running_loop().call_later(_SPARE_SECONDS, self._end_spare, process)
-            return
-        self._end(process)
-        if not self._closed:
-            self.warm_up()
+        else:
+            self._end(process)
 
     def _end_spare(self, process: Process) -> None:
         """Ends a process that nobody took for long, where more wait than should stand ready."""
