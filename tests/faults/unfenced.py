@@ -1,8 +1,23 @@
-"""The probes over a store whose fence was taken away: a harness that finds nothing wrong with it would find nothing."""
+"""The probes over a store whose fence was taken away, run by workers that are slow to stop when they are told so.
+
+A harness that finds nothing wrong with that would find nothing. Either of the two alone mostly keeps stale writes out.
+"""
+
+import asyncio
 
 from langlauf.store.sqlite import driver
+from langlauf.worker.attempt import RunningAttempt, Stop
 from tests.faults.probes import app
 
+_SLOW_SECONDS = 0.5
 driver._FENCE = "TRUE"
+_stop = RunningAttempt.stop
+
+
+def _stop_slowly(attempt: RunningAttempt, why: Stop) -> None:
+    asyncio.get_running_loop().call_later(_SLOW_SECONDS if why is Stop.LOST else 0, _stop, attempt, why)
+
+
+RunningAttempt.stop = _stop_slowly  # type: ignore[method-assign, assignment]  # this is what is taken away
 
 __all__ = ["app"]
