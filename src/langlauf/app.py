@@ -9,13 +9,12 @@ from starlette.types import ASGIApp
 from langlauf.analysis.registry import Function, Registry
 from langlauf.analysis.schema import InvalidInput
 from langlauf.bootstrap import Runtime, running
-from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.errors import LanglaufError, QueueIsFull, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, Job, PriorityClass, QueueFull, Replayed
 from langlauf.http.app import Application
 from langlauf.http.context import Context
 from langlauf.service.submit import Order
-from langlauf.service.tenant import DEFAULT_ORG, Caller, usable_name
+from langlauf.service.tenant import DEFAULT_ORG, insider, usable_name
 from langlauf.settings import Settings, duration, load_settings
 from langlauf.ui.pages import page_routes
 
@@ -123,7 +122,6 @@ class Langlauf:
         """Accepts a job without HTTP, inside `app.lifespan()`; the job is on disk when this returns."""
         if not usable_name(org):
             raise InvalidInput("org", f"{org!r} cannot name an org: 1 to 128 of A-Z a-z 0-9 _ . : -")
-        caller = Caller(org_id=org, request_id=new_id(), trace_id=new_trace_id())
         order = Order(
             analysis=analysis,
             input=values,
@@ -131,7 +129,7 @@ class Langlauf:
             idempotency_key=idempotency_key,
             allow_duplicate=allow_duplicate,
         )
-        submitted = await self._running().services.submissions.submit(caller, order)
+        submitted = await self._running().services.submissions.submit(insider(org), order)
         if isinstance(submitted, Accepted | Replayed | Duplicate):
             return submitted.job
         if isinstance(submitted, QueueFull):

@@ -181,6 +181,7 @@ def test_a_keeper_that_is_stopped_holds_up_neither_a_cancel_nor_the_end(tmp_path
 _SCRIPT = """
 import asyncio
 from langlauf import Langlauf
+from langlauf.service.tenant import insider
 from langlauf.settings import load_settings
 app = Langlauf()
 
@@ -192,7 +193,8 @@ async def main():
     app.use(load_settings(store="memory://"))
     async with app.lifespan():
         job = await app.submit("work", n=7)
-        view = await app.runtime.services.followers.until("default-org", job.job_id, 30, lambda view: view.job.terminal)
+        followers = app.runtime.services.followers
+        view = await followers.until(insider("default-org"), job.job_id, 30, lambda view: view.job.terminal)
         print(view.job.status, view.job.error_message)
 
 GUARD

@@ -9,12 +9,11 @@ import pytest
 
 from langlauf import Job, Langlauf, PermanentError
 from langlauf.bootstrap import Runtime
-from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.errors import QueueIsFull
 from langlauf.domain.job import Accepted
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
-from langlauf.service.tenant import Caller
+from langlauf.service.tenant import DEFAULT_ORG, insider
 from langlauf.settings import load_settings
 
 Body = Callable[[Langlauf, Runtime], Awaitable[None]]
@@ -34,7 +33,7 @@ def run(app: Langlauf, folder: Path, body: Body, **environment: str) -> None:
 
 async def ended(runtime: Runtime, job_id: str) -> JobView:
     """The job at its end."""
-    view = await runtime.services.followers.until("default-org", job_id, 10, lambda view: view.job.terminal)
+    view = await runtime.services.followers.until(insider("default-org"), job_id, 10, lambda view: view.job.terminal)
     assert view is not None
     return view
 
@@ -59,7 +58,9 @@ def test_what_one_org_may_not_start_another_gets_at_once(tmp_path: Path) -> None
         assert inside == {"org-a": 1, "org-b": 1, "org-c": 1, "org-d": 1}
         leave.set()
         for job in jobs:
-            view = await runtime.services.followers.until(job.org_id, job.job_id, 10, lambda view: view.job.terminal)
+            view = await runtime.services.followers.until(
+                insider(job.org_id), job.job_id, 10, lambda view: view.job.terminal
+            )
             assert view is not None
             assert view.job.status is Status.COMPLETED
 
@@ -98,11 +99,11 @@ def test_stored_chunks_are_not_taken_for_pace(tmp_path: Path) -> None:
         first = await ended(runtime, (await app.submit("chunked")).job_id)
         assert (first.job.progress_percent, first.job.paced_percent) == (60, 0)
         fail[0] = False
-        caller = Caller(org_id="default-org", request_id=new_id(), trace_id=new_trace_id())
+        caller = insider(DEFAULT_ORG)
         made = await runtime.services.control.retry(caller, first.job.job_id, resume=True, idempotency_key=None)
         assert isinstance(made, Accepted)
         await at_work.wait()
-        view = await runtime.services.reads.of("default-org").job(made.job.job_id)
+        view = await runtime.services.reads.of(insider("default-org")).job(made.job.job_id)
         assert view is not None
         assert (view.job.progress_percent, view.job.paced_percent) == (60, 60)
         moment = await runtime.services.reads.moment(view)

@@ -11,7 +11,7 @@ from langlauf import Langlauf
 from langlauf.bootstrap import Runtime
 from langlauf.domain.job import Accepted
 from langlauf.domain.state import Status
-from langlauf.service.tenant import Caller
+from langlauf.service.tenant import insider
 from tests.support.plain import app
 from tests.support.working import ORG, cancel, done, ended, kinds, lines_of, result, run
 
@@ -85,7 +85,7 @@ def test_a_chunk_that_fails_fails_the_job_and_a_resume_goes_on_from_there(tmp_pa
         job = (await done(app, runtime, analysis, items=_items(ledger, 4, at3="value"))).job
         assert (job.status, job.error_code) == (Status.FAILED, "validation_error")
         assert "cannot square 3" in (job.error_message or "")
-        caller = Caller(org_id=ORG, request_id="r", trace_id="0" * 32)
+        caller = insider(ORG)
         again = await runtime.services.control.retry(caller, job.job_id, resume=True, idempotency_key=None)
         assert isinstance(again, Accepted)
         assert (await ended(runtime, again.job.job_id)).job.status is Status.FAILED
@@ -100,7 +100,7 @@ def test_a_canceled_map_ends_its_processes(tmp_path: Path) -> None:
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         job = await app.submit("spreads", parts=500)
-        await runtime.services.followers.until(ORG, job.job_id, 10, lambda view: view.job.status == "running")
+        await runtime.services.followers.until(insider(ORG), job.job_id, 10, lambda view: view.job.status == "running")
         await asyncio.sleep(0.5)  # some chunks are under way: any moment will do
         await cancel(runtime, job.job_id)
         assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED

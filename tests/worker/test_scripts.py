@@ -10,6 +10,7 @@ from tests.support.server import environment
 
 _SCRIPT = """
 import asyncio, os
+from langlauf.service.tenant import insider
 from langlauf import Langlauf, PlainJob
 from langlauf.settings import load_settings
 
@@ -30,8 +31,9 @@ async def main():
     async with app.lifespan():
         job = await app.submit("work", n=7)
         runtime = app.runtime
-        view = await runtime.services.followers.until("default-org", job.job_id, 30, lambda view: view.job.terminal)
-        found = await runtime.services.reads.of("default-org").result(view.job.result_id, latest=True)
+        caller = insider("default-org")
+        view = await runtime.services.followers.until(caller, job.job_id, 30, lambda view: view.job.terminal)
+        found = await runtime.services.reads.of(caller).result(view.job.result_id, latest=True)
         print(view.job.status, found.delivered.payload)
 
 if __name__ == "__main__":

@@ -1,19 +1,19 @@
 """The ASGI application: routes, the entrance before them, and CORS before that."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router
+from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from langlauf.http.context import Context
+from langlauf.http.endpoints import Handler, OpenHandler, guarded_route, open_route
 from langlauf.http.jobs import Jobs
 from langlauf.http.middleware import Entrance
 from langlauf.http.openapi import Description
+from langlauf.http.operations import OPERATIONS
 from langlauf.http.results import Results
 from langlauf.http.submitting import Submitting
 from langlauf.http.system import System
@@ -76,43 +76,33 @@ class Application:
         await self._router(scope, receive, send)
 
 
-class Endpoint:
-    """A handler as an ASGI application: the entrance catches errors, so the framework's own wrapping is not needed."""
-
-    def __init__(self, handler: Callable[[Request], Awaitable[Response]]) -> None:
-        self._handler = handler
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self._handler(Request(scope, receive, send))
-        await response(scope, receive, send)
-
-
-def route(path: str, handler: Callable[[Request], Awaitable[Response]], method: str = "GET") -> Route:
-    """A route of one method; HEAD comes with GET."""
-    return Route(path, Endpoint(handler), methods=[method])
-
-
 def api_routes(context: Context) -> list[BaseRoute]:
-    """Every route of the contract."""
-    prefix = context.prefix
+    """Every operation that is described, each with what answers it."""
     submitting, results, system = Submitting(context), Results(context), System(context)
     jobs, description = Jobs(context, submitting), Description(context)
-    job = f"{prefix}/jobs/{{job_id}}"
+    open_handlers: dict[str, OpenHandler] = {
+        "health": system.health,
+        "ready": system.ready,
+        "openapi": description.document,
+    }
+    guarded_handlers: dict[str, Handler] = {
+        "analyze": submitting.analyze,
+        "listJobs": jobs.list,
+        "jobStatus": jobs.status,
+        "jobEvents": jobs.events,
+        "jobResults": jobs.results,
+        "jobNotifications": jobs.notifications,
+        "cancelJob": jobs.cancel,
+        "retryJob": jobs.retry,
+        "result": results.result,
+        "history": results.history,
+        "metrics": system.metrics,
+    }
     return [
-        route(prefix, submitting.analyze, "POST"),
-        route(f"{prefix}/jobs", jobs.list),
-        route(job, jobs.status),
-        route(f"{job}/events", jobs.events),
-        route(f"{job}/results", jobs.results),
-        route(f"{job}/notifications", jobs.notifications),
-        route(f"{job}/cancel", jobs.cancel, "POST"),
-        route(f"{job}/retry", jobs.retry, "POST"),
-        route(f"{prefix}/results/{{result_id}}", results.result),
-        route(f"{prefix}/history", results.history),
-        route("/health", system.health),
-        route("/ready", system.ready),
-        route("/metrics", system.metrics),
-        route("/openapi.json", description.document),
+        open_route(one, context, open_handlers[one.name])
+        if one.scope is None
+        else guarded_route(one, context, guarded_handlers[one.name])
+        for one in OPERATIONS
     ]
 
 

@@ -8,8 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.analysis.schema import invalid
+from langlauf.domain.access import Scope
 from langlauf.domain.views import JobView
 from langlauf.http.presenting import Links, job_out
+from langlauf.http.problems import Problem
 from langlauf.http.requests import read_object
 from langlauf.http.responses import answer
 from langlauf.http.schemas import JobAnswer
@@ -28,9 +30,12 @@ class Context(msgspec.Struct, frozen=True):
     #: whether the workers and the upkeep of this process, if it has any, are alive
     alive: Callable[[], bool]
 
-    def caller(self, request: Request) -> Caller:
-        """The org behind the request; raises the problem where there is none."""
-        return caller_of(request, self.settings.auth_token)
+    async def caller(self, request: Request, scope: Scope) -> Caller:
+        """Who calls, and that they may: raises the problem where there is no such caller, or where they may not."""
+        caller = caller_of(request, self.settings.auth_token)
+        if scope not in caller.scopes:
+            raise Problem(403, "forbidden", f"This key does not have the scope {scope}; ask for one that has.")
+        return caller
 
     def links(self, request: Request) -> Links:
         """Absolute addresses where the public one is known, else paths that also work under a mount point."""

@@ -46,9 +46,8 @@ class Jobs:
         self._services = context.services
         self._submitting = submitting
 
-    async def status(self, request: Request) -> Response:
+    async def status(self, request: Request, caller: Caller) -> Response:
         """One job with its latest events and, once completed, its result."""
-        caller = self._context.caller(request)
         refuse_unknown(request, "wait")
         wait = whole_number(request, "wait", default=0, lowest=0, highest=30)
         job_id = request.path_params["job_id"]
@@ -57,7 +56,7 @@ class Jobs:
             view = await self._settled(caller, job_id, known, wait)
             if known is not None and _matches(known, self._etag(view)):
                 return await self._not_modified(view)
-        found = await self._services.reads.of(caller.org_id).status(
+        found = await self._services.reads.of(caller).status(
             job_id, events=EVENTS_IN_STATUS, inline_limit=INLINE_RESULT
         )
         if found is None:
@@ -80,7 +79,7 @@ class Jobs:
             had = had or etag
             return not _matches(had, etag) or view.job.terminal
 
-        view = await self._services.followers.until(caller.org_id, job_id, wait, differs)
+        view = await self._services.followers.until(caller, job_id, wait, differs)
         if view is None:
             raise not_found()
         return view
@@ -101,9 +100,8 @@ class Jobs:
         }
         return Response(status_code=304, headers=headers)
 
-    async def list(self, request: Request) -> Response:
+    async def list(self, request: Request, caller: Caller) -> Response:
         """The org's jobs, newest first."""
-        caller = self._context.caller(request)
         refuse_unknown(request, "status", "analysis", "q", "limit", "cursor")
         limit = whole_number(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
         status = choice(request, "status", tuple(Status))
@@ -115,7 +113,7 @@ class Jobs:
             before=_read_cursor(cursor) if cursor else None,
             limit=limit + 1,
         )
-        views = await self._services.reads.of(caller.org_id).jobs(which)
+        views = await self._services.reads.of(caller).jobs(which)
         page, more = views[:limit], len(views) > limit
         links = self._context.links(request)
         jobs = [job_out(view.job, await self._services.reads.moment(view), links) for view in page]
@@ -126,14 +124,13 @@ class Jobs:
             headers["Link"] = f'<{links.base}/jobs?{query}>; rel="next"'
         return answer(JobsAnswer(request_id=caller.request_id, jobs=jobs, next_cursor=next_cursor), headers=headers)
 
-    async def events(self, request: Request) -> Response:
+    async def events(self, request: Request, caller: Caller) -> Response:
         """A page of a job's log."""
-        caller = self._context.caller(request)
         refuse_unknown(request, "after", "limit")
         view = await self._existing(caller, request)
         after = whole_number(request, "after", default=0, lowest=0, highest=max(view.job.event_seq, 0))
         limit = whole_number(request, "limit", default=100, lowest=1, highest=1_000)
-        events = await self._services.reads.of(caller.org_id).events(view.job.job_id, after=after, limit=limit)
+        events = await self._services.reads.of(caller).events(view.job.job_id, after=after, limit=limit)
         body = EventsAnswer(
             request_id=caller.request_id,
             events=[event_out(event) for event in events],
@@ -142,33 +139,28 @@ class Jobs:
         )
         return answer(body)
 
-    async def results(self, request: Request) -> Response:
+    async def results(self, request: Request, caller: Caller) -> Response:
         """A job's snapshots, without their payloads."""
-        caller = self._context.caller(request)
         refuse_unknown(request)
         view = await self._existing(caller, request)
-        snapshots = await self._services.reads.of(caller.org_id).results(view.job.job_id)
+        snapshots = await self._services.reads.of(caller).results(view.job.job_id)
         links = self._context.links(request)
         results = [snapshot_out(snapshot, links) for snapshot in snapshots]
         return answer(ResultsAnswer(request_id=caller.request_id, results=results))
 
-    async def notifications(self, request: Request) -> Response:
+    async def notifications(self, request: Request, caller: Caller) -> Response:
         """A job's messages, latest first. Reading changes nothing."""
-        caller = self._context.caller(request)
         refuse_unknown(request, "channel", "limit")
         limit = whole_number(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
         word = choice(request, "channel", CHANNELS)
         channel: Channel | None = next((known for known in CHANNELS if known == word), None)
         view = await self._existing(caller, request)
-        found = await self._services.reads.of(caller.org_id).notifications(
-            view.job.job_id, channel=channel, limit=limit
-        )
+        found = await self._services.reads.of(caller).notifications(view.job.job_id, channel=channel, limit=limit)
         messages = [notification_out(one) for one in found]
         return answer(NotificationsAnswer(request_id=caller.request_id, notifications=messages))
 
-    async def cancel(self, request: Request) -> Response:
+    async def cancel(self, request: Request, caller: Caller) -> Response:
         """Stops a job, or asks its worker to. Repeating it changes nothing."""
-        caller = self._context.caller(request)
         refuse_unknown(request)
         wish: CancelBody = convert(CancelBody, await self._context.body(request, optional=True))
         done = await self._services.control.cancel(caller, request.path_params["job_id"], wish.reason)
@@ -178,9 +170,8 @@ class Jobs:
             raise Problem(409, "not_cancelable", f"{done.view.job.analysis} was registered as not cancelable.")
         return await self._context.job_answer(request, caller, done, 200 if done.job.terminal else 202)
 
-    async def retry(self, request: Request) -> Response:
+    async def retry(self, request: Request, caller: Caller) -> Response:
         """Makes a new job of one that has ended."""
-        caller = self._context.caller(request)
         refuse_unknown(request)
         wish: RetryBody = convert(RetryBody, await self._context.body(request, optional=True))
         made = await self._services.control.retry(
@@ -198,7 +189,7 @@ class Jobs:
         return await self._submitting.accepted(request, caller, made, Preferences())
 
     async def _existing(self, caller: Caller, request: Request) -> JobView:
-        view = await self._services.reads.of(caller.org_id).job(request.path_params["job_id"])
+        view = await self._services.reads.of(caller).job(request.path_params["job_id"])
         if view is None:
             raise not_found()
         return view

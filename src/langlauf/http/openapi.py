@@ -60,8 +60,7 @@ def build_document(registry: Registry, prefix: str = "/analyze") -> Document:
     components["AnalyzeRequest"] = _analyze_request(registry)
     paths: Document = {}
     for operation in OPERATIONS:
-        path = operation.path.replace("{prefix}", prefix)
-        paths.setdefault(path, {})[operation.method] = _operation(operation)
+        paths.setdefault(operation.path_under(prefix), {})[operation.method] = _operation(operation)
     return {
         "openapi": "3.1.1",
         "info": {

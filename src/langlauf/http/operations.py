@@ -4,10 +4,15 @@ from collections.abc import Mapping
 
 import msgspec
 
+from langlauf.domain.access import Scope
 from langlauf.http import schemas
 
 _TENANT = ("X-Org-Id", "X-Tenant-Id", "X-Request-Id")
-_READING: Mapping[int, tuple[str, ...]] = {400: ("bad_request",), 401: ("unauthorized",)}
+_READING: Mapping[int, tuple[str, ...]] = {
+    400: ("bad_request",),
+    401: ("unauthorized",),
+    403: ("forbidden",),
+}
 _ONE: Mapping[int, tuple[str, ...]] = {**_READING, 404: ("not_found",)}
 _BODY: Mapping[int, tuple[str, ...]] = {413: ("payload_too_large",), 415: ("unsupported_media_type",)}
 _QUEUE: Mapping[int, tuple[str, ...]] = {429: ("queue_full",), 503: ("queue_full", "unavailable")}
@@ -21,6 +26,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     summary: str
     tag: str
+    #: what a caller must be allowed to do; None where everybody may call
+    scope: Scope | None = None
     answer: type[msgspec.Struct] | None = None
     successes: tuple[int, ...] = (200,)
     #: whether 202 is the answer to a submission
@@ -28,6 +35,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     body: str | None = None
     parameters: tuple[str, ...] = ()
     problems: Mapping[int, tuple[str, ...]] = {}
+
+    def path_under(self, prefix: str) -> str:
+        """The path with the API's own prefix."""
+        return self.path.replace("{prefix}", prefix)
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -37,6 +48,7 @@ OPERATIONS: tuple[Operation, ...] = (
         path="{prefix}",
         summary="Run an analysis: wait for its result, or accept it as a job.",
         tag="jobs",
+        scope=Scope.SUBMIT,
         answer=schemas.SyncAnswer,
         successes=(200, 202),
         accepts=True,
@@ -60,6 +72,7 @@ OPERATIONS: tuple[Operation, ...] = (
         path="{prefix}/jobs",
         summary="The org's jobs, newest first.",
         tag="jobs",
+        scope=Scope.READ,
         answer=schemas.JobsAnswer,
         parameters=(*_TENANT, "status", "analysis", "q", "limit", "cursor"),
         problems=_READING,
@@ -70,6 +83,7 @@ OPERATIONS: tuple[Operation, ...] = (
         path="{prefix}/jobs/{job_id}",
         summary="One job with its latest events and, once completed, its result.",
         tag="jobs",
+        scope=Scope.READ,
         answer=schemas.StatusAnswer,
         parameters=("job_id", *_TENANT, "If-None-Match", "wait"),
         problems=_ONE,
@@ -80,6 +94,7 @@ OPERATIONS: tuple[Operation, ...] = (
         path="{prefix}/jobs/{job_id}/events",
         summary="A page of a job's log.",
         tag="jobs",
+        scope=Scope.READ,
         answer=schemas.EventsAnswer,
         parameters=("job_id", *_TENANT, "after", "events.limit"),
         problems=_ONE,
@@ -90,6 +105,7 @@ OPERATIONS: tuple[Operation, ...] = (
         path="{prefix}/jobs/{job_id}/results",
         summary="A job's snapshots, without their payloads.",
         tag="results",
+        scope=Scope.READ,
         answer=schemas.ResultsAnswer,
         parameters=("job_id", *_TENANT),
         problems=_ONE,
@@ -100,6 +116,7 @@ OPERATIONS: tuple[Operation, ...] = (
         path="{prefix}/jobs/{job_id}/notifications",
         summary="A job's messages, latest first.",
         tag="jobs",
+        scope=Scope.READ,
         answer=schemas.NotificationsAnswer,
         parameters=("job_id", *_TENANT, "channel", "limit"),
         problems=_ONE,
@@ -110,6 +127,7 @@ OPERATIONS: tuple[Operation, ...] = (
         path="{prefix}/jobs/{job_id}/cancel",
         summary="Stop a job, or ask its worker to.",
         tag="jobs",
+        scope=Scope.CANCEL,
         answer=schemas.JobAnswer,
         successes=(200, 202),
         body="CancelBody",
@@ -122,6 +140,7 @@ OPERATIONS: tuple[Operation, ...] = (
         path="{prefix}/jobs/{job_id}/retry",
         summary="Make a new job of one that has ended.",
         tag="jobs",
+        scope=Scope.SUBMIT,
         answer=schemas.AcceptedAnswer,
         successes=(202,),
         accepts=True,
@@ -135,6 +154,7 @@ OPERATIONS: tuple[Operation, ...] = (
         path="{prefix}/results/{result_id}",
         summary="A snapshot: the newest of its job, or exactly this one.",
         tag="results",
+        scope=Scope.READ,
         answer=schemas.ResultAnswer,
         parameters=("result_id", *_TENANT, "view"),
         problems={**_ONE, 410: ("expired",)},
@@ -145,6 +165,7 @@ OPERATIONS: tuple[Operation, ...] = (
         path="{prefix}/history",
         summary="The org's jobs that have a result, newest first.",
         tag="results",
+        scope=Scope.READ,
         answer=schemas.HistoryAnswer,
         parameters=(*_TENANT, "limit", "offset"),
         problems=_READING,
@@ -172,7 +193,8 @@ OPERATIONS: tuple[Operation, ...] = (
         path="/metrics",
         summary="Counters for Prometheus.",
         tag="system",
-        problems={401: ("unauthorized",)},
+        scope=Scope.OPERATE,
+        problems=_READING,
     ),
     Operation(
         name="openapi",

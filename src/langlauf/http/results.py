@@ -14,6 +14,7 @@ from langlauf.http.problems import Problem, not_found
 from langlauf.http.requests import choice, refuse_unknown, whole_number
 from langlauf.http.responses import answer
 from langlauf.http.schemas import HistoryAnswer, HistoryEntryOut, ResultAnswer
+from langlauf.service.tenant import Caller
 
 LATEST, REQUESTED = "latest", "requested"
 _FARTHEST_OFFSET = 1_000_000
@@ -26,12 +27,11 @@ class Results:
         self._context = context
         self._reads = context.services.reads
 
-    async def result(self, request: Request) -> Response:
+    async def result(self, request: Request, caller: Caller) -> Response:
         """A snapshot: the newest of its job, or exactly this one."""
-        caller = self._context.caller(request)
         refuse_unknown(request, "view")
         view = choice(request, "view", (LATEST, REQUESTED)) or LATEST
-        found = await self._reads.of(caller.org_id).result(request.path_params["result_id"], latest=view == LATEST)
+        found = await self._reads.of(caller).result(request.path_params["result_id"], latest=view == LATEST)
         if found is None:
             raise not_found()
         job, delivered = found.job, found.delivered.snapshot
@@ -59,13 +59,12 @@ class Results:
         headers = {"ETag": f'W/"{delivered.result_id}-{job.event_seq}"'}
         return answer(body, headers=headers, cache="private, no-cache")
 
-    async def history(self, request: Request) -> Response:
+    async def history(self, request: Request, caller: Caller) -> Response:
         """The org's jobs that have a result, newest first."""
-        caller = self._context.caller(request)
         refuse_unknown(request, "limit", "offset")
         limit = whole_number(request, "limit", default=50, lowest=1, highest=200)
         offset = whole_number(request, "offset", default=0, lowest=0, highest=_FARTHEST_OFFSET)
-        entries, total = await self._reads.of(caller.org_id).history(limit=limit, offset=offset)
+        entries, total = await self._reads.of(caller).history(limit=limit, offset=offset)
         history = [_entry_out(entry) for entry in entries]
         body = HistoryAnswer(request_id=caller.request_id, history=history, total=total, limit=limit, offset=offset)
         return answer(body)

@@ -27,9 +27,8 @@ class Submitting:
         self._context = context
         self._services = context.services
 
-    async def analyze(self, request: Request) -> Response:
+    async def analyze(self, request: Request, caller: Caller) -> Response:
         """Runs an analysis: waits for its result, or accepts it as a job."""
-        caller = self._context.caller(request)
         body = await self._context.body(request)
         order, mode = read_order(body, idempotency_key(request))
         preferences = read_preferences(request.headers.getlist("prefer"))
@@ -44,10 +43,10 @@ class Submitting:
         self, request: Request, caller: Caller, submitted: Submitted, preferences: Preferences
     ) -> Response:
         """202 with the job, or its result where the caller waits and it ends in time."""
-        job = await self._job_or_problem(request, submitted)
+        job = await self._job_or_problem(request, caller, submitted)
         view = JobView(job, None)
         if isinstance(submitted, Replayed):  # it may be running by now: then its lease belongs to the picture
-            view = await self._services.reads.of(caller.org_id).job(job.job_id) or view
+            view = await self._services.reads.of(caller).job(job.job_id) or view
         headers = {"Idempotent-Replayed": "true"} if isinstance(submitted, Replayed) else {}
         if preferences.applied:
             headers["Preference-Applied"] = preferences.applied
@@ -62,7 +61,7 @@ class Submitting:
         return answer(body, 202, headers=headers)
 
     async def _synchronous(self, request: Request, caller: Caller, submitted: Submitted) -> Response:
-        job = await self._job_or_problem(request, submitted)
+        job = await self._job_or_problem(request, caller, submitted)
         limit = self._context.settings.sync_limit
         view = await self._until_ended(caller, job, limit)
         replayed = isinstance(submitted, Replayed)
@@ -88,7 +87,7 @@ class Submitting:
         return await self._ended(request, caller, view.job, headers)
 
     async def _until_ended(self, caller: Caller, job: Job, seconds: float) -> JobView:
-        view = await self._services.followers.until(caller.org_id, job.job_id, seconds, lambda view: view.job.terminal)
+        view = await self._services.followers.until(caller, job.job_id, seconds, lambda view: view.job.terminal)
         return view or JobView(job, None)
 
     async def _ended(self, request: Request, caller: Caller, job: Job, headers: dict[str, str]) -> Response:
@@ -96,7 +95,7 @@ class Submitting:
         links = self._context.links(request)
         headers = {**headers, "Content-Location": links.job(job.job_id)}
         if job.status is Status.COMPLETED and job.result_id:
-            found = await self._services.reads.of(caller.org_id).result(job.result_id, latest=False)
+            found = await self._services.reads.of(caller).result(job.result_id, latest=False)
             if found is None or found.delivered.snapshot.removed_at is not None:
                 raise Problem(410, "expired", "Retention removed the result of this job.", job_id=job.job_id)
             payload = found.delivered.payload
@@ -120,7 +119,7 @@ class Submitting:
             retry_hint=job.retry_hint,
         )
 
-    async def _job_or_problem(self, request: Request, submitted: Submitted) -> Job:
+    async def _job_or_problem(self, request: Request, caller: Caller, submitted: Submitted) -> Job:
         if isinstance(submitted, Accepted | Replayed):
             return submitted.job
         if isinstance(submitted, KeyReused):
@@ -132,11 +131,11 @@ class Submitting:
             )
         if isinstance(submitted, QueueFull):
             raise _queue_full(submitted)
-        return await self._refuse_duplicate(request, submitted)
+        return await self._refuse_duplicate(request, caller, submitted)
 
-    async def _refuse_duplicate(self, request: Request, duplicate: Duplicate) -> Job:
+    async def _refuse_duplicate(self, request: Request, caller: Caller, duplicate: Duplicate) -> Job:
         links = self._context.links(request)
-        known = await self._services.reads.of(duplicate.job.org_id).job(duplicate.job.job_id)
+        known = await self._services.reads.of(caller).job(duplicate.job.job_id)
         moment = await self._services.reads.moment(known or JobView(duplicate.job, None))
         raise Problem(
             409,

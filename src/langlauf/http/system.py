@@ -8,6 +8,7 @@ from langlauf.http.context import Context
 from langlauf.http.problems import Problem
 from langlauf.http.responses import answer
 from langlauf.http.schemas import HealthAnswer
+from langlauf.service.tenant import Caller
 from langlauf.telemetry import COUNTS, Fact
 
 
@@ -32,9 +33,8 @@ class System:
             raise Problem(503, "unavailable", "A worker of this process has stopped.", headers=retry)
         return answer(HealthAnswer(request_id=request.scope["langlauf.request_id"], status="ready"))
 
-    async def metrics(self, request: Request) -> Response:
+    async def metrics(self, _: Request, __: Caller) -> Response:
         """What is counted, in the text format of Prometheus."""
-        self._context.caller(request)
         depth = await self._context.services.reads.depth()
         lines = [
             "# HELP langlauf_jobs_waiting Jobs that wait for their first attempt.",

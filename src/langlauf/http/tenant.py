@@ -6,6 +6,7 @@ import re
 from starlette.requests import Request
 
 from langlauf.clock import new_id, new_trace_id
+from langlauf.domain.access import EVERYTHING
 from langlauf.http.problems import Problem, bad_request
 from langlauf.service.tenant import DEFAULT_ORG, Caller, usable_name
 
@@ -25,6 +26,7 @@ def caller_of(request: Request, auth_token: str | None) -> Caller:
         org_id=_org_of(request),
         request_id=request.scope["langlauf.request_id"],
         trace_id=_trace_of(request),
+        scopes=EVERYTHING,
         user_id=_name_header(request, "x-user-id"),
     )
 

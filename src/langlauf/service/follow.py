@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from langlauf.domain.views import JobView
 from langlauf.hints import Hints
+from langlauf.service.tenant import Caller
 from langlauf.store.protocol import Store
 
 #: Another process may change a job without a hint reaching this one.
@@ -25,11 +26,11 @@ class Followers:
         return self._hints.closing.is_set()
 
     async def until(
-        self, org_id: str, job_id: str, seconds: float, enough: Callable[[JobView], bool]
+        self, caller: Caller, job_id: str, seconds: float, enough: Callable[[JobView], bool]
     ) -> JobView | None:
         """The job as soon as it is as wished, or as it is when the time is over or the program stops."""
         deadline = time.monotonic() + seconds
-        tenant = self._store.tenant(org_id)
+        tenant = self._store.tenant(caller.org_id)
         with self._hints.following(job_id) as changed:
             while True:
                 changed.clear()

@@ -7,6 +7,7 @@ from langlauf.domain.eta import poll_after
 from langlauf.domain.job import Phase, phase
 from langlauf.domain.views import Depth, JobView
 from langlauf.service.estimates import Estimates
+from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store, TenantReads
 
@@ -29,9 +30,9 @@ class Reads:
         self._settings = settings
         self._clock = clock
 
-    def of(self, org_id: str) -> TenantReads:
-        """Everything of one org, and nothing else."""
-        return self._store.tenant(org_id)
+    def of(self, caller: Caller) -> TenantReads:
+        """Everything the caller may see, and nothing else."""
+        return self._store.tenant(caller.org_id)
 
     async def check(self) -> None:
         """Raises where the store does not answer."""

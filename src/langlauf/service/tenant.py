@@ -4,6 +4,9 @@ import re
 
 import msgspec
 
+from langlauf.clock import new_id, new_trace_id
+from langlauf.domain.access import EVERYTHING, Scope
+
 DEFAULT_ORG = "default-org"
 _NAME = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$", re.ASCII)
 
@@ -14,10 +17,16 @@ def usable_name(text: str) -> bool:
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """The org a request is for, and the ids it is remembered by."""
+    """The org a request is for, what it may do there, and the ids it is remembered by."""
 
     org_id: str
     request_id: str
     trace_id: str
+    scopes: frozenset[Scope]
     user_id: str | None = None
     api_key_id: str | None = None
+
+
+def insider(org_id: str) -> Caller:
+    """Whoever calls from inside the program, for an org: they may do everything."""
+    return Caller(org_id=org_id, request_id=new_id(), trace_id=new_trace_id(), scopes=EVERYTHING)

@@ -51,7 +51,7 @@ class JobPage:
     async def show(self, visit: Visit, caller: Caller) -> Response:
         """The page. It asks the browser to come again while the job has not ended, unless the reader paused that."""
         services = self._context.services
-        reads = services.reads.of(caller.org_id)
+        reads = services.reads.of(caller)
         job_id = visit.request.path_params["job_id"]
         # A result of many megabytes is not read for a page that shows it at a glance.
         found = await reads.status(job_id, events=EVENTS_IN_STATUS, inline_limit=LARGEST_JSON)
@@ -83,7 +83,7 @@ class JobPage:
     async def _latest(self, caller: Caller, job: Job, final: str | None) -> Latest | None:
         if job.result_id is None or job.result_expired_at is not None:
             return None
-        snapshots = await self._context.services.reads.of(caller.org_id).results(job.job_id)
+        snapshots = await self._context.services.reads.of(caller).results(job.job_id)
         if not snapshots:
             return None
         newest = snapshots[-1]

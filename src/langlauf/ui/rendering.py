@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from langlauf.domain.access import Scope
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.http.context import Context
 from langlauf.http.problems import TITLES, VARY, Problem
@@ -94,7 +95,7 @@ class Rendering:
         async def endpoint(request: Request) -> Response:
             visit, org = self._visit(request, path), None
             try:
-                caller = self._context.caller(request)
+                caller = await self._context.caller(request, Scope.READ)
                 org = caller.org_id
                 return await show(visit, caller)
             except Problem as problem:

@@ -40,7 +40,7 @@ class ResultPage:
         """The newest snapshot of the job, or with `view=requested` exactly this one; 410 where retention took it."""
         view = choice(visit.request, "view", (LATEST, REQUESTED)) or LATEST
         services = self._context.services
-        reads = services.reads.of(caller.org_id)
+        reads = services.reads.of(caller)
         found = await reads.result(visit.request.path_params["result_id"], latest=view == LATEST)
         current = await reads.job(found.job.job_id) if found else None
         if found is None or current is None:

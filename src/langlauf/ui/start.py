@@ -51,7 +51,7 @@ class StartPage:
     async def show(self, visit: Visit, caller: Caller) -> Response:
         """The page, with the latest jobs of the caller's org."""
         reads = self._context.services.reads
-        views = await reads.of(caller.org_id).jobs(JobFilter(limit=RECENT + 1))
+        views = await reads.of(caller).jobs(JobFilter(limit=RECENT + 1))
         lines = [Line(view.job, face(view.job.status, reads.phase(view))) for view in views[:RECENT]]
         return self._rendering.page(
             visit,

@@ -1,0 +1,45 @@
+"""How a handler becomes a route. Whatever is not open to everybody passes one choke point: who is it, may they."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from langlauf.http.context import Context
+from langlauf.http.operations import Operation
+from langlauf.service.tenant import Caller
+
+OpenHandler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request, Caller], Awaitable[Response]]
+
+
+class Endpoint:
+    """A handler as an ASGI application: the entrance catches errors, so the framework's own wrapping is not needed."""
+
+    def __init__(self, handler: OpenHandler) -> None:
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._handler(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+
+def open_route(operation: Operation, context: Context, handler: OpenHandler) -> Route:
+    """An operation that everybody may call; HEAD comes with GET."""
+    if operation.scope is not None:
+        raise ValueError(f"{operation.name} needs the scope {operation.scope}")
+    return Route(operation.path_under(context.prefix), Endpoint(handler), methods=[operation.method.upper()])
+
+
+def guarded_route(operation: Operation, context: Context, handler: Handler) -> Route:
+    """An operation that is called for an org; HEAD comes with GET."""
+    scope = operation.scope
+    if scope is None:
+        raise ValueError(f"{operation.name} is open to everybody")
+
+    async def checked(request: Request) -> Response:
+        return await handler(request, await context.caller(request, scope))
+
+    return Route(operation.path_under(context.prefix), Endpoint(checked), methods=[operation.method.upper()])
