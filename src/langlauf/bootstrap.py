@@ -8,9 +8,12 @@ from typing import Any
 from langlauf.analysis.registry import Registry
 from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
+from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.estimates import Estimates
 from langlauf.service.follow import Followers
+from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
+from langlauf.service.keys import Keys
 from langlauf.service.read import Reads
 from langlauf.service.services import Services
 from langlauf.service.submit import Submissions
@@ -87,8 +90,11 @@ async def open_store(settings: Settings, hints: Hints, default_analysis: str = "
     return await SqliteStore.open(path, hints=hints)
 
 
-def make_services(store: Store, registry: Registry, settings: Settings, hints: Hints) -> Services:
+def make_services(
+    store: Store, registry: Registry, settings: Settings, hints: Hints, keyring: Keyring | None = None
+) -> Services:
     """The use cases over a store."""
+    access = Access(keyring or Keyring(store.access, store.clock), settings.auth_token)
     estimates = Estimates(store, registry, settings)
     submissions = Submissions(store, registry, settings, estimates, store.clock)
     return Services(
@@ -96,7 +102,9 @@ def make_services(store: Store, registry: Registry, settings: Settings, hints: H
         submissions,
         Control(store, registry, submissions, hints, cancel_grace=settings.cancel_grace),
         Reads(store, settings, estimates, store.clock),
-        Followers(store, hints),
+        Followers(store, hints, access),
+        access,
+        Keys(store.access, store.clock),
     )
 
 
@@ -113,12 +121,15 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
         store = await open_store(settings, hints, registry.default or "address")
         stack.callback(tell, Fact.SERVER_STOPPED)
         stack.push_async_callback(store.close)
-        services = make_services(store, registry, settings, hints)
+        keyring = Keyring(store.access, store.clock)
+        stack.push_async_callback(keyring.write_uses)
+        services = make_services(store, registry, settings, hints, keyring)
         duties = [
             Periodic(
                 "sweep", settings.sweep_seconds, lambda: sweep_once(store, settings), pause=hints.wait_for_overdue
             ),
             Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, dry_run=False)),
+            Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
         workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
         runtime = Runtime(store, services, hints, workers, duties)

@@ -2,6 +2,7 @@
 
 import os
 import random
+import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,16 @@ def new_id() -> str:
 def new_trace_id() -> str:
     """A random W3C trace id."""
     return _chance()
+
+
+def new_word(alphabet: str, length: int) -> str:
+    """Letters nobody can guess, for keys."""
+    return "".join(secrets.choice(alphabet) for _ in range(length))
+
+
+def new_secret() -> bytes:
+    """What signatures are made with."""
+    return secrets.token_bytes(32)
 
 
 def draw() -> float:

@@ -19,7 +19,7 @@ from langlauf.domain.retry import Backoff
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd]?)$")
 _TEST_NAMES = "LANGLAUF_TEST_"
-_LONGEST = 100 * 365 * 86_400.0
+LONGEST_DURATION = 100 * 365 * 86_400.0
 _LARGEST_PORT = 65_535
 #: Less than that, Python and an application cannot even be loaded.
 _LEAST_MEMORY = 64 * 1_048_576
@@ -33,7 +33,7 @@ def duration(text: str) -> float:
     if match is None:
         raise ValueError("give seconds or a value like 30m, 24h, 7d")
     seconds = float(match[1]) * _UNITS[match[2]]
-    if seconds > _LONGEST:
+    if seconds > LONGEST_DURATION:
         raise ValueError("is longer than a hundred years")
     return seconds
 

@@ -7,6 +7,7 @@ from langlauf.cli.cleanup import cleanup
 from langlauf.cli.completion import completion
 from langlauf.cli.control import cancel, retry
 from langlauf.cli.follow import result, status, watch
+from langlauf.cli.keys import keys
 from langlauf.cli.listing import jobs, notifications
 from langlauf.cli.openapi import openapi
 from langlauf.cli.serve import serve
@@ -28,4 +29,5 @@ for command in (submit, status, watch, result, cancel, retry, jobs, notification
     main.add_command(command)
 for command in (worker, cleanup, sweep, migrate_store, verify, import_store, export_store, openapi):
     main.add_command(command)
+main.add_command(keys)
 main.add_command(bench)

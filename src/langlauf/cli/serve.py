@@ -1,20 +1,26 @@
 """`langlauf serve`: API and workers in one process."""
 
+import asyncio
 import importlib
 import ipaddress
 import os
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from langlauf.app import Langlauf
+from langlauf.bootstrap import open_store
 from langlauf.cli.options import Stopped, read_settings, server_options
 from langlauf.cli.stopping import run, running_until_stopped
 from langlauf.domain.errors import LanglaufError
+from langlauf.hints import Hints
 from langlauf.http.server import Server, make_server
 from langlauf.settings import BY_NAME, Settings
+from langlauf.store.location import resolve_sqlite_path
+from langlauf.store.sqlite.connection import MEMORY
 from langlauf.telemetry import set_up_logging
 
 BUNDLED = "langlauf.bundled:app"
@@ -22,7 +28,7 @@ BUNDLED = "langlauf.bundled:app"
 
 @click.command()
 @click.argument("target", metavar="[MODULE:APP]", default=BUNDLED)
-@click.option("--allow-open", is_flag=True, help="Listen beyond this machine although no token is set.")
+@click.option("--allow-open", is_flag=True, help="Listen beyond this machine although nobody is asked for a key.")
 @server_options
 def serve(target: str, allow_open: bool, **flags: Any) -> None:
     """Serve an application: its API and its workers. Without MODULE:APP, the bundled analyses."""
@@ -72,13 +78,30 @@ def load_app(target: str) -> Langlauf:
 
 
 def refuse_open_bind(settings: Settings, allow_open: bool) -> None:
-    """Without a token everybody who reaches the server may use it: that is for this machine alone."""
-    if settings.auth_token or allow_open or _is_loopback(settings.host):
+    """Without a token or a key everybody who reaches the server may use it: that is for this machine alone."""
+    if settings.auth_token or allow_open or _is_loopback(settings.host) or _has_keys(settings):
         return
     raise Stopped(
-        f"{settings.host} is reachable from other machines and no API_AUTH_TOKEN is set; "
-        "set one, listen on 127.0.0.1, or say --allow-open"
+        f"{settings.host} is reachable from other machines, no API_AUTH_TOKEN is set and the store has no keys; "
+        "make one with `langlauf keys create --org ORG`, set a token, listen on 127.0.0.1, or say --allow-open"
     )
+
+
+def _has_keys(settings: Settings) -> bool:
+    """Whether the store, if it is there already, asks for keys."""
+    try:
+        path, _ = resolve_sqlite_path(settings.store_path)
+        return path != MEMORY and Path(path).exists() and asyncio.run(_keys_in(settings))
+    except LanglaufError as error:
+        raise Stopped(str(error)) from error
+
+
+async def _keys_in(settings: Settings) -> bool:
+    store = await open_store(settings, Hints())
+    try:
+        return (await store.access.key_changes(0)).version > 0
+    finally:
+        await store.close()
 
 
 def _is_loopback(host: str) -> bool:

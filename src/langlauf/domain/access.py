@@ -1,6 +1,10 @@
-"""What a caller may do."""
+"""What a caller may do, and by whose word."""
 
 from enum import StrEnum
+
+import msgspec
+
+from langlauf.domain.instant import Instant
 
 
 class Scope(StrEnum):
@@ -19,3 +23,27 @@ class Scope(StrEnum):
 EVERYTHING = frozenset(Scope)
 #: What a key can be given.
 GRANTABLE = EVERYTHING - {Scope.OPERATE}
+#: What a key has unless something else is asked for.
+USUAL = frozenset({Scope.SUBMIT, Scope.READ, Scope.CANCEL})
+#: Who vouches for callers where nobody is asked for a key.
+OPEN = "open"
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """What a credential stands for, once it was found to be good."""
+
+    #: who vouches: the id of a key, the operator's token, or nobody in an open store
+    issuer: str
+    #: None: any org the caller names
+    org_id: str | None
+    scopes: frozenset[Scope]
+    expires_at: Instant | None = None
+    #: where it is about one job alone
+    job_id: str | None = None
+    #: where a person signed in with it
+    session_id: str | None = None
+
+    @property
+    def key_id(self) -> str | None:
+        """The key behind it, where there is one."""
+        return self.issuer if self.issuer.startswith("llk_") else None

@@ -26,13 +26,15 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         rf"\1\2{MASK}\2",
     ),
     (re.compile(r"(?i)([?&](?:key|sig|signature|code)=)[^\s&#]+"), rf"\1{MASK}"),
-    (re.compile(r"\b(?:whsec_|sk_|ll_)[A-Za-z0-9+/=_-]{8,}"), MASK),
+    (re.compile(r"\b(?:whsec_|sk_)[A-Za-z0-9+/=_-]{8,}"), MASK),
+    # The id of a key is no secret and may be read; what is longer is one.
+    (re.compile(r"\bll[kst]_[A-Za-z0-9._-]{20,}"), MASK),
 )
 
 
 #: Without any of these there is nothing to mask; looking for them is quick, whatever the text.
 _SIGNS = re.compile(
-    r"(?i)bearer|basic|authorization|://|eyJ|AKIA|key|token|secret|passw|cookie|[?&](?:sig|code)|whsec_|sk_|ll_"
+    r"(?i)bearer|basic|authorization|://|eyJ|AKIA|key|token|secret|passw|cookie|[?&](?:sig|code)|whsec_|sk_|ll[kst]_"
 )
 
 

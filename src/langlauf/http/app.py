@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from langlauf.http.context import Context
 from langlauf.http.endpoints import Handler, OpenHandler, guarded_route, open_route
 from langlauf.http.jobs import Jobs
+from langlauf.http.keys import ApiKeys
 from langlauf.http.middleware import Entrance
 from langlauf.http.openapi import Description
 from langlauf.http.operations import OPERATIONS
@@ -80,6 +81,7 @@ def api_routes(context: Context) -> list[BaseRoute]:
     """Every operation that is described, each with what answers it."""
     submitting, results, system = Submitting(context), Results(context), System(context)
     jobs, description = Jobs(context, submitting), Description(context)
+    keys = ApiKeys(context)
     open_handlers: dict[str, OpenHandler] = {
         "health": system.health,
         "ready": system.ready,
@@ -96,6 +98,9 @@ def api_routes(context: Context) -> list[BaseRoute]:
         "retryJob": jobs.retry,
         "result": results.result,
         "history": results.history,
+        "listKeys": keys.list,
+        "createKey": keys.create,
+        "revokeKey": keys.revoke,
         "metrics": system.metrics,
     }
     return [

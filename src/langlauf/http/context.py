@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.analysis.schema import invalid
-from langlauf.domain.access import Scope
+from langlauf.domain.access import OPEN, Grant, Scope
 from langlauf.domain.views import JobView
+from langlauf.http.credentials import forbidden, secret_in, unauthorized
 from langlauf.http.presenting import Links, job_out
-from langlauf.http.problems import Problem
 from langlauf.http.requests import read_object
 from langlauf.http.responses import answer
 from langlauf.http.schemas import JobAnswer
@@ -32,10 +32,18 @@ class Context(msgspec.Struct, frozen=True):
 
     async def caller(self, request: Request, scope: Scope) -> Caller:
         """Who calls, and that they may: raises the problem where there is no such caller, or where they may not."""
-        caller = caller_of(request, self.settings.auth_token)
+        caller = caller_of(request, await self._grant(request))
         if scope not in caller.scopes:
-            raise Problem(403, "forbidden", f"This key does not have the scope {scope}; ask for one that has.")
+            raise forbidden(f"This key does not have the scope {scope}; ask for one that has.")
         return caller
+
+    async def _grant(self, request: Request) -> Grant:
+        access = self.services.access
+        await access.refresh()
+        grant = access.by_issuer(OPEN) or await access.by_secret(secret_in(request) or b"")
+        if grant is None:
+            raise unauthorized()
+        return grant
 
     def links(self, request: Request) -> Links:
         """Absolute addresses where the public one is known, else paths that also work under a mount point."""

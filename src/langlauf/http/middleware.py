@@ -9,8 +9,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.http.credentials import unauthorized
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
 from langlauf.http.tenant import request_id_from
+from langlauf.service.access import AccessEnded
 from langlauf.telemetry import Fact, tell
 
 _RETRY_SECONDS = "5"
@@ -55,6 +57,8 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
         return error
     if isinstance(error, InvalidInput):
         return bad_request(f"{error.field}: {error.message}" if error.field else error.message, error.field or None)
+    if isinstance(error, AccessEnded):
+        return unauthorized()
     if isinstance(error, HTTPException):
         return _from_starlette(error)
     if isinstance(error, StoreUnavailable):

@@ -53,6 +53,7 @@ def build_document(registry: Registry, prefix: str = "/analyze") -> Document:
         schemas.Options,
         schemas.CancelBody,
         schemas.RetryBody,
+        schemas.CreateKeyBody,
         Problem,
         *(analysis.input_type for analysis in registry),
     ]
@@ -147,7 +148,8 @@ _TEXT = {"type": "string", "maxLength": 256}
 _PARAMETERS: dict[str, tuple[str, Document, str]] = {
     "job_id": ("path", {"type": "string"}, "The id of a job."),
     "result_id": ("path", {"type": "string"}, "The id of a snapshot."),
-    "X-Org-Id": ("header", _ORG, "The org; without it `default-org`."),
+    "key_id": ("path", {"type": "string"}, "The id of a key, which is how its text begins."),
+    "X-Org-Id": ("header", _ORG, "The org; without it the key's, else `default-org`."),
     "X-Tenant-Id": ("header", _ORG, "Another name for X-Org-Id."),
     "X-User-Id": ("header", _ORG, "Who asked, kept with the job."),
     "X-Request-Id": ("header", _ORG, "An id of the caller's, sent back and kept."),

@@ -8,6 +8,7 @@ import msgspec
 from langlauf.domain.event import Event
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.job import Job
+from langlauf.domain.keys import Key
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot
 from langlauf.http.schemas import EventOut, JobOut, NotificationOut, SnapshotOut
@@ -154,3 +155,17 @@ def notification_out(notification: Notification) -> NotificationOut:
         created_at=to_datetime(notification.created_at),
         payload_json=raw(notification.payload_json),
     )
+
+
+def key_fields(key: Key) -> dict[str, Any]:
+    """A key on the wire, in parts."""
+    return {
+        "key_id": key.key_id,
+        "org_id": key.org_id,
+        "name": key.name,
+        "scopes": sorted(key.scopes),
+        "created_at": to_datetime(key.created_at),
+        "expires_at": _time(key.expires_at),
+        "revoked_at": _time(key.revoked_at),
+        "last_used_at": _time(key.last_used_at),
+    }

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from langlauf.domain.text import first_flaw
 from langlauf.http.problems import Problem, bad_request
+from langlauf.settings import LONGEST_DURATION, duration
 
 JSON = "application/json"
 #: Nobody means a number with so many digits.
@@ -103,6 +104,19 @@ def free_text(request: Request, name: str, longest: int = 256) -> str | None:
     if text is not None and (len(text) > longest or "\x00" in text):
         raise bad_request(f"{name} must be a text of at most {longest} characters.", name)
     return text or None
+
+
+def seconds_of(value: float | str | None, name: str, *, longest: float = LONGEST_DURATION) -> float | None:
+    """A member of a body that is a duration: seconds, or a text like 30m."""
+    if value is None:
+        return None
+    try:
+        seconds = duration(value) if isinstance(value, str) else float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= longest:
+        raise bad_request(f"{name} must be over 0 and at most {longest:g} seconds, or a text like 30m.", name)
+    return seconds
 
 
 def refuse_unknown(request: Request, *known: str) -> None:

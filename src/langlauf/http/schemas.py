@@ -7,12 +7,16 @@ import msgspec
 
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.job import CanceledBy, Phase, PriorityClass
+from langlauf.domain.keys import LONGEST_NAME
 from langlauf.domain.notification import Channel, DeliveryStatus
 from langlauf.domain.result import ResultKind
 from langlauf.domain.state import Status
 
 #: A stored JSON value that is sent as it is, never decoded on the way.
 JsonValue = Any
+KeyScope = Literal["submit", "read", "cancel", "admin"]
+#: Seconds, or a text like `30m`.
+Duration = Annotated[float, msgspec.Meta(gt=0)] | Annotated[str, msgspec.Meta(max_length=20)]
 MaxRetries = Annotated[int, msgspec.Meta(ge=0, le=100)]
 
 
@@ -42,6 +46,14 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Whether a new job starts with the finished chunks of the old one."""
 
     resume: bool = True
+
+
+class CreateKeyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What a new key is for, what it may do, and how long it lives: seconds, or a text like `30d`."""
+
+    name: Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)] = ""
+    scopes: Annotated[list[KeyScope], msgspec.Meta(min_length=1, max_length=10)] | None = None
+    expires_in: Duration | None = None
 
 
 class JobOut(msgspec.Struct, kw_only=True):
@@ -242,6 +254,44 @@ class HistoryAnswer(Answer, kw_only=True):
     total: int
     limit: int
     offset: int
+
+
+class KeyOut(msgspec.Struct, kw_only=True):
+    """A key as its org's admins see it; what opens anything is not in it."""
+
+    key_id: str
+    org_id: str
+    name: str
+    scopes: list[KeyScope]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+class KeysAnswer(Answer, kw_only=True):
+    """An org's keys."""
+
+    keys: list[KeyOut]
+
+
+class KeyAnswer(Answer, kw_only=True):
+    """One key, with the same fields as in a list."""
+
+    key_id: str
+    org_id: str
+    name: str
+    scopes: list[KeyScope]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+class MadeKeyAnswer(KeyAnswer, kw_only=True):
+    """A new key, with the text that nobody can read again."""
+
+    key: str
 
 
 class HealthAnswer(Answer, kw_only=True):

@@ -12,6 +12,7 @@ from langlauf.http.order import idempotency_key, read_order
 from langlauf.http.preferences import Preferences, read_preferences
 from langlauf.http.presenting import job_out, raw
 from langlauf.http.problems import Problem
+from langlauf.http.requests import refuse_unknown
 from langlauf.http.responses import answer
 from langlauf.http.schemas import AcceptedAnswer, SyncAnswer
 from langlauf.service.submit import Order
@@ -29,6 +30,7 @@ class Submitting:
 
     async def analyze(self, request: Request, caller: Caller) -> Response:
         """Runs an analysis: waits for its result, or accepts it as a job."""
+        refuse_unknown(request)
         body = await self._context.body(request)
         order, mode = read_order(body, idempotency_key(request))
         preferences = read_preferences(request.headers.getlist("prefer"))

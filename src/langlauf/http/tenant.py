@@ -1,13 +1,13 @@
-"""Who is calling: the org from its header, the operator's token where one is set, and the ids of the request."""
+"""Who is calling: by what right, for which org, and the ids of the request."""
 
-import hmac
 import re
 
 from starlette.requests import Request
 
 from langlauf.clock import new_id, new_trace_id
-from langlauf.domain.access import EVERYTHING
-from langlauf.http.problems import Problem, bad_request
+from langlauf.domain.access import Grant
+from langlauf.http.credentials import forbidden
+from langlauf.http.problems import bad_request
 from langlauf.service.tenant import DEFAULT_ORG, Caller, usable_name
 
 _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$")
@@ -18,38 +18,28 @@ def request_id_from(header: str | None) -> str:
     return header if header and usable_name(header) else new_id()
 
 
-def caller_of(request: Request, auth_token: str | None) -> Caller:
-    """The one place where a request gets its org."""
-    if auth_token is not None:
-        _check_token(request, auth_token)
+def caller_of(request: Request, grant: Grant) -> Caller:
+    """The one place where a request gets its org: its key's; a header names it only where the grant is for any."""
+    named = _org_named(request)
+    if grant.org_id is not None and named not in (None, grant.org_id):
+        raise forbidden("This key belongs to another org than the one the request names.")
     return Caller(
-        org_id=_org_of(request),
+        org_id=grant.org_id or named or DEFAULT_ORG,
         request_id=request.scope["langlauf.request_id"],
         trace_id=_trace_of(request),
-        scopes=EVERYTHING,
+        scopes=grant.scopes,
         user_id=_name_header(request, "x-user-id"),
+        api_key_id=grant.key_id,
+        grant=grant,
     )
 
 
-def _check_token(request: Request, auth_token: str) -> None:
-    scheme, _, shown = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        shown = request.headers.get("x-api-key", "")
-    if not hmac.compare_digest(shown.strip().encode(), auth_token.encode()):
-        raise Problem(
-            401,
-            "unauthorized",
-            "Show a valid key as Authorization: Bearer <key>.",
-            headers={"WWW-Authenticate": 'Bearer realm="langlauf"'},
-        )
-
-
-def _org_of(request: Request) -> str:
+def _org_named(request: Request) -> str | None:
     org = _name_header(request, "x-org-id")
     alias = _name_header(request, "x-tenant-id")
     if org is not None and alias is not None and org != alias:
         raise bad_request("X-Org-Id and X-Tenant-Id name different orgs; send one of them.", "X-Org-Id")
-    return org or alias or DEFAULT_ORG
+    return org or alias
 
 
 def _name_header(request: Request, name: str) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from langlauf.domain.views import JobView
 from langlauf.hints import Hints
+from langlauf.service.access import Access
 from langlauf.service.tenant import Caller
 from langlauf.store.protocol import Store
 
@@ -16,8 +17,9 @@ _LOOK_AGAIN_SECONDS = 1.0
 class Followers:
     """Lets requests wait for what they are interested in, without holding anything of the store."""
 
-    def __init__(self, store: Store, hints: Hints) -> None:
+    def __init__(self, store: Store, hints: Hints, access: Access) -> None:
         self._store = store
+        self._access = access
         self._hints = hints
 
     @property
@@ -28,7 +30,10 @@ class Followers:
     async def until(
         self, caller: Caller, job_id: str, seconds: float, enough: Callable[[JobView], bool]
     ) -> JobView | None:
-        """The job as soon as it is as wished, or as it is when the time is over or the program stops."""
+        """The job as soon as it is as wished, or as it is when the time is over or the program stops.
+
+        Raises `AccessEnded` where the caller may not see it any more.
+        """
         deadline = time.monotonic() + seconds
         tenant = self._store.tenant(caller.org_id)
         with self._hints.following(job_id) as changed:
@@ -42,4 +47,5 @@ class Followers:
                     async with asyncio.timeout(min(left, _LOOK_AGAIN_SECONDS)):
                         await changed.wait()
                 except TimeoutError:
-                    continue
+                    pass
+                await self._access.check(caller)

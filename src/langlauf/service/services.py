@@ -3,8 +3,10 @@
 import msgspec
 
 from langlauf.analysis.registry import Registry
+from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.follow import Followers
+from langlauf.service.keys import Keys
 from langlauf.service.read import Reads
 from langlauf.service.submit import Submissions
 
@@ -17,3 +19,5 @@ class Services(msgspec.Struct, frozen=True):
     control: Control
     reads: Reads
     followers: Followers
+    access: Access
+    keys: Keys

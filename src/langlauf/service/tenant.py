@@ -5,7 +5,7 @@ import re
 import msgspec
 
 from langlauf.clock import new_id, new_trace_id
-from langlauf.domain.access import EVERYTHING, Scope
+from langlauf.domain.access import EVERYTHING, Grant, Scope
 
 DEFAULT_ORG = "default-org"
 _NAME = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$", re.ASCII)
@@ -25,6 +25,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     scopes: frozenset[Scope]
     user_id: str | None = None
     api_key_id: str | None = None
+    #: by what they may; None inside the program
+    grant: Grant | None = None
 
 
 def insider(org_id: str) -> Caller:

@@ -27,6 +27,7 @@ from langlauf.domain.views import (
     Swept,
 )
 from langlauf.domain.waiting import Load, Rank
+from langlauf.store.access import AccessStore
 
 
 class TenantReads(Protocol):
@@ -75,6 +76,10 @@ class Store(Protocol):
     @property
     def clock(self) -> Clock:
         """The store's time. Whoever compares something with a time that is stored asks this clock and no other."""
+
+    @property
+    def access(self) -> AccessStore:
+        """Keys, and what else is kept about who may call."""
 
     async def submit(self, new: NewJob) -> Submitted:
         """Accepts a job with its input, its first event and its idempotency key."""

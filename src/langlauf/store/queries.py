@@ -11,6 +11,7 @@ import msgspec
 
 from langlauf.domain.event import Event
 from langlauf.domain.job import Job
+from langlauf.domain.keys import Key
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot
 
@@ -20,6 +21,7 @@ _RECORDS: dict[str, type[msgspec.Struct]] = {
     "event": Event,
     "snapshot": Snapshot,
     "notification": Notification,
+    "key": Key,
 }
 
 

@@ -24,7 +24,7 @@ from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.migrate import migrations_in
 from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
-from langlauf.store.sqlite import claiming, ending, loading, recording, retiring, submitting, sweeping
+from langlauf.store.sqlite import access, claiming, ending, loading, recording, retiring, submitting, sweeping
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.steady import SteadyClock
@@ -52,7 +52,9 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     sweeping.SweepOne: sweeping.sweep_one,
     sweeping.TidyLanes: sweeping.tidy_lanes,
     retiring.RetireBatch: retiring.retire_batch,
+    **access.HANDLERS,
 }
+_FILES = ("writes.sql", "reads.sql", "retention.sql", "access.sql")
 
 
 class SqliteStore:
@@ -63,8 +65,7 @@ class SqliteStore:
         self.clock = clock
         self._hints = hints
         self._queries = {
-            name: sql.replace("{fence}", _FENCE)
-            for name, sql in load("langlauf.store.sqlite", "writes.sql", "reads.sql", "retention.sql").items()
+            name: sql.replace("{fence}", _FENCE) for name, sql in load("langlauf.store.sqlite", *_FILES).items()
         }
         self._writer_thread = ThreadPoolExecutor(1, thread_name_prefix="langlauf-writer")
         in_memory = path == MEMORY
@@ -76,6 +77,7 @@ class SqliteStore:
         self._reads: GroupCommit[Callable[[apsw.Connection], Any], Any] = GroupCommit(
             self._read_batch, name="langlauf-reads"
         )
+        self.access = access.SqliteAccess(self._read, self._writes.do, self._queries)
 
     @classmethod
     async def open(cls, path: str, *, hints: Hints, clock: Clock | None = None, time: TimeSource | None = None) -> Self:

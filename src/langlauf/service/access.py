@@ -1,0 +1,85 @@
+"""Who is calling, by what they show: a key, the operator's token, a token for one job, or the session of a person."""
+
+import hashlib
+import hmac
+
+from langlauf.domain.access import EVERYTHING, OPEN, Grant
+from langlauf.domain.errors import LanglaufError
+from langlauf.domain.keys import hash_of, key_id_of
+from langlauf.service.keyring import Keyring
+from langlauf.service.tenant import Caller
+
+_OPERATOR = "operator-"
+#: Compared with where there is nothing to compare with, so that a miss takes the same steps as a hit.
+_NO_HASH = "0" * 64
+
+
+class AccessEnded(LanglaufError):
+    """What a caller showed was good when they came, and is not any more."""
+
+
+class Access:
+    """Decides whether what a caller shows is good. Everything it needs is in memory, or a second old at the most."""
+
+    def __init__(self, keyring: Keyring, auth_token: str | None) -> None:
+        self._keyring = keyring
+        self._operator_hash = _NO_HASH if auth_token is None else hash_of(auth_token.encode())
+        self._operator = None if auth_token is None else _OPERATOR + _fingerprint(auth_token)
+
+    @property
+    def open(self) -> bool:
+        """Whether nobody is asked for a key: none was ever made, and there is no operator's token."""
+        return self._operator is None and self._keyring.empty
+
+    async def refresh(self) -> None:
+        """Learns of keys that were made or revoked. Everything else here is about what was learnt last."""
+        await self._keyring.refresh()
+
+    def forget(self) -> None:
+        """Makes the next request look again: this process has just made or revoked a key."""
+        self._keyring.forget()
+
+    async def by_secret(self, shown: bytes) -> Grant | None:
+        """What a key or the operator's token stands for.
+
+        Unknown, revoked, expired: each takes the same steps, so that none can be told from another by its time. What
+        is not even written like a key is not looked for.
+        """
+        key_id = key_id_of(shown.decode("ascii", "replace"))
+        if key_id is not None and self._keyring.find(key_id) is None:
+            await self._keyring.look_again()
+        found = self._keyring.find(key_id)
+        shown_hash = hash_of(shown)
+        is_key = hmac.compare_digest(shown_hash, _NO_HASH if found is None else found.secret_hash)
+        is_operator = hmac.compare_digest(shown_hash, self._operator_hash)
+        if found is not None and is_key:
+            self._keyring.used(found.key.key_id)
+            return self.by_issuer(found.key.key_id)
+        return self.by_issuer(self._operator) if is_operator and self._operator is not None else None
+
+    def by_issuer(self, issuer: str) -> Grant | None:
+        """What somebody who vouched for a caller may do now; None once they may not any more."""
+        if issuer == OPEN:
+            return Grant(issuer=OPEN, org_id=None, scopes=EVERYTHING) if self.open else None
+        if issuer == self._operator:
+            return Grant(issuer=issuer, org_id=None, scopes=EVERYTHING)
+        found = self._keyring.find(issuer)
+        if found is None:
+            return None
+        key = found.key
+        return Grant(issuer=key.key_id, org_id=key.org_id, scopes=key.scopes, expires_at=key.expires_at)
+
+    async def check(self, caller: Caller) -> None:
+        """Raises `AccessEnded` where a caller who is served for a while, by a stream or a wait, may not be any more."""
+        grant = caller.grant
+        if grant is None:
+            return
+        await self.refresh()
+        over = grant.expires_at is not None and self._keyring.now() >= grant.expires_at
+        if over or self.by_issuer(grant.issuer) is None:
+            raise AccessEnded("the key was revoked or has expired")
+
+
+def _fingerprint(token: str) -> str:
+    """Tells one operator's token from the next: what the old one vouched for ends with it."""
+    return hashlib.sha256(b"langlauf operator " + token.encode()).hexdigest()[:16]

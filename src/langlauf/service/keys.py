@@ -1,0 +1,55 @@
+"""Making, listing and ending keys: the same for commands and for callers over HTTP."""
+
+from typing import NamedTuple
+
+from langlauf.clock import Clock, new_word
+from langlauf.domain.access import USUAL, Scope
+from langlauf.domain.instant import Instant, after
+from langlauf.domain.keys import ALPHABET, ID_LENGTH, PREFIX, SECRET_LENGTH, HashedKey, Key, hash_of, key_text
+from langlauf.store.access import AccessStore
+
+
+class MadeKey(NamedTuple):
+    """A new key, with the text that nobody can read again."""
+
+    key: Key
+    text: str
+
+
+class Keys:
+    """What can be done with keys."""
+
+    def __init__(self, store: AccessStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def expiry(self, seconds: float | None) -> Instant | None:
+        """When a key that is made now expires, if it lives for so many seconds."""
+        return None if seconds is None else after(self._clock.now(), seconds)
+
+    async def create(
+        self, org_id: str, *, name: str = "", scopes: frozenset[Scope] = USUAL, expires_at: Instant | None = None
+    ) -> MadeKey:
+        """A new key of an org. Only its hash is kept."""
+        while True:
+            key_id = PREFIX + new_word(ALPHABET, ID_LENGTH)
+            text = key_text(key_id, new_word(ALPHABET, SECRET_LENGTH))
+            wish = Key(
+                key_id=key_id,
+                org_id=org_id,
+                name=name,
+                scopes=scopes,
+                created_at=self._clock.now(),
+                expires_at=expires_at,
+            )
+            made = await self._store.create_key(HashedKey(wish, hash_of(text.encode())))
+            if made is not None:
+                return MadeKey(made, text)
+
+    async def list(self, org_id: str | None) -> list[Key]:
+        """The keys of an org, or of all, oldest first."""
+        return await self._store.keys(org_id)
+
+    async def revoke(self, key_id: str, *, org_id: str | None) -> Key | None:
+        """Ends a key; repeating it changes nothing. None where the org has no such key."""
+        return await self._store.revoke_key(key_id, org_id=org_id)

@@ -1,0 +1,49 @@
+"""Keys for tests: made in the store of a server that runs, as `langlauf keys create` does from another process."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from langlauf.clock import SystemClock
+from langlauf.domain.access import USUAL, Scope
+from langlauf.domain.instant import Instant
+from langlauf.hints import Hints
+from langlauf.service.keys import Keys, MadeKey
+from langlauf.store.sqlite.driver import SqliteStore
+
+T = TypeVar("T")
+#: Within this time a change of keys must have effect.
+EFFECT_SECONDS = 5.0
+OPERATOR = "operator-token-of-a-test"
+
+
+def with_keys(store: Path, use: Callable[[Keys], Awaitable[T]]) -> T:
+    """Opens the file beside whoever has it open."""
+
+    async def run() -> T:
+        opened = await SqliteStore.open(str(store), hints=Hints(), clock=SystemClock())
+        try:
+            return await use(Keys(opened.access, opened.clock))
+        finally:
+            await opened.close()
+
+    return asyncio.run(run())
+
+
+def make_key(
+    store: Path, org: str, *scopes: Scope, expires_at: Instant | None = None, name: str = "of a test"
+) -> MadeKey:
+    """A new key; without scopes it has the usual ones."""
+    granted = frozenset(scopes) or USUAL
+    return with_keys(store, lambda keys: keys.create(org, name=name, scopes=granted, expires_at=expires_at))
+
+
+def revoke_key(store: Path, key_id: str) -> None:
+    """Ends a key."""
+    with_keys(store, lambda keys: keys.revoke(key_id, org_id=None))
+
+
+def bearer(text: str, **more: str) -> dict[str, str]:
+    """The header that shows a key."""
+    return {"Authorization": f"Bearer {text}", **more}
