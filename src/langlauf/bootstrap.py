@@ -10,7 +10,8 @@ from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
 from langlauf.service.control import Control
 from langlauf.service.estimates import Estimates
-from langlauf.service.follow import Followers
+from langlauf.service.follow import LOOK_SECONDS, Followers
+from langlauf.service.places import Places
 from langlauf.service.read import Reads
 from langlauf.service.services import Services
 from langlauf.service.submit import Submissions
@@ -91,12 +92,13 @@ def make_services(store: Store, registry: Registry, settings: Settings, hints: H
     """The use cases over a store."""
     estimates = Estimates(store, registry, settings)
     submissions = Submissions(store, registry, settings, estimates, store.clock)
+    reads = Reads(store, settings, estimates, store.clock)
     return Services(
         registry,
         submissions,
         Control(store, registry, submissions, hints, cancel_grace=settings.cancel_grace),
-        Reads(store, settings, estimates, store.clock),
-        Followers(store, hints),
+        reads,
+        Followers(store, reads, hints, Places(most_of_org=settings.max_streams_org, most=settings.max_streams)),
     )
 
 
@@ -118,6 +120,7 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
             Periodic(
                 "sweep", settings.sweep_seconds, lambda: sweep_once(store, settings), pause=hints.wait_for_overdue
             ),
+            Periodic("followers", LOOK_SECONDS, services.followers.look),
             Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, dry_run=False)),
         ]
         workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]

@@ -74,6 +74,16 @@ def not_found() -> Problem:
     return Problem(404, "not_found", "There is nothing here, or it is not yours to see.")
 
 
+def unauthorized() -> Problem:
+    """401, with how to show a key."""
+    return Problem(
+        401,
+        "unauthorized",
+        "Show a valid key as Authorization: Bearer <key>.",
+        headers={"WWW-Authenticate": 'Bearer realm="langlauf"'},
+    )
+
+
 def problem_response(problem: Problem, request_id: str) -> Response:
     """The problem as a response. An error is never cached."""
     body = {

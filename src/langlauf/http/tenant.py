@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.access import EVERYTHING
-from langlauf.http.problems import Problem, bad_request
+from langlauf.http.problems import bad_request, unauthorized
 from langlauf.service.tenant import DEFAULT_ORG, Caller, usable_name
 
 _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$")
@@ -36,12 +36,7 @@ def _check_token(request: Request, auth_token: str) -> None:
     if scheme.lower() != "bearer":
         shown = request.headers.get("x-api-key", "")
     if not hmac.compare_digest(shown.strip().encode(), auth_token.encode()):
-        raise Problem(
-            401,
-            "unauthorized",
-            "Show a valid key as Authorization: Bearer <key>.",
-            headers={"WWW-Authenticate": 'Bearer realm="langlauf"'},
-        )
+        raise unauthorized()
 
 
 def _org_of(request: Request) -> str:
