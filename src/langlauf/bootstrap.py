@@ -11,9 +11,10 @@ from langlauf.hints import Hints
 from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.estimates import Estimates
-from langlauf.service.follow import Followers
+from langlauf.service.follow import LOOK_SECONDS, Followers
 from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
+from langlauf.service.places import Places
 from langlauf.service.read import Reads
 from langlauf.service.services import Services
 from langlauf.service.submit import Submissions
@@ -97,12 +98,14 @@ def make_services(
     access = Access(keyring or Keyring(store.access, store.clock), settings.auth_token)
     estimates = Estimates(store, registry, settings)
     submissions = Submissions(store, registry, settings, estimates, store.clock)
+    reads = Reads(store, settings, estimates, store.clock)
+    places = Places(most_of_org=settings.max_streams_org, most=settings.max_streams)
     return Services(
         registry,
         submissions,
         Control(store, registry, submissions, hints, cancel_grace=settings.cancel_grace),
-        Reads(store, settings, estimates, store.clock),
-        Followers(store, hints, access),
+        reads,
+        Followers(store, reads, hints, places, allowed=access.allows),
         access,
         Keys(store.access, store.clock),
     )
@@ -128,6 +131,7 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
             Periodic(
                 "sweep", settings.sweep_seconds, lambda: sweep_once(store, settings), pause=hints.wait_for_overdue
             ),
+            Periodic("followers", LOOK_SECONDS, services.followers.look),
             Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, dry_run=False)),
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]

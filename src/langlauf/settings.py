@@ -133,6 +133,11 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_result", "LANGLAUF_MAX_RESULT", 64 * 1_048_576, _whole(1), "bytes", "The largest result or partial."),
     Setting("max_waiting_org", "LANGLAUF_MAX_WAITING_PER_ORG", 100_000, _whole(1), "jobs", "How many jobs of one org may wait."),
     Setting("max_waiting_all", "LANGLAUF_MAX_WAITING", 1_000_000, _whole(1), "jobs", "How many jobs may wait in all."),
+    Setting("max_streams_org", "LANGLAUF_MAX_STREAMS_PER_ORG", 1_000, _whole(1), "requests", "How many event streams and long polls of one org may be open at once in this process."),
+    Setting("max_streams", "LANGLAUF_MAX_STREAMS", 10_000, _whole(1), "requests", "How many event streams and long polls may be open at once in this process."),
+    Setting("stream_heartbeat", "LANGLAUF_STREAM_HEARTBEAT", 15.0, _positive_duration, "duration", "How long an event stream is silent before it sends a comment."),
+    Setting("stream_lifetime", "LANGLAUF_STREAM_LIFETIME", 900.0, _positive_duration, "duration", "How long an event stream lasts at most; its client connects again and goes on."),
+    Setting("stream_patience", "LANGLAUF_STREAM_PATIENCE", 30.0, _positive_duration, "duration", "How long an event stream waits for a client that does not read before it is cut."),
     Setting("results_retention", "ASYNC_JOB_RESULTS_RETENTION_SECONDS", 604_800.0, duration, "duration", "How long results are kept after a job's end."),
     Setting("events_retention", "ASYNC_JOB_EVENTS_RETENTION_SECONDS", 259_200.0, duration, "duration", "How long events are kept after a job's end."),
     Setting("final_retention", "LANGLAUF_FINAL_RETENTION", None, duration, "duration", "Final results alone; else as all results."),
@@ -181,6 +186,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_result: int
     max_waiting_org: int
     max_waiting_all: int
+    max_streams_org: int
+    max_streams: int
+    stream_heartbeat: float
+    stream_lifetime: float
+    stream_patience: float
     results_retention: float
     events_retention: float
     final_retention: float | None

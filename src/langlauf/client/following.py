@@ -10,11 +10,9 @@ import time
 from langlauf.client.errors import Unavailable, Unreachable, WaitTimeout
 from langlauf.client.exchange import FOLLOWING, NOT_MODIFIED, Deadline, Patience, Reply, Request, Talk, ask, read
 from langlauf.client.shapes import Event, EventsAnswer, JobState, StateAnswer
-from langlauf.domain.event import STATE_AFTER
+from langlauf.domain.event import LAST_WORDS
 from langlauf.domain.state import TERMINAL
 
-#: The kinds of events that end a job's log.
-_LAST_WORDS = frozenset(str(kind) for kind, state in STATE_AFTER.items() if state in TERMINAL)
 #: Under the 30 s a server holds an answer at most, and under the idle time of common proxies.
 _LONGEST_HOLD = 25
 _LONGEST_PAGE = 1_000
@@ -108,7 +106,7 @@ class EventLog:
             events = yield from (self._page() if self._behind else self._latest())
             if events:
                 self.position = events[-1].event_seq
-                self.ended = events[-1].event_type in _LAST_WORDS
+                self.ended = events[-1].event_type in LAST_WORDS
                 return events
         return []
 

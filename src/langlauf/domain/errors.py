@@ -7,6 +7,8 @@ LanglaufError
 ├── RegistrationError        an analysis that cannot be registered as written
 ├── SettingsError            a setting that is unknown or has a bad value
 ├── QueueIsFull              no more jobs may wait; says whose queue it is and when to come back
+├── NoPlace                  too many requests stay already: of the org, or in all
+├── TurnedAway               the caller may no longer see what it waits for
 ├── StoreError
 │   ├── StoreUnavailable     the store did not take the write; nothing of it was kept
 │   └── SchemaTooNew         a newer program has migrated this store
@@ -76,6 +78,18 @@ class QueueIsFull(LanglaufError):
         self.scope = scope
         #: whole seconds after which there is probably room again
         self.retry_after = retry_after
+
+
+class NoPlace(LanglaufError):
+    """No more streams and long polls may stay: of the org, or in all."""
+
+    def __init__(self, scope: Literal["org", "all"]) -> None:
+        super().__init__(f"no place is left ({scope})")
+        self.scope = scope
+
+
+class TurnedAway(LanglaufError):
+    """The caller waits for something that it may no longer see."""
 
 
 class StoreError(LanglaufError):

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from langlauf.domain.instant import Instant
-from langlauf.domain.state import Status
+from langlauf.domain.state import TERMINAL, Status
 
 ActorType = Literal["system", "worker", "user"]
 
@@ -51,6 +51,9 @@ STATE_AFTER: dict[EventType, Status] = {
     EventType.FAILED: Status.FAILED,
     EventType.CANCELED: Status.CANCELED,
 }
+
+#: The kinds that end a job, and with it its log.
+LAST_WORDS = frozenset(kind for kind, state in STATE_AFTER.items() if state in TERMINAL)
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -43,6 +43,25 @@ class StatusView(msgspec.Struct, frozen=True):
     result: str | None
 
 
+class LogPage(msgspec.Struct, frozen=True):
+    """The next part of a job's log."""
+
+    events: list[Event]
+    #: there is more of it already
+    more: bool
+    #: nothing follows, now or ever: the job has ended, or it or its log is gone
+    over: bool
+
+
+class Pulse(msgspec.Struct, frozen=True):
+    """What tells from afar whether a job looks different."""
+
+    event_seq: int
+    result_expired: bool
+    events_expired: bool
+    lease_expires_at: Instant | None
+
+
 class ResultView(msgspec.Struct, frozen=True):
     """The snapshot that was asked for, and the one that is delivered for it."""
 

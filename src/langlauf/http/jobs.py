@@ -11,6 +11,7 @@ from langlauf.domain.notification import CHANNELS, Channel
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter, JobView
 from langlauf.http.context import Context, convert
+from langlauf.http.negotiating import wants_stream
 from langlauf.http.order import idempotency_key
 from langlauf.http.preferences import Preferences
 from langlauf.http.presenting import event_out, job_fields, job_out, notification_out, raw, snapshot_out
@@ -27,6 +28,7 @@ from langlauf.http.schemas import (
     RetryBody,
     StatusAnswer,
 )
+from langlauf.http.streams import Streams
 from langlauf.http.submitting import Submitting
 from langlauf.service.control import NotCancelable, NotTerminal
 from langlauf.service.tenant import Caller
@@ -45,6 +47,7 @@ class Jobs:
         self._context = context
         self._services = context.services
         self._submitting = submitting
+        self._streams = Streams(context)
 
     async def status(self, request: Request, caller: Caller) -> Response:
         """One job with its latest events and, once completed, its result."""
@@ -79,7 +82,7 @@ class Jobs:
             had = had or etag
             return not _matches(had, etag) or view.job.terminal
 
-        view = await self._services.followers.until(caller, job_id, wait, differs)
+        view = await self._services.followers.until(caller, job_id, wait, differs, poll=True)
         if view is None:
             raise not_found()
         return view
@@ -125,9 +128,11 @@ class Jobs:
         return answer(JobsAnswer(request_id=caller.request_id, jobs=jobs, next_cursor=next_cursor), headers=headers)
 
     async def events(self, request: Request, caller: Caller) -> Response:
-        """A page of a job's log."""
+        """A page of a job's log, or all of it as it happens."""
         refuse_unknown(request, "after", "limit")
         view = await self._existing(caller, request)
+        if wants_stream(request):
+            return await self._streams.answer(request, caller, view)
         after = whole_number(request, "after", default=0, lowest=0, highest=max(view.job.event_seq, 0))
         limit = whole_number(request, "limit", default=100, lowest=1, highest=1_000)
         events = await self._services.reads.of(caller).events(view.job.job_id, after=after, limit=limit)

@@ -8,14 +8,15 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.domain.errors import StoreUnavailable
+from langlauf.clock import draw
+from langlauf.domain.errors import NoPlace, StoreUnavailable, TurnedAway
 from langlauf.http.credentials import unauthorized
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
 from langlauf.http.tenant import request_id_from
-from langlauf.service.access import AccessEnded
 from langlauf.telemetry import Fact, tell
 
 _RETRY_SECONDS = "5"
+_PLACE_SECONDS, _PLACE_SPREAD = 5, 10
 
 
 class Entrance:
@@ -57,8 +58,6 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
         return error
     if isinstance(error, InvalidInput):
         return bad_request(f"{error.field}: {error.message}" if error.field else error.message, error.field or None)
-    if isinstance(error, AccessEnded):
-        return unauthorized()
     if isinstance(error, HTTPException):
         return _from_starlette(error)
     if isinstance(error, StoreUnavailable):
@@ -69,8 +68,19 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
             "The store does not take writes right now; nothing was accepted. Try again.",
             headers={"Retry-After": _RETRY_SECONDS},
         )
+    if isinstance(error, NoPlace | TurnedAway):
+        return _no_place(error) if isinstance(error, NoPlace) else unauthorized()
     tell(Fact.REQUEST_FAILED, logging.ERROR, error=error, path=scope["path"], request_id=scope["langlauf.request_id"])
     return Problem(500, "internal", "Something went wrong on our side; the request id finds it in the log.")
+
+
+def _no_place(error: NoPlace) -> Problem:
+    """Whoever is refused comes back at a moment of its own, not with all the others."""
+    headers = {"Retry-After": str(_PLACE_SECONDS + int(_PLACE_SPREAD * draw()))}
+    if error.scope == "org":
+        message = "Too many event streams and long polls of this org are open; close some, or try again."
+        return Problem(429, "rate_limited", message, headers=headers)
+    return Problem(503, "unavailable", "Too many event streams and long polls are open; try again.", headers=headers)
 
 
 def _from_starlette(error: HTTPException) -> Problem:

@@ -83,8 +83,18 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def whole_number(request: Request, name: str, *, default: int, lowest: int, highest: int) -> int:
     """A query parameter that is a whole number within limits."""
     text = _single(request, name)
-    if text is None:
-        return default
+    return default if text is None else _whole_number(text, name, lowest, highest)
+
+
+def header_number(request: Request, name: str, *, default: int, highest: int) -> int:
+    """A header that is a whole number from 0 up; an empty one counts as not given."""
+    values = request.headers.getlist(name)
+    if len(values) > 1:
+        raise bad_request(f"{name} is given more than once.", name)
+    return _whole_number(values[0], name, 0, highest) if values and values[0] else default
+
+
+def _whole_number(text: str, name: str, lowest: int, highest: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < _ABSURD and lowest <= int(text) <= highest):
         raise bad_request(f"{name} must be a whole number from {lowest} to {highest}.", name)
     return int(text)

@@ -1,11 +1,13 @@
 """The server process: uvicorn, told early when it stops, so that nobody who waits holds it up."""
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from langlauf.settings import Settings
 
@@ -13,6 +15,23 @@ from langlauf.settings import Settings
 _KEEP_ALIVE_SECONDS = 75
 #: A backstop: whoever waits is let go at once, this is for clients that do not read.
 _CLOSE_SECONDS = 5
+#: Under what a request finds its connection.
+_TRANSPORT = "langlauf.transport"
+
+
+class Connection(HttpToolsProtocol):
+    """One connection. Requests on it can cut it, which ASGI has no word for."""
+
+    def on_message_begin(self) -> None:
+        """The request knows its connection."""
+        super().on_message_begin()
+        scope: Scope = self.scope  # type: ignore[assignment]  # a scope may hold more than the standard names
+        scope[_TRANSPORT] = self.transport
+
+
+def transport_of(scope: Scope) -> asyncio.Transport | None:
+    """The connection of a request, where this server serves it."""
+    return scope.get(_TRANSPORT)
 
 
 class Server(uvicorn.Server):
@@ -41,8 +60,13 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._tell_stopping()
+        asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self._cut_all)
         await super().shutdown(sockets)
-        for connection in list(self.server_state.connections):  # of clients that neither ask nor read to the end
+        self._cut_all()
+
+    def _cut_all(self) -> None:
+        """Ends the connections of clients that neither ask nor read to the end."""
+        for connection in list(self.server_state.connections):
             connection.transport.abort()
 
 
@@ -55,7 +79,7 @@ def make_server(
         host=settings.host,
         port=settings.port,
         loop="uvloop",
-        http="httptools",
+        http=Connection,
         ws="none",
         lifespan="off",  # the program opens the application around the server
         log_config=None,
@@ -63,6 +87,6 @@ def make_server(
         server_header=False,
         proxy_headers=False,  # links come from the public address in the settings, never from what a caller sends
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=_CLOSE_SECONDS,
+        timeout_graceful_shutdown=_CLOSE_SECONDS + 1,  # connections are cut before: no request has to be canceled
     )
     return Server(config, started=started, stopping=stopping)

@@ -36,6 +36,7 @@ class System:
     async def metrics(self, _: Request, __: Caller) -> Response:
         """What is counted, in the text format of Prometheus."""
         depth = await self._context.services.reads.depth()
+        places = self._context.services.followers.places
         lines = [
             "# HELP langlauf_jobs_waiting Jobs that wait for their first attempt.",
             "# TYPE langlauf_jobs_waiting gauge",
@@ -43,6 +44,12 @@ class System:
             "# HELP langlauf_jobs_running Jobs that a live worker holds.",
             "# TYPE langlauf_jobs_running gauge",
             f"langlauf_jobs_running {depth.running}",
+            "# HELP langlauf_streams_open Event streams that are open in this process.",
+            "# TYPE langlauf_streams_open gauge",
+            f"langlauf_streams_open {places.taken('stream')}",
+            "# HELP langlauf_polls_open Long polls that wait in this process.",
+            "# TYPE langlauf_polls_open gauge",
+            f"langlauf_polls_open {places.taken('poll')}",
             "# HELP langlauf_facts_total What this process told, by name.",
             "# TYPE langlauf_facts_total counter",
         ]

@@ -4,7 +4,6 @@ import hashlib
 import hmac
 
 from langlauf.domain.access import EVERYTHING, OPEN, Grant
-from langlauf.domain.errors import LanglaufError
 from langlauf.domain.keys import hash_of, key_id_of
 from langlauf.service.keyring import Keyring
 from langlauf.service.tenant import Caller
@@ -12,10 +11,6 @@ from langlauf.service.tenant import Caller
 _OPERATOR = "operator-"
 #: Compared with where there is nothing to compare with, so that a miss takes the same steps as a hit.
 _NO_HASH = "0" * 64
-
-
-class AccessEnded(LanglaufError):
-    """What a caller showed was good when they came, and is not any more."""
 
 
 class Access:
@@ -69,15 +64,14 @@ class Access:
         key = found.key
         return Grant(issuer=key.key_id, org_id=key.org_id, scopes=key.scopes, expires_at=key.expires_at)
 
-    async def check(self, caller: Caller) -> None:
-        """Raises `AccessEnded` where a caller who is served for a while, by a stream or a wait, may not be any more."""
+    async def allows(self, caller: Caller) -> bool:
+        """Whether a caller who is served for a while, by a stream or a wait, may still be."""
         grant = caller.grant
         if grant is None:
-            return
+            return True
         await self.refresh()
         over = grant.expires_at is not None and self._keyring.now() >= grant.expires_at
-        if over or self.by_issuer(grant.issuer) is None:
-            raise AccessEnded("the key was revoked or has expired")
+        return not over and self.by_issuer(grant.issuer) is not None
 
 
 def _fingerprint(token: str) -> str:

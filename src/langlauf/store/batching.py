@@ -18,16 +18,21 @@ MOST_WAITING = 10_000
 
 
 class GroupCommit(Generic[Operation, Answer]):
-    """Collects operations and runs them batch by batch; an answer that is an exception is raised at its caller."""
+    """Collects operations and runs them batch by batch; an answer that is an exception is raised at its caller.
+
+    `done` is told of each operation that was carried out, also of those whose callers went away meanwhile.
+    """
 
     def __init__(
         self,
         run: Callable[[Sequence[Operation]], Awaitable[Sequence[Answer | Exception]]],
         *,
         name: str,
+        done: Callable[[Operation, Answer], None] = lambda _, __: None,
         largest: int = LARGEST_BATCH,
     ) -> None:
         self._run = run
+        self._done = done
         self._name = name
         self._largest = largest
         self._waiting: list[tuple[Operation, asyncio.Future[Answer]]] = []
@@ -64,7 +69,9 @@ class GroupCommit(Generic[Operation, Answer]):
             answers = await self._run([operation for operation, _ in batch])
         except Exception as error:  # noqa: BLE001 - whatever broke the batch is the answer to each of its callers
             answers = [error] * len(batch)
-        for (_, future), answer in zip(batch, answers, strict=True):
+        for (operation, future), answer in zip(batch, answers, strict=True):
+            if not isinstance(answer, Exception):
+                self._done(operation, answer)
             if future.done():  # its caller went away; the operation counts all the same
                 continue
             if isinstance(answer, Exception):

@@ -22,6 +22,8 @@ from langlauf.domain.views import (
     HistoryEntry,
     JobFilter,
     JobView,
+    LogPage,
+    Pulse,
     ResultView,
     StatusView,
     Swept,
@@ -44,6 +46,9 @@ class TenantReads(Protocol):
 
     async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
         """A job's events past a sequence number, ascending."""
+
+    async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
+        """The next events past a sequence number: so many, or up to the one with which they have so many bytes."""
 
     async def results(self, job_id: str) -> list[Snapshot]:
         """A job's snapshots, ascending."""
@@ -113,6 +118,12 @@ class Store(Protocol):
 
     async def load(self) -> Load:
         """All that waits and runs over all orgs, lane by lane: for estimates, not for every poll."""
+
+    async def pulses(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Pulse]:
+        """How many jobs are doing, by org and id, in one look; one that does not exist is not there.
+
+        For whoever wakes those that follow them: what followers see, they read for themselves.
+        """
 
     async def check(self) -> None:
         """Raises `StoreUnavailable` unless the store answers and its schema is this program's."""

@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
@@ -13,11 +14,10 @@ import apsw
 from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.errors import StoreError, StoreUnavailable
-from langlauf.domain.job import Accepted, NewJob, Submitted
-from langlauf.domain.outcome import Crashed, Released, Retry
+from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
-from langlauf.domain.views import CancelRequest, Depth, JobView, Swept
+from langlauf.domain.views import CancelRequest, Depth, JobView, Pulse, Swept
 from langlauf.domain.waiting import Load
 from langlauf.hints import Hints
 from langlauf.store.batching import MOST_WAITING, GroupCommit
@@ -25,10 +25,11 @@ from langlauf.store.migrate import migrations_in
 from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
 from langlauf.store.sqlite import access, claiming, ending, loading, recording, retiring, submitting, sweeping
+from langlauf.store.sqlite.announcing import announce
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.steady import SteadyClock
-from langlauf.store.sqlite.transaction import Transaction
+from langlauf.store.sqlite.transaction import Row, Transaction, json_text
 from langlauf.telemetry import Fact, tell
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ _FENCE = """EXISTS (
 #: Over this the log is emptied at a moment without readers; SQLite tries by itself long before.
 LARGEST_LOG = 64 * 1024 * 1024
 _COMMITS_BETWEEN_LOOKS = 64
+_JOBS_AT_ONCE = 1_000
 #: Errors that one operation brought upon itself; every other one of SQLite's means that the store is away.
 _REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.RangeError)
 
@@ -63,7 +65,6 @@ class SqliteStore:
     def __init__(self, path: str, *, clock: Clock, hints: Hints) -> None:
         self.path = path
         self.clock = clock
-        self._hints = hints
         self._queries = {
             name: sql.replace("{fence}", _FENCE) for name, sql in load("langlauf.store.sqlite", *_FILES).items()
         }
@@ -73,7 +74,9 @@ class SqliteStore:
         #: held while reads run; the writer takes it to empty the log
         self._no_reader = threading.RLock()
         self._commits = 0
-        self._writes: GroupCommit[Any, Any] = GroupCommit(self._commit, name="langlauf-writes")
+        self._writes: GroupCommit[Any, Any] = GroupCommit(
+            self._commit, name="langlauf-writes", done=partial(announce, hints)
+        )
         self._reads: GroupCommit[Callable[[apsw.Connection], Any], Any] = GroupCommit(
             self._read_batch, name="langlauf-reads"
         )
@@ -118,35 +121,19 @@ class SqliteStore:
     async def submit(self, new: NewJob) -> Submitted:
         if self._writes.waiting >= MOST_WAITING:
             raise StoreUnavailable(f"{self._writes.waiting} writes wait already; nothing more is accepted")
-        submitted: Submitted = await self._writes.do(new)
-        if isinstance(submitted, Accepted):
-            self._hints.work()
-        return submitted
+        return cast("Submitted", await self._writes.do(new))
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        claims: list[Claim] = await self._writes.do(request)
-        self._hints.changed(claim.lease.job_id for claim in claims)
-        return claims
+        return cast("list[Claim]", await self._writes.do(request))
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
         return cast("list[Renewal]", await self._writes.do(claiming.RenewRequest(tuple(leases), lease_seconds)))
 
     async def record(self, lease: Lease, write: Write) -> bool:
-        written: bool = await self._writes.do(recording.Recording(lease, write))
-        if written:
-            self._hints.changed((lease.job_id,))
-            if isinstance(write, Retry):
-                self._hints.work_after(write.delay_seconds)
-            elif isinstance(write, Released | Crashed):
-                self._hints.work()
-        return written
+        return cast("bool", await self._writes.do(recording.Recording(lease, write)))
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
-        view: JobView | None = await self._writes.do(request)
-        if view is not None:
-            self._hints.changed((request.job_id,))
-            self._hints.attention()
-        return view
+        return cast("JobView | None", await self._writes.do(request))
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
@@ -154,8 +141,6 @@ class SqliteStore:
         try:
             async for taken in run.pages(self.clock.now(), grace_seconds=grace_seconds, backoff=backoff, limit=limit):
                 swept += taken
-                self._hints.changed(one.job_id for one in taken)
-                self._hints.work()
             await self._writes.do(sweeping.TidyLanes())
             await self._correct_clock()
         except StoreError as error:
@@ -204,6 +189,19 @@ class SqliteStore:
     async def load(self) -> Load:
         now = self.clock.now()
         return await self._read(lambda connection: loading.load(connection, self._queries, now))
+
+    async def pulses(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Pulse]:
+        def read(connection: apsw.Connection, some: Sequence[tuple[str, str]]) -> list[Row]:
+            return connection.execute(self._queries["pulses"], {"jobs": json_text(some)}).fetchall()
+
+        found: dict[tuple[str, str], Pulse] = {}
+        for start in range(0, len(jobs), _JOBS_AT_ONCE):  # other readers have their turn in between
+            rows = await self._read(partial(read, some=jobs[start : start + _JOBS_AT_ONCE]))
+            found |= {
+                (org_id, job_id): Pulse(event_seq, bool(result_gone), bool(events_gone), lease_until)
+                for org_id, job_id, event_seq, result_gone, events_gone, lease_until in rows
+            }
+        return found
 
     async def check(self) -> None:
         known = len(migrations_in("langlauf.store.sqlite"))

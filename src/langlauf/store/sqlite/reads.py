@@ -1,16 +1,17 @@
 """The reads of one org. The org is bound here, once, and goes into every query."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Protocol, TypeVar
 
 import apsw
 
-from langlauf.domain.event import Event, EventType
+from langlauf.domain.event import LAST_WORDS, Event, EventType
 from langlauf.domain.job import Job
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
-from langlauf.domain.views import HistoryEntry, JobFilter, JobView, ResultView, StatusView
+from langlauf.domain.views import HistoryEntry, JobFilter, JobView, LogPage, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.sqlite.transaction import Row, job_from, json_text
 
@@ -89,6 +90,31 @@ class SqliteTenantReads:
             lambda connection: self._rows(connection, "read_events_after", job_id=job_id, after=after, limit=limit)
         )
         return [_event(row) for row in rows]
+
+    async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
+        def read(connection: apsw.Connection) -> LogPage:
+            events, more = self._bounded_events(connection, job_id, after, limit, most_bytes)
+            if events:
+                return LogPage(events, more, over=not more and events[-1].event_type in LAST_WORDS)
+            view = self._job(connection, job_id)
+            over = view is None or view.job.terminal or view.job.events_expired_at is not None
+            return LogPage([], more=False, over=over)
+
+        return await self._run(read)
+
+    def _bounded_events(
+        self, connection: apsw.Connection, job_id: str, after: int, limit: int, most_bytes: int
+    ) -> tuple[list[Event], bool]:
+        """Rows are read one by one: what is over the limits is not even fetched."""
+        values = {"org_id": self._org_id, "job_id": job_id, "after": after, "limit": limit}
+        events: list[Event] = []
+        with closing(connection.execute(self._queries["read_events_after"], values)) as rows:
+            for row in rows:
+                events.append(_event(row))
+                most_bytes -= len(events[-1].payload_json)
+                if most_bytes <= 0:
+                    return events, True
+        return events, len(events) == limit
 
     async def results(self, job_id: str) -> list[Snapshot]:
         rows = await self._run(lambda connection: self._rows(connection, "read_snapshots", job_id=job_id))

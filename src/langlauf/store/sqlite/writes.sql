@@ -72,6 +72,14 @@ UPDATE lanes SET waiting = waiting + :change WHERE org_id = :org_id AND analysis
 -- How many jobs run: leases that have ended do not count.
 SELECT count(*) FROM leases WHERE expires_at > :now
 
+-- name: pulses
+-- How the followed jobs of all orgs are doing, in one look.
+SELECT job.org_id, job.job_id, job.event_seq, job.result_expired_at IS NOT NULL, job.events_expired_at IS NOT NULL,
+    lease.expires_at
+FROM json_each(:jobs) AS followed
+CROSS JOIN jobs AS job ON job.org_id = followed.value ->> 0 AND job.job_id = followed.value ->> 1
+LEFT JOIN leases AS lease ON lease.org_id = job.org_id AND lease.job_id = job.job_id
+
 -- name: running_by_analysis
 SELECT job.analysis, count(*) FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id)
 WHERE lease.expires_at > :now GROUP BY job.analysis
