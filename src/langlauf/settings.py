@@ -130,6 +130,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("sync_limit", "LANGLAUF_SYNC_LIMIT", 30.0, _positive_duration, "duration", "How long a synchronous request may take."),
     Setting("max_body", "LANGLAUF_MAX_BODY", 1_048_576, _whole(1), "bytes", "The largest request body."),
     Setting("max_depth", "LANGLAUF_MAX_DEPTH", 64, _whole(1), "levels", "How deep a request body may be nested."),
+    Setting("head_seconds", "LANGLAUF_HEAD_SECONDS", 10.0, _positive_duration, "duration", "How long the head of a request may take to arrive."),
+    Setting("body_seconds", "LANGLAUF_BODY_SECONDS", 30.0, _positive_duration, "duration", "How long the body of a request may take to arrive."),
+    Setting("write_seconds", "LANGLAUF_WRITE_SECONDS", 30.0, _positive_duration, "duration", "How long a client may take nothing of its answer."),
+    Setting("max_url", "LANGLAUF_MAX_URL", 8_192, _whole(256), "bytes", "The longest address of a request."),
+    Setting("max_headers", "LANGLAUF_MAX_HEADERS", 16_384, _whole(1_024), "bytes", "The most that the headers of a request may take."),
+    Setting("max_header_fields", "LANGLAUF_MAX_HEADER_FIELDS", 100, _whole(8), "fields", "How many headers a request may have."),
+    Setting("max_connections", "LANGLAUF_MAX_CONNECTIONS", 10_000, _whole(1), "number", "How many connections may be open; never more than there are descriptors."),
     Setting("max_result", "LANGLAUF_MAX_RESULT", 64 * 1_048_576, _whole(1), "bytes", "The largest result or partial."),
     Setting("max_waiting_org", "LANGLAUF_MAX_WAITING_PER_ORG", 100_000, _whole(1), "jobs", "How many jobs of one org may wait."),
     Setting("max_waiting_all", "LANGLAUF_MAX_WAITING", 1_000_000, _whole(1), "jobs", "How many jobs may wait in all."),
@@ -178,6 +185,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sync_limit: float
     max_body: int
     max_depth: int
+    head_seconds: float
+    body_seconds: float
+    write_seconds: float
+    max_url: int
+    max_headers: int
+    max_header_fields: int
+    max_connections: int
     max_result: int
     max_waiting_org: int
     max_waiting_all: int

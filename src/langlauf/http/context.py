@@ -45,7 +45,13 @@ class Context(msgspec.Struct, frozen=True):
     async def body(self, request: Request, *, optional: bool = False) -> dict[str, Any]:
         """The request's JSON object within the limits."""
         limits = self.settings
-        return await read_object(request, largest=limits.max_body, deepest=limits.max_depth, optional=optional)
+        return await read_object(
+            request,
+            largest=limits.max_body,
+            deepest=limits.max_depth,
+            seconds=limits.body_seconds,
+            optional=optional,
+        )
 
     async def job_answer(self, request: Request, caller: Caller, view: JobView, status: int) -> Response:
         """One job as an answer, with when to ask again and where it lives."""

@@ -14,7 +14,11 @@ _READING: Mapping[int, tuple[str, ...]] = {
     403: ("forbidden",),
 }
 _ONE: Mapping[int, tuple[str, ...]] = {**_READING, 404: ("not_found",)}
-_BODY: Mapping[int, tuple[str, ...]] = {413: ("payload_too_large",), 415: ("unsupported_media_type",)}
+_BODY: Mapping[int, tuple[str, ...]] = {
+    408: ("request_timeout",),
+    413: ("payload_too_large",),
+    415: ("unsupported_media_type",),
+}
 _QUEUE: Mapping[int, tuple[str, ...]] = {429: ("queue_full",), 503: ("queue_full", "unavailable")}
 
 
