@@ -14,6 +14,7 @@ from tests.support.live import Live, live
 from tests.support.wire import Wire, get, post
 
 HEAD, BODY, WRITE = 0.5, 0.8, 0.5
+LARGEST = 500_000
 #: what a loaded machine may add to a deadline
 SLACK = 3.0
 
@@ -25,7 +26,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         "LANGLAUF_HEAD_SECONDS": str(HEAD),
         "LANGLAUF_BODY_SECONDS": str(BODY),
         "LANGLAUF_WRITE_SECONDS": str(WRITE),
-        "LANGLAUF_MAX_BODY": "100000",
+        "LANGLAUF_MAX_BODY": str(LARGEST),
     }
     with live(tmp_path_factory.mktemp("quick"), None, **limits) as running:
         yield running
@@ -147,9 +148,9 @@ def test_a_body_that_does_not_come_is_not_waited_for(quick: Live, path: str) -> 
 def test_a_body_that_is_announced_too_large_is_not_asked_for(quick: Live) -> None:
     """413 and no `100 Continue`, so a client that asks first sends nothing."""
     with Wire(quick.url) as wire:
-        wire.send(post(b"", "Expect: 100-continue", length=100_001))
+        wire.send(post(b"", "Expect: 100-continue", length=LARGEST + 1))
         reply = wire.reply()
-        assert reply.problem(413, "payload_too_large")["limit_bytes"] == 100_000
+        assert reply.problem(413, "payload_too_large")["limit_bytes"] == LARGEST
         assert reply.headers["connection"] == "close"
         assert wire.closed()
     with Wire(quick.url) as wire:
@@ -173,7 +174,7 @@ def test_chunks_are_counted_while_they_are_read(quick: Live) -> None:
     with Wire(quick.url) as wire:
         fields = b"Host: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         wire.send(b"POST /analyze HTTP/1.1\r\n" + fields)
-        for _ in range(11):
+        for _ in range(LARGEST // 10_000 + 1):
             wire.send(b"2710\r\n" + b" " * 10_000 + b"\r\n")
         wire.reply().problem(413, "payload_too_large")
         assert wire.closed()
@@ -245,7 +246,7 @@ def test_a_body_behind_an_upgrade_is_no_request(quick: Live) -> None:
 
 def large_answers(server: Live) -> bytes:
     """Requests for more than fits into the buffers between a server and a client that does not read."""
-    job = server.wait(server.submit("echo", query="x" * 90_000, intelligence_mode="y")["job_id"])
+    job = server.wait(server.submit("echo", query="x" * (LARGEST - 1_000), intelligence_mode="y")["job_id"])
     return get(f"/analyze/results/{job['result_id']}") * 15
 
 
