@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from langlauf.domain.errors import SettingsError
+from langlauf.domain.rate import Rate, read_rate
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.retry import Backoff
 
@@ -140,6 +141,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_result", "LANGLAUF_MAX_RESULT", 64 * 1_048_576, _whole(1), "bytes", "The largest result or partial."),
     Setting("max_waiting_org", "LANGLAUF_MAX_WAITING_PER_ORG", 100_000, _whole(1), "jobs", "How many jobs of one org may wait."),
     Setting("max_waiting_all", "LANGLAUF_MAX_WAITING", 1_000_000, _whole(1), "jobs", "How many jobs may wait in all."),
+    Setting("rate_limit", "LANGLAUF_RATE_LIMIT", None, read_rate, "rate", "How often one org may ask, such as 100/1m; counted by each API process."),
+    Setting("rate_limit_submit", "LANGLAUF_RATE_LIMIT_SUBMIT", None, read_rate, "rate", "Submissions alone; else they count as all requests."),
+    Setting("rate_limit_wrong_keys", "LANGLAUF_RATE_LIMIT_WRONG_KEYS", Rate(60, 60), read_rate, "rate", "How many wrong keys one address may show; not on this machine."),
     Setting("results_retention", "ASYNC_JOB_RESULTS_RETENTION_SECONDS", 604_800.0, duration, "duration", "How long results are kept after a job's end."),
     Setting("events_retention", "ASYNC_JOB_EVENTS_RETENTION_SECONDS", 259_200.0, duration, "duration", "How long events are kept after a job's end."),
     Setting("final_retention", "LANGLAUF_FINAL_RETENTION", None, duration, "duration", "Final results alone; else as all results."),
@@ -195,6 +199,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_result: int
     max_waiting_org: int
     max_waiting_all: int
+    rate_limit: Rate | None
+    rate_limit_submit: Rate | None
+    rate_limit_wrong_keys: Rate
     results_retention: float
     events_retention: float
     final_retention: float | None

@@ -42,6 +42,8 @@ EXPOSED_HEADERS = (
     "Link",
     "Location",
     "Preference-Applied",
+    "RateLimit",
+    "RateLimit-Policy",
     "Retry-After",
     "X-Request-Id",
 )

@@ -12,10 +12,12 @@ from langlauf.domain.access import Scope
 from langlauf.domain.views import JobView
 from langlauf.http.presenting import Links, job_out
 from langlauf.http.problems import Problem
+from langlauf.http.rates import count_guess, count_request, refuse_guesses
 from langlauf.http.requests import read_object
 from langlauf.http.responses import answer
 from langlauf.http.schemas import JobAnswer
 from langlauf.http.tenant import caller_of
+from langlauf.service.rates import Rates
 from langlauf.service.services import Services
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
@@ -29,12 +31,20 @@ class Context(msgspec.Struct, frozen=True):
     prefix: str
     #: whether the workers and the upkeep of this process, if it has any, are alive
     alive: Callable[[], bool]
+    rates: Rates
 
     async def caller(self, request: Request, scope: Scope) -> Caller:
         """Who calls, and that they may: raises the problem where there is no such caller, or where they may not."""
-        caller = caller_of(request, self.settings.auth_token)
+        refuse_guesses(self.rates, request)
+        try:
+            caller = caller_of(request, self.settings.auth_token)
+        except Problem as problem:
+            if problem.code == "unauthorized":
+                count_guess(self.rates, request)
+            raise
         if scope not in caller.scopes:
             raise Problem(403, "forbidden", f"This key does not have the scope {scope}; ask for one that has.")
+        count_request(self.rates, request, scope, caller.org_id)
         return caller
 
     def links(self, request: Request) -> Links:

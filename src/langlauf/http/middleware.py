@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from langlauf.analysis.schema import InvalidInput
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
+from langlauf.http.rates import HEADERS
 from langlauf.http.tenant import request_id_from
 from langlauf.telemetry import Fact, tell
 
@@ -37,6 +38,7 @@ class Entrance:
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
                 headers["X-Content-Type-Options"] = "nosniff"
+                headers.update(scope.get(HEADERS, {}))
             await send(message)
 
         try:
