@@ -13,6 +13,7 @@ from langlauf.domain.errors import LanglaufError, QueueIsFull, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, Job, PriorityClass, QueueFull, Replayed
 from langlauf.http.app import Application
 from langlauf.http.context import Context
+from langlauf.service.rates import rates_from
 from langlauf.service.submit import Order
 from langlauf.service.tenant import DEFAULT_ORG, insider, usable_name
 from langlauf.settings import Settings, duration, load_settings
@@ -87,7 +88,8 @@ class Langlauf:
         """Runs the application; compose it into the lifespan of an application that mounts this one."""
         async with running(self.registry, self.settings) as runtime:
             self.runtime = runtime
-            self._context = Context(runtime.services, self.settings, self.api_prefix, runtime.alive)
+            rates = rates_from(self.settings)
+            self._context = Context(runtime.services, self.settings, self.api_prefix, runtime.alive, rates)
             try:
                 yield
             finally:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from langlauf.domain.errors import SettingsError
+from langlauf.domain.rate import Rate, read_rate
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.retry import Backoff
 
@@ -130,6 +131,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("sync_limit", "LANGLAUF_SYNC_LIMIT", 30.0, _positive_duration, "duration", "How long a synchronous request may take."),
     Setting("max_body", "LANGLAUF_MAX_BODY", 1_048_576, _whole(1), "bytes", "The largest request body."),
     Setting("max_depth", "LANGLAUF_MAX_DEPTH", 64, _whole(1), "levels", "How deep a request body may be nested."),
+    Setting("head_seconds", "LANGLAUF_HEAD_SECONDS", 10.0, _positive_duration, "duration", "How long the head of a request may take to arrive."),
+    Setting("body_seconds", "LANGLAUF_BODY_SECONDS", 30.0, _positive_duration, "duration", "How long the body of a request may take to arrive."),
+    Setting("write_seconds", "LANGLAUF_WRITE_SECONDS", 30.0, _positive_duration, "duration", "How long a client may take nothing of its answer."),
+    Setting("max_url", "LANGLAUF_MAX_URL", 8_192, _whole(256), "bytes", "The longest address of a request."),
+    Setting("max_headers", "LANGLAUF_MAX_HEADERS", 16_384, _whole(1_024), "bytes", "The most that the headers of a request may take."),
+    Setting("max_header_fields", "LANGLAUF_MAX_HEADER_FIELDS", 100, _whole(8), "fields", "How many headers a request may have."),
+    Setting("max_connections", "LANGLAUF_MAX_CONNECTIONS", 10_000, _whole(1), "number", "How many connections may be open; never more than there are descriptors."),
     Setting("max_result", "LANGLAUF_MAX_RESULT", 64 * 1_048_576, _whole(1), "bytes", "The largest result or partial."),
     Setting("max_waiting_org", "LANGLAUF_MAX_WAITING_PER_ORG", 100_000, _whole(1), "jobs", "How many jobs of one org may wait."),
     Setting("max_waiting_all", "LANGLAUF_MAX_WAITING", 1_000_000, _whole(1), "jobs", "How many jobs may wait in all."),
@@ -138,6 +146,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("stream_heartbeat", "LANGLAUF_STREAM_HEARTBEAT", 15.0, _positive_duration, "duration", "How long an event stream is silent before it sends a comment."),
     Setting("stream_lifetime", "LANGLAUF_STREAM_LIFETIME", 900.0, _positive_duration, "duration", "How long an event stream lasts at most; its client connects again and goes on."),
     Setting("stream_patience", "LANGLAUF_STREAM_PATIENCE", 30.0, _positive_duration, "duration", "How long an event stream waits for a client that does not read before it is cut."),
+    Setting("rate_limit", "LANGLAUF_RATE_LIMIT", None, read_rate, "rate", "How often one org may ask, such as 100/1m; counted by each API process."),
+    Setting("rate_limit_submit", "LANGLAUF_RATE_LIMIT_SUBMIT", None, read_rate, "rate", "Submissions alone; else they count as all requests."),
+    Setting("rate_limit_wrong_keys", "LANGLAUF_RATE_LIMIT_WRONG_KEYS", Rate(60, 60), read_rate, "rate", "How many wrong keys one address may show; not on this machine."),
     Setting("results_retention", "ASYNC_JOB_RESULTS_RETENTION_SECONDS", 604_800.0, duration, "duration", "How long results are kept after a job's end."),
     Setting("events_retention", "ASYNC_JOB_EVENTS_RETENTION_SECONDS", 259_200.0, duration, "duration", "How long events are kept after a job's end."),
     Setting("final_retention", "LANGLAUF_FINAL_RETENTION", None, duration, "duration", "Final results alone; else as all results."),
@@ -183,6 +194,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sync_limit: float
     max_body: int
     max_depth: int
+    head_seconds: float
+    body_seconds: float
+    write_seconds: float
+    max_url: int
+    max_headers: int
+    max_header_fields: int
+    max_connections: int
     max_result: int
     max_waiting_org: int
     max_waiting_all: int
@@ -191,6 +209,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stream_heartbeat: float
     stream_lifetime: float
     stream_patience: float
+    rate_limit: Rate | None
+    rate_limit_submit: Rate | None
+    rate_limit_wrong_keys: Rate
     results_retention: float
     events_retention: float
     final_retention: float | None

@@ -21,6 +21,7 @@ class Fact(StrEnum):
     SERVER_STARTED = "server_started"
     SERVER_STOPPED = "server_stopped"
     REQUEST_FAILED = "request_failed"
+    REQUEST_REFUSED = "request_refused"
     STREAM_CUT = "stream_cut"
     ATTEMPT_STARTED = "attempt_started"
     ATTEMPT_ENDED = "attempt_ended"

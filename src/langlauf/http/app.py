@@ -43,6 +43,8 @@ EXPOSED_HEADERS = (
     "Link",
     "Location",
     "Preference-Applied",
+    "RateLimit",
+    "RateLimit-Policy",
     "Retry-After",
     "X-Request-Id",
 )

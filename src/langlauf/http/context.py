@@ -12,10 +12,12 @@ from langlauf.domain.access import OPEN, Grant, Scope
 from langlauf.domain.views import JobView
 from langlauf.http.credentials import forbidden, secret_in, unauthorized
 from langlauf.http.presenting import Links, job_out
+from langlauf.http.rates import count_guess, count_request, refuse_guesses
 from langlauf.http.requests import read_object
 from langlauf.http.responses import answer
 from langlauf.http.schemas import JobAnswer
 from langlauf.http.tenant import caller_of
+from langlauf.service.rates import Rates
 from langlauf.service.services import Services
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
@@ -29,12 +31,15 @@ class Context(msgspec.Struct, frozen=True):
     prefix: str
     #: whether the workers and the upkeep of this process, if it has any, are alive
     alive: Callable[[], bool]
+    rates: Rates
 
     async def caller(self, request: Request, scope: Scope) -> Caller:
         """Who calls, and that they may: raises the problem where there is no such caller, or where they may not."""
+        refuse_guesses(self.rates, request)
         caller = caller_of(request, await self._grant(request))
         if scope not in caller.scopes:
             raise forbidden(f"This key does not have the scope {scope}; ask for one that has.")
+        count_request(self.rates, request, scope, caller.org_id)
         return caller
 
     async def _grant(self, request: Request) -> Grant:
@@ -42,6 +47,7 @@ class Context(msgspec.Struct, frozen=True):
         await access.refresh()
         grant = access.by_issuer(OPEN) or await access.by_secret(secret_in(request) or b"")
         if grant is None:
+            count_guess(self.rates, request)
             raise unauthorized()
         return grant
 
@@ -53,7 +59,13 @@ class Context(msgspec.Struct, frozen=True):
     async def body(self, request: Request, *, optional: bool = False) -> dict[str, Any]:
         """The request's JSON object within the limits."""
         limits = self.settings
-        return await read_object(request, largest=limits.max_body, deepest=limits.max_depth, optional=optional)
+        return await read_object(
+            request,
+            largest=limits.max_body,
+            deepest=limits.max_depth,
+            seconds=limits.body_seconds,
+            optional=optional,
+        )
 
     async def job_answer(self, request: Request, caller: Caller, view: JobView, status: int) -> Response:
         """One job as an answer, with when to ask again and where it lives."""

@@ -12,6 +12,7 @@ from langlauf.clock import draw
 from langlauf.domain.errors import NoPlace, StoreUnavailable, TurnedAway
 from langlauf.http.credentials import unauthorized
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
+from langlauf.http.rates import HEADERS
 from langlauf.http.tenant import request_id_from
 from langlauf.telemetry import Fact, tell
 
@@ -40,6 +41,7 @@ class Entrance:
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
                 headers["X-Content-Type-Options"] = "nosniff"
+                headers.update(scope.get(HEADERS, {}))
             await send(message)
 
         try:

@@ -12,10 +12,15 @@ _READING: Mapping[int, tuple[str, ...]] = {
     400: ("bad_request",),
     401: ("unauthorized",),
     403: ("forbidden",),
+    429: ("rate_limited",),
 }
 _ONE: Mapping[int, tuple[str, ...]] = {**_READING, 404: ("not_found",)}
-_BODY: Mapping[int, tuple[str, ...]] = {413: ("payload_too_large",), 415: ("unsupported_media_type",)}
-_QUEUE: Mapping[int, tuple[str, ...]] = {429: ("queue_full",), 503: ("queue_full", "unavailable")}
+_BODY: Mapping[int, tuple[str, ...]] = {
+    408: ("request_timeout",),
+    413: ("payload_too_large",),
+    415: ("unsupported_media_type",),
+}
+_QUEUE: Mapping[int, tuple[str, ...]] = {429: ("queue_full", "rate_limited"), 503: ("queue_full", "unavailable")}
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """Reading requests: body, ids, query parameters. Whatever cannot be read becomes a 400 that names it."""
 
+import asyncio
 import json
 from collections import Counter
 from typing import Any, NoReturn
@@ -16,9 +17,16 @@ JSON = "application/json"
 _ABSURD = 13
 
 
-async def read_object(request: Request, *, largest: int, deepest: int, optional: bool = False) -> dict[str, Any]:
+async def read_object(
+    request: Request, *, largest: int, deepest: int, seconds: float, optional: bool = False
+) -> dict[str, Any]:
     """The request's JSON object; with `optional`, no body at all counts as an empty one."""
-    body = await _read_body(request, largest)
+    try:
+        async with asyncio.timeout(seconds):  # other servers than ours have no deadline of their own
+            body = await _read_body(request, largest)
+    except TimeoutError:
+        message = f"The body of the request took longer than {seconds:g} s."
+        raise Problem(408, "request_timeout", message, headers=_last_answer(request)) from None
     if optional and not body:
         return {}
     _check_media_type(request)
@@ -29,13 +37,29 @@ async def read_object(request: Request, *, largest: int, deepest: int, optional:
 
 
 async def _read_body(request: Request, largest: int) -> bytes:
-    """Counts while it reads: what a header promises is not trusted."""
+    """Counts while it reads: what a header promises is not trusted.
+
+    One that promises too much is: nothing of the body is read, and a client that asks first (`Expect`) sends nothing.
+    """
+    promised = request.headers.get("content-length", "")
+    if promised.isascii() and promised.isdigit() and (len(promised) > _ABSURD or int(promised) > largest):
+        raise _too_large(request, largest)
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > largest:
-            raise Problem(413, "payload_too_large", f"The body has more than {largest:,} bytes.", limit_bytes=largest)
+            raise _too_large(request, largest)
     return bytes(body)
+
+
+def _too_large(request: Request, largest: int) -> Problem:
+    message = f"The body has more than {largest:,} bytes."
+    return Problem(413, "payload_too_large", message, headers=_last_answer(request), limit_bytes=largest)
+
+
+def _last_answer(request: Request) -> dict[str, str]:
+    """Says that the connection ends, since the rest of the body is not read; later versions have streams for that."""
+    return {"Connection": "close"} if request.scope["http_version"].startswith("1") else {}
 
 
 def _check_media_type(request: Request) -> None:

@@ -6,39 +6,33 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from starlette.types import ASGIApp, Scope
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.types import ASGIApp
 
+from langlauf.http.connection import Connection
+from langlauf.http.crowd import Bounds, Crowd, bounds_from
 from langlauf.settings import Settings
 
 #: Above what a proxy before it keeps, and above the longest advice of Retry-After.
 _KEEP_ALIVE_SECONDS = 75
-#: A backstop: whoever waits is let go at once, this is for clients that do not read.
+#: Whoever waits is let go at once; this is for clients that do not read.
 _CLOSE_SECONDS = 5
-#: Under what a request finds its connection.
-_TRANSPORT = "langlauf.transport"
-
-
-class Connection(HttpToolsProtocol):
-    """One connection. Requests on it can cut it, which ASGI has no word for."""
-
-    def on_message_begin(self) -> None:
-        """The request knows its connection."""
-        super().on_message_begin()
-        scope: Scope = self.scope  # type: ignore[assignment]  # a scope may hold more than the standard names
-        scope[_TRANSPORT] = self.transport
-
-
-def transport_of(scope: Scope) -> asyncio.Transport | None:
-    """The connection of a request, where this server serves it."""
-    return scope.get(_TRANSPORT)
+#: A backstop for requests that go on although their client was cut off.
+_CANCEL_SECONDS = _CLOSE_SECONDS + 2
 
 
 class Server(uvicorn.Server):
     """Calls `started` once it listens, and `stopping` before it closes connections."""
 
-    def __init__(self, config: uvicorn.Config, *, started: Callable[[str], None], stopping: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        bounds: Bounds,
+        *,
+        started: Callable[[str], None],
+        stopping: Callable[[], None],
+    ) -> None:
         super().__init__(config)
+        self.server_state = Crowd(bounds)
         self._tell_started = started
         self._tell_stopping = stopping
 
@@ -60,12 +54,13 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._tell_stopping()
-        asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self._cut_all)
+        cut_off = asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self._abort_all)
         await super().shutdown(sockets)
-        self._cut_all()
+        cut_off.cancel()
+        self._abort_all()
 
-    def _cut_all(self) -> None:
-        """Ends the connections of clients that neither ask nor read to the end."""
+    def _abort_all(self) -> None:
+        """Cuts off clients that do not read to the end; what answers them hears that they are gone, and ends."""
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
@@ -87,6 +82,6 @@ def make_server(
         server_header=False,
         proxy_headers=False,  # links come from the public address in the settings, never from what a caller sends
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=_CLOSE_SECONDS + 1,  # connections are cut before: no request has to be canceled
+        timeout_graceful_shutdown=_CANCEL_SECONDS,
     )
-    return Server(config, started=started, stopping=stopping)
+    return Server(config, bounds_from(settings), started=started, stopping=stopping)

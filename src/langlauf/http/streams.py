@@ -18,11 +18,11 @@ from starlette.types import Receive, Scope, Send
 from langlauf.clock import draw
 from langlauf.domain.errors import StoreError
 from langlauf.domain.views import JobView, Pulse
+from langlauf.http.connection import transport_of
 from langlauf.http.context import Context
 from langlauf.http.negotiating import EVENT_STREAM
 from langlauf.http.problems import VARY, bad_request
 from langlauf.http.requests import header_number, refuse_unknown, whole_number
-from langlauf.http.server import transport_of
 from langlauf.http.sse import HEARTBEAT, EventPage, encode, opening
 from langlauf.service.follow import Follower
 from langlauf.service.sharing import SharedReads

@@ -1,0 +1,389 @@
+"""One connection: what its client may send, how long it may take, and what it hears when there is no request yet.
+
+The server underneath has no deadlines and no bounds of its own, and answers what it cannot read in plain text. Here a
+client that drips, floods or never reads is cut off, and hears why as a problem like any other. Stages of what is read:
+
+- `IDLE`: no byte of a request is here. Left by the first byte, or closed after the keep-alive time; before the first
+  request after `head_seconds`.
+- `HEAD`: some of a head is here. Left by its end, or refused with 408 after `head_seconds`.
+- `BODY`: the request is under way, its body is not complete. Left by its end, or refused with 408 after `body_seconds`.
+- `READ`: all of the request is here. Left by the first byte of the next one, or to `IDLE` by the end of its answer.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any, cast
+
+import httptools
+from starlette.types import Scope
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from langlauf.http.crowd import Crowd
+from langlauf.http.problems import Problem, bad_request, problem_response
+from langlauf.http.tenant import request_id_from
+from langlauf.telemetry import Fact, tell
+
+#: What operators ask is answered as long as a connection can be opened at all.
+_ALWAYS_ANSWERED = (b"/health", b"/ready")
+_OVER_LIMIT_HEAD_SECONDS = 2.0
+_MOST_PIPELINED = 16
+#: After an answer that ends a connection, what the client still sends is read away, so that the answer is not lost.
+_LINGER_SECONDS = 5.0
+_LINGER_AT_STOP = 1.0
+_LINGER_BYTES = 16 * 1_048_576
+#: A client that reads slower than this, over `write_seconds`, does not read.
+_LEAST_BYTES_PER_SECOND = 1_024
+#: Under what a request finds its connection.
+_TRANSPORT = "langlauf.transport"
+#: What the lines of a head take beside names, values and the address.
+_HEAD_MARGIN = 1_024
+
+
+class Stage(Enum):
+    """How much of a request is here; see above."""
+
+    IDLE = auto()
+    HEAD = auto()
+    BODY = auto()
+    READ = auto()
+
+
+class _Refused(Exception):
+    """Stops the parser; the problem is with the connection."""
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's protocol with deadlines, bounds, and answers in our own shape."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: Crowd,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._crowd = server_state
+        self._bounds = server_state.bounds
+        self._stage = Stage.IDLE
+        self._deadline: asyncio.TimerHandle | None = None
+        self._write_deadline: asyncio.TimerHandle | None = None
+        self._unwritten = 0
+        self._head_bytes = 0
+        self._field_bytes = 0
+        #: the request that is being answered; uvicorn's own `cycle` is the last one that was read
+        self._answering: RequestResponseCycle | None = None
+        self._keep_alive = True
+        self._over_limit = False
+        self._refusal: Problem | None = None
+        #: bytes that were read away since nothing more is listened to; None before that
+        self._drained: int | None = None
+        self._linger_seconds = _LINGER_SECONDS
+
+    # -- its life ------------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        super().connection_made(transport)
+        self._over_limit = not self._crowd.joined(self)
+        self._arm(_OVER_LIMIT_HEAD_SECONDS if self._over_limit else self._bounds.head_seconds, self._head_is_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self._disarm()
+        self._disarm_writing()
+        self._crowd.asked(self)
+        self.pipeline.clear()
+        if self._answering is not None:
+            _let_go(self._answering)
+
+    def give_way(self) -> None:
+        """Closes, because another connection needs the room."""
+        self._disarm()
+        if self._stage is Stage.HEAD or self._over_limit:
+            self._write_problem(_overloaded())
+        self.transport.close()
+
+    def shutdown(self) -> None:
+        """The server stops: what is under way is answered, what has not been sent yet is not waited for."""
+        self.pipeline.clear()
+        self._linger_seconds = _LINGER_AT_STOP
+        if self._drained is not None:
+            self._arm(_LINGER_AT_STOP, self.transport.abort)
+        elif self._stage is Stage.BODY or self._stage is Stage.HEAD:
+            self._refuse(_stopping())
+        elif self._answering is None:
+            self._hang_up()
+        else:
+            self._answering.keep_alive = False
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        if self._drained is not None:
+            self._drain(len(data))
+            return
+        self._unset_keepalive_if_required()
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self._refuse(self._refusal or bad_request("This is not an HTTP/1.1 request."))
+            return
+        if self._stage is Stage.HEAD:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._bounds.max_headers + self._bounds.max_url + _HEAD_MARGIN:
+                self._refuse(self._headers_too_large())
+            elif self._deadline is None:
+                self._arm(self._bounds.head_seconds, self._head_is_late)
+        elif self._stage is Stage.BODY and self._deadline is None:
+            self._arm(self._bounds.body_seconds, self._body_is_late)
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            # Nobody is obliged to change the protocol, but the parser takes what follows for another one, and a body
+            # for the next request. So the head is read once more, without the wish.
+            head = self._head_without_upgrade()
+            self.parser = httptools.HttpRequestParser(self)
+            self._parse(head + data[upgrade.args[0] :])
+
+    def _head_without_upgrade(self) -> bytes:
+        method = self.parser.get_method()
+        fields = [field for field in self.headers if field[0] not in (b"connection", b"upgrade", b"http2-settings")]
+        lines = [b"%b: %b\r\n" % field for field in fields]
+        return b"".join([method, b" ", self.url, b" HTTP/1.1\r\n", *lines, b"\r\n"])
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        scope: Scope = self.scope  # type: ignore[assignment]  # a scope may hold more than the standard names
+        scope[_TRANSPORT] = self.transport
+        self._stage = Stage.HEAD
+        self._head_bytes = self._field_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > self._bounds.max_url:
+            limit = self._bounds.max_url
+            self._stop(Problem(414, "head_too_large", f"The address has more than {limit:,} bytes.", limit_bytes=limit))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._field_bytes += len(name) + len(value)
+        if self._field_bytes > self._bounds.max_headers or len(self.headers) > self._bounds.max_fields:
+            self._stop(self._headers_too_large())
+
+    def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            return
+        self._disarm()
+        self._crowd.asked(self)
+        self._check_head()
+        super().on_headers_complete()
+        cycle = self.cycle
+        cycle.transport = cast("asyncio.Transport", _Outlet(self.transport, self._hang_up))
+        self._stage = Stage.BODY
+        # Answered before its body is complete, a request ends its connection: the rest of the body is not waited for.
+        self._keep_alive = cycle.keep_alive and not self._over_limit
+        cycle.keep_alive = False
+
+    def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
+        super().on_message_complete()
+        self._disarm()
+        self._stage = Stage.READ
+        if not self.cycle.response_started:
+            self.cycle.keep_alive = self._keep_alive
+
+    def _check_head(self) -> None:
+        """What the parser lets pass, and HTTP or our bounds do not."""
+        if self._over_limit and self.url.partition(b"?")[0] not in _ALWAYS_ANSWERED:
+            self._stop(_overloaded())
+        if self.parser.should_upgrade():
+            self._stop(bad_request("This server is no proxy."))
+        version = self.parser.get_http_version()
+        if version not in ("1.0", "1.1"):
+            self._stop(bad_request("This server speaks HTTP/1.1 and HTTP/1.0."))
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) > 1 or (version == "1.1" and not hosts):
+            self._stop(bad_request("An HTTP/1.1 request has one Host.", "Host"))
+        if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in self.headers):
+            self._stop(bad_request("The only Transfer-Encoding here is chunked.", "Transfer-Encoding"))
+        if len(self.pipeline) >= _MOST_PIPELINED:
+            self._stop(bad_request("Too many requests were sent without waiting for an answer."))
+
+    def _headers_too_large(self) -> Problem:
+        fields, limit = self._bounds.max_fields, self._bounds.max_headers
+        message = f"The headers have more than {limit:,} bytes, or more than {fields} fields."
+        return Problem(431, "head_too_large", message, limit_bytes=limit, limit_fields=fields)
+
+    def _stop(self, problem: Problem) -> None:
+        """Leaves the parser with a problem."""
+        self._refusal = problem
+        raise _Refused
+
+    # -- deadlines -----------------------------------------------------------------------------------------------------
+
+    def _arm(self, seconds: float, late: Callable[[], None]) -> None:
+        self._disarm()
+        self._deadline = self.loop.call_later(seconds, late)
+
+    def _disarm(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _head_is_late(self) -> None:
+        if self._stage is Stage.IDLE:  # not one byte: there is nothing to answer
+            self._hang_up()
+        else:
+            seconds = self._bounds.head_seconds
+            self._refuse(Problem(408, "request_timeout", f"The head of the request took longer than {seconds:g} s."))
+
+    def _body_is_late(self) -> None:
+        seconds = self._bounds.body_seconds
+        self._refuse(Problem(408, "request_timeout", f"The body of the request took longer than {seconds:g} s."))
+
+    # -- answering -----------------------------------------------------------------------------------------------------
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        self._answering = None
+        if self._drained is not None:
+            return
+        more = bool(self.pipeline)
+        super().on_response_complete()
+        if not more and self._stage is Stage.READ:
+            self._stage = Stage.IDLE
+            self._crowd.idle[self] = None
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._hang_up()
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answers without the application and ends the connection; what was asked before is still answered."""
+        self._disarm()
+        tell(Fact.REQUEST_REFUSED, logging.DEBUG, status=problem.status, reason=problem.message)
+        self.pipeline.clear()
+        answering = self._answering
+        if answering is not None and (answering is not self.cycle or self._stage is not Stage.BODY):
+            answering.keep_alive = False
+            self._drained = 0
+            return
+        if answering is not None:
+            started = answering.response_started
+            _let_go(answering)
+            if started:  # half an answer is not followed by another
+                self.transport.close()
+                return
+        self._stage = Stage.HEAD
+        self._write_problem(problem)
+        self._hang_up()
+
+    def _write_problem(self, problem: Problem) -> None:
+        shown = next((value for name, value in self.headers or () if name == b"x-request-id"), b"")
+        request_id = request_id_from(shown.decode("latin-1"))
+        response = problem_response(problem, request_id)
+        headers = [
+            *self._crowd.default_headers,
+            *response.raw_headers,
+            (b"x-request-id", request_id.encode()),
+            (b"x-content-type-options", b"nosniff"),
+            (b"connection", b"close"),
+        ]
+        lines = [b"%b: %b\r\n" % header for header in headers]
+        self.transport.write(b"".join([STATUS_LINE[problem.status], *lines, b"\r\n", bytes(response.body)]))
+
+    # -- closing -------------------------------------------------------------------------------------------------------
+
+    def _hang_up(self) -> None:
+        """Ends the connection in a way that lets the client read what it was told."""
+        if self.transport.is_closing():
+            return
+        self._disarm()
+        self._crowd.asked(self)
+        if self._stage in (Stage.IDLE, Stage.READ) or not self.transport.can_write_eof():
+            self.transport.close()
+            if self.transport.get_write_buffer_size():
+                self._watch_writing()
+            return
+        # With bytes of it unread, the system would answer the client with a reset, and that takes our answer away.
+        self._drained = 0
+        self.flow.resume_reading()
+        self.transport.write_eof()
+        self._arm(self._linger_seconds, self.transport.abort)
+
+    def _drain(self, count: int) -> None:
+        self._drained = (self._drained or 0) + count
+        if self._drained > _LINGER_BYTES:
+            self.transport.abort()
+
+    # -- a client that does not read -----------------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_writing()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._disarm_writing()
+
+    def _watch_writing(self) -> None:
+        self._disarm_writing()
+        self._unwritten = self.transport.get_write_buffer_size()
+        self._write_deadline = self.loop.call_later(self._bounds.write_seconds, self._look_at_writing)
+
+    def _look_at_writing(self) -> None:
+        written = self._unwritten - self.transport.get_write_buffer_size()
+        if written < _LEAST_BYTES_PER_SECOND * self._bounds.write_seconds:
+            self.transport.abort()
+        else:
+            self._watch_writing()
+
+    def _disarm_writing(self) -> None:
+        if self._write_deadline is not None:
+            self._write_deadline.cancel()
+            self._write_deadline = None
+
+
+def transport_of(scope: Scope) -> asyncio.Transport | None:
+    """The connection of a request, where this server serves it: a stream can cut it, which ASGI has no word for."""
+    return scope.get(_TRANSPORT)
+
+
+class _Outlet:
+    """What an answer is written to. It closes gently, where uvicorn would close with a part of the request unread."""
+
+    def __init__(self, transport: asyncio.Transport, hang_up: Callable[[], None]) -> None:
+        self.write = transport.write
+        self.is_closing = transport.is_closing
+        self.close = hang_up
+
+
+def _let_go(cycle: RequestResponseCycle) -> None:
+    """Tells the application that nobody is there any more."""
+    if not cycle.response_complete:
+        cycle.disconnected = True
+    cycle.message_event.set()
+
+
+def _overloaded() -> Problem:
+    return Problem(
+        503,
+        "unavailable",
+        "The server has as many connections as it can; nothing was accepted. Try again.",
+        headers={"Retry-After": "5"},
+    )
+
+
+def _stopping() -> Problem:
+    return Problem(
+        503, "unavailable", "The server is about to stop; nothing was accepted.", headers={"Retry-After": "5"}
+    )

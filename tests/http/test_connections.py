@@ -1,0 +1,361 @@
+"""Clients that drip, flood, lie or never read: each is cut off in time, hears why, and harms nobody else."""
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from langlauf.http.crowd import RESERVE
+from tests.http.test_errors import assert_problem
+from tests.support.live import Live, live
+from tests.support.wire import Wire, get, post
+
+HEAD, BODY, WRITE = 0.5, 0.8, 0.5
+LARGEST = 500_000
+#: what a loaded machine may add to a deadline
+SLACK = 3.0
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A server that waits for nobody for long."""
+    limits = {
+        "LANGLAUF_HEAD_SECONDS": str(HEAD),
+        "LANGLAUF_BODY_SECONDS": str(BODY),
+        "LANGLAUF_WRITE_SECONDS": str(WRITE),
+        "LANGLAUF_MAX_BODY": str(LARGEST),
+    }
+    with live(tmp_path_factory.mktemp("quick"), None, **limits) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def no_trace(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Whatever a client sends, the log has neither a warning nor a trace of it."""
+    yield
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def descriptors() -> int:
+    """How many files and sockets this process, and with it the server, has open."""
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+UNREADABLE = {
+    "no HTTP": b"hello\r\n\r\n",
+    "TLS": bytes.fromhex("16030100c8010000c40303") + bytes(200),
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "HTTP/0.9": b"GET /health\r\n\r\n",
+    "HTTP/3": b"GET /health HTTP/3.0\r\nHost: x\r\n\r\n",
+    "no host": b"GET /health HTTP/1.1\r\n\r\n",
+    "two hosts": get("/health", "Host: y"),
+    "two lengths": post(b"{}", "Content-Length: 3"),
+    "length and chunks": post(b"{}", "Transfer-Encoding: chunked"),
+    "zipped chunks": b"POST /analyze HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "a length that is none": b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+    "a length without end": b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 30 + b"\r\n\r\n",
+    "a space in a name": get("/health", "X-Y : 1"),
+    "a folded line": b"GET /health HTTP/1.1\r\nHost: x\r\nX-Y: 1\r\n 2\r\n\r\n",
+    "NUL in a value": get("/health", "X-Y: \x00"),
+    "no such method": b"GRAB /health HTTP/1.1\r\nHost: x\r\n\r\n",
+    "no path": b"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n",
+    "tunnel": b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "letters that are not ASCII": "GET /ä HTTP/1.1\r\nHost: x\r\n\r\n".encode(),
+    "a chunk that is none": b"POST /analyze HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+}
+
+
+@pytest.mark.parametrize("name", sorted(UNREADABLE))
+def test_what_cannot_be_read_is_a_problem_like_any_other(quick: Live, name: str) -> None:
+    """400 in our shape, and the connection ends in order."""
+    with Wire(quick.url) as wire:
+        wire.send(UNREADABLE[name])
+        reply = wire.reply()
+        reply.problem(400, "bad_request")
+        assert reply.headers["connection"] == "close"
+        assert wire.closed()
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (get("/health?" + "x" * 9_000), 414),
+        (get("/health", "X-Long: " + "y" * 17_000), 431),
+        (get("/health", *(f"X-{n}: 1" for n in range(100))), 431),
+        (b"GET /health HTTP/1.1\r\nHost: x\r\nX-Endless: " + b"z" * 60_000, 431),
+        (b"GET /" + b"z" * 60_000, 414),
+    ],
+)
+def test_a_head_has_bounds(quick: Live, request_bytes: bytes, status: int) -> None:
+    """Too long an address, too many or too large headers: refused as soon as that is clear."""
+    with Wire(quick.url) as wire:
+        wire.send(request_bytes)
+        wire.reply().problem(status, "head_too_large")
+        assert wire.closed()
+
+
+def test_a_head_within_the_bounds_is_read(quick: Live) -> None:
+    """The bounds are bounds, not targets: just below them a request is like any other."""
+    with Wire(quick.url) as wire:
+        wire.send(get("/health", "X-Long: " + "y" * 15_000, *(f"X-{n}: 1" for n in range(95))))
+        assert wire.reply().status == 200
+
+
+@pytest.mark.parametrize("start", [b"", b"GET /hea", get()[:-2], b"POST /analyze HTTP/1.1\r\nHost: x\r\n"])
+def test_a_head_that_does_not_come_is_not_waited_for(quick: Live, start: bytes) -> None:
+    """408 after the deadline, and nothing for a client that never said a word."""
+    began = time.monotonic()
+    with Wire(quick.url) as wire:
+        wire.send(start)
+        if start:
+            wire.reply().problem(408, "request_timeout")
+        assert wire.closed()
+    assert HEAD * 0.9 < time.monotonic() - began < HEAD + SLACK
+
+
+def test_a_head_that_drips_is_late_all_the_same(quick: Live) -> None:
+    """The deadline is for the whole head: bytes that keep coming do not move it, on a used connection neither."""
+    with Wire(quick.url) as wire:
+        wire.send(get())
+        assert wire.reply().status == 200
+        began = time.monotonic()
+        wire.socket.settimeout(HEAD / 10)
+        for byte in get("/health", "X-Drip: " + "y" * 1_000):
+            wire.send(bytes([byte]))
+            try:
+                reply = wire.reply()
+                break
+            except TimeoutError:
+                continue
+        reply.problem(408, "request_timeout")
+    assert HEAD * 0.9 < time.monotonic() - began < HEAD + SLACK
+
+
+@pytest.mark.parametrize("path", ["/analyze", "/analyze/jobs/x/cancel"])
+def test_a_body_that_does_not_come_is_not_waited_for(quick: Live, path: str) -> None:
+    """408 after the deadline; nothing was accepted."""
+    began = time.monotonic()
+    with Wire(quick.url) as wire:
+        wire.send(post(b'{"query"', path=path, length=1_000))
+        wire.reply().problem(408, "request_timeout")
+        assert wire.closed()
+    assert BODY * 0.9 < time.monotonic() - began < BODY + SLACK
+
+
+def test_a_body_that_is_announced_too_large_is_not_asked_for(quick: Live) -> None:
+    """413 and no `100 Continue`, so a client that asks first sends nothing."""
+    with Wire(quick.url) as wire:
+        wire.send(post(b"", "Expect: 100-continue", length=LARGEST + 1))
+        reply = wire.reply()
+        assert reply.problem(413, "payload_too_large")["limit_bytes"] == LARGEST
+        assert reply.headers["connection"] == "close"
+        assert wire.closed()
+    with Wire(quick.url) as wire:
+        wire.send(post(b"", "Expect: 100-continue", length=len(b'{"query": "x"}')))
+        assert wire.reply().status == 100
+        wire.send(b'{"query": "x"}')
+        assert wire.reply().status == 202
+
+
+def test_a_client_that_sends_on_still_hears_why_it_was_refused(quick: Live) -> None:
+    """It sends megabytes before it looks: the answer is there, not a reset."""
+    with Wire(quick.url) as wire:
+        wire.send(post(b"", length=4_000_000))
+        wire.send(b"x" * 4_000_000)
+        wire.reply().problem(413, "payload_too_large")
+        assert wire.closed()
+
+
+def test_chunks_are_counted_while_they_are_read(quick: Live) -> None:
+    """Nobody announced them, and they are refused at the byte that is too much."""
+    with Wire(quick.url) as wire:
+        fields = b"Host: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        wire.send(b"POST /analyze HTTP/1.1\r\n" + fields)
+        for _ in range(LARGEST // 10_000 + 1):
+            wire.send(b"2710\r\n" + b" " * 10_000 + b"\r\n")
+        wire.reply().problem(413, "payload_too_large")
+        assert wire.closed()
+
+
+def test_an_endless_body_is_read_away_only_up_to_a_point(quick: Live) -> None:
+    """A client that never stops is cut off, long before it has sent what it announced."""
+    with Wire(quick.url) as wire:
+        wire.send(post(b"", length=10**9))
+        assert _sent_until_cut_off(wire, b"x" * 1_000_000, seconds=20) < 10**8
+
+
+def test_a_body_that_nobody_reads_ends_the_connection(quick: Live) -> None:
+    """A request that is answered without its body is answered at once."""
+    with Wire(quick.url) as wire:
+        wire.send(get("/health", "Content-Length: 50"))
+        reply = wire.reply()
+        assert (reply.status, reply.headers["connection"]) == (200, "close")
+        assert wire.closed()
+
+
+def test_a_complete_body_keeps_the_connection(quick: Live) -> None:
+    """Closing is for what went wrong."""
+    with Wire(quick.url) as wire:
+        for _ in range(3):
+            wire.send(post(b'{"query": "x"}'))
+            reply = wire.reply()
+            assert reply.status == 202
+            assert "connection" not in reply.headers
+
+
+def test_requests_ahead_of_their_answers_are_answered_in_order(quick: Live) -> None:
+    """A few are an ordinary client."""
+    with Wire(quick.url) as wire:
+        wire.send(b"".join(get("/health", f"X-Request-Id: n{n}") for n in range(10)))
+        assert [wire.reply().headers["x-request-id"] for _ in range(10)] == [f"n{n}" for n in range(10)]
+
+
+def test_a_flood_of_requests_is_cut_off(quick: Live) -> None:
+    """Some are answered, then the connection ends; thousands of them are not kept."""
+    with Wire(quick.url) as wire:
+        wire.send(get() * 5_000)
+        answered = wire.rest().count(b"HTTP/1.1 200 OK")
+        assert 1 <= answered <= 20
+
+
+@pytest.mark.parametrize("cut", [0, 40, -5])
+def test_an_upgrade_is_not_taken(quick: Live, cut: int) -> None:
+    """The request is answered in the protocol it came in; its body is a body, whatever it looks like."""
+    body = b'{"query": "GET /health HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"}'
+    upgraded = post(body, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAA")
+    with Wire(quick.url) as wire:
+        for data in (upgraded, get("/health", "Connection: upgrade", "Upgrade: websocket"), upgraded):
+            wire.send(data[:cut])
+            wire.send(data[cut:])
+            assert wire.reply().status == (202 if data is upgraded else 200)
+
+
+def test_a_body_behind_an_upgrade_is_no_request(quick: Live) -> None:
+    """Nobody smuggles a request in the body of another one."""
+    hidden = get("/health", "X-Request-Id: hidden")
+    with Wire(quick.url) as wire:
+        wire.send(post(b"", "Connection: Upgrade", "Upgrade: h2c", length=len(hidden)))
+        wire.send(hidden)
+        wire.reply().problem(400, "bad_request")
+        wire.send(get("/health", "X-Request-Id: open", "Connection: close"))
+        assert b"hidden" not in wire.rest()
+
+
+def large_answers(server: Live) -> bytes:
+    """Requests for more than fits into the buffers between a server and a client that does not read."""
+    job = server.wait(server.submit("echo", query="x" * (LARGEST - 1_000), intelligence_mode="y")["job_id"])
+    return get(f"/analyze/results/{job['result_id']}") * 15
+
+
+def test_a_client_that_never_reads_is_cut_off(quick: Live) -> None:
+    """Its answers fill the buffers between, and then nothing waits for it; the descriptor comes back."""
+    requests = large_answers(quick)
+    before = descriptors()
+    with Wire(quick.url, receive_buffer=4_096) as wire:
+        wire.send(requests)
+        _until_descriptors(before + 2)
+        began = time.monotonic()
+        _until_descriptors(before + 1)  # the client's own end
+        assert time.monotonic() - began > WRITE / 2
+
+
+def _sent_until_cut_off(wire: Wire, data: bytes, *, seconds: float) -> int:
+    """Sends on, whether it is read or not; how many bytes it was when the server ended the connection."""
+    sent, deadline = 0, time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            sent += wire.socket.send(data)
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            return sent
+    raise AssertionError(f"the server still listens after {sent:,} bytes")
+
+
+def _until_descriptors(level: int) -> None:
+    deadline = time.monotonic() + 10
+    while descriptors() != level:
+        assert time.monotonic() < deadline, f"{descriptors()} descriptors are open, {level} were"
+        time.sleep(0.02)
+
+
+def test_hostile_connections_leave_nothing_behind(quick: Live) -> None:
+    """The descriptors are those of before."""
+    quick.http.get("/health")
+    before = descriptors()
+    for data in UNREADABLE.values():
+        with Wire(quick.url) as wire:
+            wire.send(data)
+            wire.reply()
+    wires = [Wire(quick.url) for _ in range(50)]
+    for number, wire in enumerate(wires):
+        wire.send((b"", b"GET /", post(b"{", length=100))[number % 3])
+    for wire in wires:
+        wire.rest()
+        wire.socket.close()
+    _until_descriptors(before)
+
+
+def test_idle_connections_make_room_for_new_ones(tmp_path: Path) -> None:
+    """At the limit, whoever has been silent the longest is closed, and the next client is served."""
+    with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="8") as server:
+        silent = [Wire(server.url) for _ in range(8)]
+        with Wire(server.url) as wire:
+            wire.send(get("/analyze/jobs"))
+            assert wire.reply().status == 200
+        assert silent[0].closed()
+        for wire in silent:
+            wire.socket.close()
+
+
+def test_with_all_connections_at_work_health_is_still_answered(tmp_path: Path) -> None:
+    """Whoever comes then gets 503 with Retry-After; /health and /ready are answered."""
+    with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="8") as server:
+        busy = [Wire(server.url) for _ in range(8)]
+        for wire in busy:
+            wire.send(post(b"{", length=100))
+        for path in ("/health", "/ready", "/health?x"):
+            with Wire(server.url) as wire:
+                wire.send(get(path))
+                reply = wire.reply()
+                assert (reply.status, reply.headers["connection"]) == (200, "close")
+        with Wire(server.url) as wire:
+            wire.send(get("/analyze/jobs"))
+            reply = wire.reply()
+            reply.problem(503, "unavailable")
+            assert int(reply.headers["retry-after"]) > 0
+        more = [Wire(server.url) for _ in range(RESERVE + 4)]
+        more[0].reply().problem(503, "unavailable")
+        more[-1].send(get())
+        assert more[-1].reply().status == 200
+        for wire in [*busy, *more]:
+            wire.socket.close()
+        assert_problem(server.http.post("/analyze", json={}), 400, "bad_request")
+
+
+def test_a_stop_does_not_wait_for_a_body(tmp_path: Path) -> None:
+    """Whoever has not sent all of a request hears that the server stops, and the stop is quick and quiet."""
+    began = 0.0
+    with live(tmp_path) as server:
+        wires = [Wire(server.url) for _ in range(3)]
+        for wire, data in zip(wires, (b"", b"GET /", post(b"{", length=100)), strict=True):
+            wire.send(data)
+        server.http.get("/health")
+        began = time.monotonic()
+    assert time.monotonic() - began < 4
+    assert wires[0].closed()
+    for wire in wires[1:]:
+        wire.reply().problem(503, "unavailable")
+    for wire in wires:
+        wire.socket.close()
+
+
+def test_a_stop_does_not_wait_long_for_a_client_that_does_not_read(tmp_path: Path) -> None:
+    """It is cut off, and what answered it ends without a trace in the log."""
+    with live(tmp_path) as server:
+        wire = Wire(server.url, receive_buffer=4_096)
+        wire.send(large_answers(server))
+    wire.socket.close()

@@ -1,0 +1,128 @@
+"""Rates over HTTP: what counts, what is told, and that nothing of it tells of others."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx2
+
+from langlauf import Langlauf
+from langlauf.domain.rate import Rate
+from langlauf.http.app import EXPOSED_HEADERS
+from langlauf.http.operations import OPERATIONS
+from langlauf.service.rates import Kind, Rates
+from langlauf.settings import load_settings
+from tests.http.test_errors import assert_problem
+from tests.support.live import Live, live
+
+_FIELD = re.compile(r'^"(default|submit)";r=(\d+);t=(\d+)$')
+
+
+def _told(response: httpx2.Response) -> tuple[str, int, int]:
+    match = _FIELD.match(response.headers["ratelimit"])
+    assert match
+    return match[1], int(match[2]), int(match[3])
+
+
+def test_without_a_setting_there_is_no_rate(server: Live) -> None:
+    """And nothing is told of one."""
+    for _ in range(50):
+        response = server.http.get("/analyze/jobs")
+        assert response.status_code == 200
+    assert not [name for name in response.headers if name.startswith("ratelimit")]
+
+
+def test_an_org_that_asks_too_often_is_told_when_to_come_back(tmp_path: Path) -> None:
+    """The quota passes, the next request is 429; other orgs, and what is free, do not notice."""
+    with live(tmp_path, LANGLAUF_RATE_LIMIT="5/1h") as server:
+        left = []
+        for number in range(5):
+            path = "/analyze/jobs" if number % 2 else "/analyze/jobs/unknown"
+            response = server.http.get(path, headers={"X-Org-Id": "busy"})
+            assert response.headers["ratelimit-policy"] == '"default";q=5;w=3600'
+            left.append(_told(response)[1])
+        assert left == [4, 3, 2, 1, 0]
+        refused = server.http.get("/analyze/jobs", headers={"X-Org-Id": "busy"})
+        assert_problem(refused, 429, "rate_limited")
+        kind, remaining, seconds = _told(refused)
+        assert (kind, remaining) == ("default", 0)
+        assert seconds <= int(refused.headers["retry-after"]) <= 720
+        assert _told(server.http.get("/analyze/jobs", headers={"X-Org-Id": "other"}))[1] == 4
+        for path in ("/health", "/ready", "/openapi.json", "/metrics"):
+            response = server.http.get(path, headers={"X-Org-Id": "busy"})
+            assert response.status_code == 200
+            assert "ratelimit" not in response.headers
+
+
+def test_a_refused_submission_leaves_nothing(tmp_path: Path) -> None:
+    """It is refused before its body is read, and reads have a count of their own."""
+    with live(tmp_path, LANGLAUF_RATE_LIMIT_SUBMIT="2/1h", LANGLAUF_RATE_LIMIT="100/1m") as server:
+        for _ in range(2):
+            server.submit("echo", query="x")
+        refused = server.http.post("/analyze", content=b"no JSON", headers={"Prefer": "respond-async"})
+        assert_problem(refused, 429, "rate_limited")
+        assert _told(refused)[:2] == ("submit", 0)
+        listed = server.http.get("/analyze/jobs")
+        assert len(listed.json()["jobs"]) == 2
+        assert _told(listed)[0] == "default"
+        cancel = server.http.post(f"/analyze/jobs/{listed.json()['jobs'][0]['job_id']}/cancel")
+        assert _told(cancel)[0] == "default"
+
+
+def test_pages_count_as_well(tmp_path: Path) -> None:
+    """A page costs what the API does, so it is no way around."""
+    with live(tmp_path, LANGLAUF_RATE_LIMIT="1/1h") as server:
+        assert server.http.get("/").status_code == 200
+        assert server.http.get("/").status_code == 429
+
+
+def test_a_flood_of_names_makes_nothing_grow() -> None:
+    """The count forgets who asked the longest ago, and an address that still asks is not forgotten."""
+    rates = Rates({Kind.DEFAULT: Rate(2, 60)}, now=lambda: 1.0, most=100)
+    rates.take(Kind.DEFAULT, "busy")
+    for number in range(1_000):
+        rates.take(Kind.DEFAULT, f"org-{number}")
+        quota = rates.take(Kind.DEFAULT, "busy")
+    assert len(rates._full_at[Kind.DEFAULT]) == 100
+    assert quota is not None
+    assert not quota.standing.allowed
+
+
+def _shown(address: str, keys: Sequence[str | None]) -> list[int]:
+    """The answers to keys that one address shows, one after the other."""
+
+    async def main() -> list[int]:
+        known = {"LANGLAUF_STORE": "memory://", "API_AUTH_TOKEN": "right", "LANGLAUF_RATE_LIMIT_WRONG_KEYS": "3/1h"}
+        app = Langlauf(settings=load_settings(known))
+        transport = httpx2.ASGITransport(app.asgi(), client=(address, 1))
+        async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
+            headers = [{"Authorization": f"Bearer {key}"} if key else {} for key in keys]
+            return [(await client.get("/analyze/jobs", headers=one)).status_code for one in headers]
+
+    return asyncio.run(main())
+
+
+def test_an_address_that_guesses_is_not_listened_to() -> None:
+    """After some wrong keys the next is not even looked at; a right one, and none at all, cost nothing."""
+    assert _shown("203.0.113.5", [None] * 9) == [401] * 9
+    assert _shown("203.0.113.5", ["right"] * 9) == [200] * 9
+    assert _shown("203.0.113.5", ["wrong", "wrong", "wrong", "wrong", "right", None]) == [401] * 3 + [429] * 3
+    assert _shown("2001:db8::1", ["wrong"] * 4) == [401] * 3 + [429]
+
+
+def test_a_proxy_on_this_machine_is_not_shut_out() -> None:
+    """It stands for everybody behind it."""
+    assert _shown("127.0.0.1", ["wrong"] * 5 + ["right"]) == [401] * 5 + [200]
+
+
+def test_browsers_may_read_the_fields() -> None:
+    """They are not on the list of headers that a page sees by itself."""
+    assert {"RateLimit", "RateLimit-Policy"} <= set(EXPOSED_HEADERS)
+
+
+def test_every_operation_for_an_org_may_answer_429() -> None:
+    """The description says so."""
+    for operation in OPERATIONS:
+        counted = operation.scope is not None and operation.name != "metrics"
+        assert not counted or "rate_limited" in operation.problems[429], operation.name
