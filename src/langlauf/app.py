@@ -97,7 +97,7 @@ class Langlauf:
 
     def asgi(self) -> ASGIApp:
         """The API as an ASGI application with its own lifespan."""
-        return Application(self._current, self.lifespan, page_routes, self.settings.cors_origins)
+        return Application(self._current, self.lifespan, page_routes, self.settings)
 
     def _current(self) -> Context:
         self._running()

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from langlauf.ui.fields import Part, example_of, fields_of, kind_of, required_example
+from langlauf.http.document.samples import example_of, required_example
+from langlauf.ui.fields import Part, fields_of, kind_of
 
 _REF = "#/components/schemas/{name}"
 

@@ -18,6 +18,7 @@ from langlauf.http.operations import OPERATIONS
 from langlauf.http.results import Results
 from langlauf.http.submitting import Submitting
 from langlauf.http.system import System
+from langlauf.settings import Settings
 
 #: Makes the routes of the web pages, which lie above this room.
 Pages = Callable[[Context], Sequence[BaseRoute]]
@@ -53,15 +54,15 @@ EXPOSED_HEADERS = (
 class Application:
     """Routes behind the entrance. The routes are made when the application runs: before, there is nothing to call."""
 
-    def __init__(
-        self, context: Callable[[], Context], lifespan: Lifespan, pages: Pages, cors_origins: tuple[str, ...]
-    ) -> None:
+    def __init__(self, context: Callable[[], Context], lifespan: Lifespan, pages: Pages, settings: Settings) -> None:
         self._current = context
         self._pages = pages
         self._lifespan = Router(lifespan=lifespan)
         self._made_for: Context | None = None
         self._router = Router()
-        self._entrance = Entrance(_with_cors(self._route, cors_origins) if cors_origins else self._route)
+        origins = settings.cors_origins
+        inner = _with_cors(self._route, origins) if origins else self._route
+        self._entrance = Entrance(inner, settings.public_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -28,6 +28,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     max_headers: int
     max_fields: int
     max_connections: int
+    #: where the application is, seen from the caller, where that is known
+    public_url: str | None
 
 
 def bounds_from(settings: Settings) -> Bounds:
@@ -44,6 +46,7 @@ def bounds_from(settings: Settings) -> Bounds:
         max_headers=settings.max_headers,
         max_fields=settings.max_header_fields,
         max_connections=min(settings.max_connections, possible),
+        public_url=settings.public_url,
     )
 
 

@@ -11,6 +11,7 @@ from langlauf.analysis.schema import InvalidInput
 from langlauf.clock import draw
 from langlauf.domain.errors import NoPlace, StoreUnavailable, TurnedAway
 from langlauf.http.credentials import unauthorized
+from langlauf.http.presenting import base_of
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
 from langlauf.http.rates import HEADERS
 from langlauf.http.tenant import request_id_from
@@ -23,8 +24,9 @@ _PLACE_SECONDS, _PLACE_SPREAD = 5, 10
 class Entrance:
     """Gives each request its id, and turns every error into a problem that tells no secrets."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, public_url: str | None = None) -> None:
         self._app = app
+        self._public_url = public_url
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -51,7 +53,7 @@ class Entrance:
         except Exception as error:
             if started:
                 raise
-            response = problem_response(_as_problem(error, scope), request_id)
+            response = problem_response(_as_problem(error, scope), request_id, base_of(scope, self._public_url))
             await response(scope, receive, send_with_id)
 
 

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, built from the structs that encode and decode and from the registered analyses."""
+"""The OpenAPI 3.1 document, built from the table of operations, the structs of the wire and the registered analyses."""
 
 from typing import Any
 
@@ -6,202 +6,100 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.analysis.registry import Analysis, Registry
-from langlauf.domain.notification import CHANNELS
-from langlauf.domain.state import Status
+from langlauf.analysis.registry import Registry
+from langlauf.domain.outbound import CloudEvent
 from langlauf.http import schemas
 from langlauf.http.context import Context
+from langlauf.http.document.callbacks import webhook
+from langlauf.http.document.headers import header_components
+from langlauf.http.document.parameters import parameter
+from langlauf.http.document.problems import method_not_allowed, problem_schemas, shared_answers
+from langlauf.http.document.requests import ANALYZE, request_body, request_components
+from langlauf.http.document.responses import responses
+from langlauf.http.document.security import SCHEMES, access, requirements
+from langlauf.http.document.shapes import Document, Struct, answer_schemas
 from langlauf.http.operations import OPERATIONS, Operation
-from langlauf.http.problems import TITLES, FieldError
+from langlauf.http.presenting import base_of
+from langlauf.http.problems import ProblemOut
 
-_REF = "#/components/schemas/{name}"
+__all__ = ["Description", "Document", "build_document"]
+
 _VERSION = "1"
-Document = dict[str, Any]
+_TEXT = """Durable, observable, multi-tenant jobs. Analyses: {names}.
 
-
-class Problem(msgspec.Struct, kw_only=True):
-    """An error: problem details (RFC 9457) with members of our own."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    ok: bool
-    error: str
-    message: str
-    request_id: str
-    field: str | None = None
-    errors: list[FieldError] = []
+HEAD works wherever GET does, with the same headers. A method that an address does not know is 405 with `Allow`, as in
+the shared answer `405_method_not_allowed`. Every answer has `X-Request-Id`; every error is a problem (RFC 9457) whose
+`type` leads to the page of its code. `x-scope` is what a key must allow; where the server asks for no key, everybody
+may do everything."""
 
 
 class Description:
-    """Serves the document; it is built once."""
+    """Serves the document. It differs by where the application is seen from and by whether keys are asked for."""
 
     def __init__(self, context: Context) -> None:
-        self._body = msgspec.json.encode(build_document(context.services.registry, context.prefix))
+        self._context = context
+        self._made: dict[tuple[str, bool], bytes] = {}
 
-    async def document(self, _: Request) -> Response:
+    async def document(self, request: Request) -> Response:
         """The OpenAPI document of this application."""
+        services = self._context.services
+        await services.access.refresh()
+        base, is_open = base_of(request.scope, self._context.settings.public_url), services.access.open
+        if (base, is_open) not in self._made:
+            made = build_document(services.registry, self._context.prefix, base=base, is_open=is_open)
+            self._made = {(base, is_open): msgspec.json.encode(made)}
         headers = {"Cache-Control": "public, max-age=300"}
-        return Response(self._body, headers=headers, media_type="application/json")
+        return Response(self._made[base, is_open], headers=headers, media_type="application/json")
 
 
-def build_document(registry: Registry, prefix: str = "/analyze") -> Document:
-    """Complete and true: every route, every shape, every analysis."""
-    kinds = [operation.answer for operation in OPERATIONS if operation.answer] + [
-        schemas.AcceptedAnswer,
-        schemas.Options,
-        schemas.CancelBody,
-        schemas.RetryBody,
-        schemas.CreateKeyBody,
-        Problem,
-        *(analysis.input_type for analysis in registry),
-    ]
-    _, components = msgspec.json.schema_components(kinds, ref_template=_REF)
-    components["AnalyzeRequest"] = _analyze_request(registry)
+def build_document(registry: Registry, prefix: str = "/analyze", *, base: str = "", is_open: bool = True) -> Document:
+    """Complete and true: every route, every shape, every analysis. `base` is where the application is mounted."""
     paths: Document = {}
     for operation in OPERATIONS:
-        paths.setdefault(operation.path_under(prefix), {})[operation.method] = _operation(operation)
-    return {
+        described = _operation(operation, registry, prefix)
+        paths.setdefault(operation.path_under(prefix), {})[operation.method] = described
+    text = _TEXT.format(names=", ".join(registry.names))
+    document: Document = {
         "openapi": "3.1.1",
-        "info": {
-            "title": "Langlauf",
-            "version": _VERSION,
-            "description": "Durable, observable, multi-tenant jobs. Analyses: " + ", ".join(registry.names) + ".",
-        },
+        "info": {"title": "Langlauf", "version": _VERSION, "description": text},
+        "servers": [{"url": base or "/"}],
+        "security": requirements(is_open=is_open),
         "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
-        },
-        "security": [{}, {"key": []}],
     }
+    shared = _used(document, "responses", shared_answers()) | method_not_allowed()
+    document["components"] = {
+        "schemas": _schemas(registry),
+        "responses": shared,
+        "headers": _used([document, shared], "headers", header_components()),
+        "securitySchemes": SCHEMES,
+    }
+    return document
 
 
-def _ref(kind: type[msgspec.Struct] | str) -> Document:
-    name = kind if isinstance(kind, str) else kind.__name__
-    return {"$ref": _REF.format(name=name)}
+def _used(where: Any, kind: str, parts: Document) -> Document:
+    """Those parts that something refers to."""
+    text = msgspec.json.encode(where).decode()
+    return {name: part for name, part in parts.items() if f'"#/components/{kind}/{name}"' in text}
 
 
-def _operation(operation: Operation) -> Document:
+def _operation(operation: Operation, registry: Registry, prefix: str) -> Document:
     made: Document = {
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.tag],
-        "parameters": [_parameter(name) for name in operation.parameters],
-        "responses": _responses(operation),
+        **access(operation),
+        "parameters": [parameter(name) for name in operation.parameters],
+        "responses": responses(operation, prefix),
     }
     if operation.body is not None:
-        required = operation.body == "AnalyzeRequest"
-        made["requestBody"] = {"required": required, "content": {"application/json": {"schema": _ref(operation.body)}}}
+        made["requestBody"] = request_body(operation, registry)
+    if operation.body == ANALYZE:
+        made["callbacks"] = webhook()
     return made
 
 
-def _responses(operation: Operation) -> Document:
-    responses: Document = {}
-    for status in operation.successes:
-        kind = schemas.AcceptedAnswer if status == 202 and operation.accepts else operation.answer  # noqa: PLR2004
-        content: Document = {"text/plain": {"schema": {"type": "string"}}}
-        if kind is not None:
-            content = {"application/json": {"schema": _ref(kind)}}
-        elif operation.name == "openapi":
-            content = {"application/json": {"schema": {"type": "object"}}}
-        responses[str(status)] = {
-            "description": "As wished",
-            "headers": _headers(status, operation),
-            "content": content,
-        }
-    if operation.name == "jobStatus":
-        responses["304"] = {"description": "Nothing changed since the ETag that was sent"}
-    for status, codes in operation.problems.items():
-        text = "; ".join(f"`{code}`: {TITLES.get(code, code)}" for code in codes)
-        responses[str(status)] = {
-            "description": text,
-            "content": {"application/problem+json": {"schema": _ref(Problem)}},
-        }
-    return responses
-
-
-def _headers(status: int, operation: Operation) -> Document:
-    names = ["X-Request-Id"] + (["Location", "Retry-After"] if status == 202 and operation.accepts else [])  # noqa: PLR2004
-    return {name: {"schema": {"type": "string"}} for name in names}
-
-
-def _parameter(key: str) -> Document:
-    """A parameter by its key; `events.limit` is the `limit` of one operation."""
-    where, schema, text = _PARAMETERS[key]
-    return {
-        "name": key.rpartition(".")[2],
-        "in": where,
-        "required": where == "path",
-        "schema": schema,
-        "description": text,
-    }
-
-
-def _number(lowest: int, highest: int, default: int) -> Document:
-    return {"type": "integer", "minimum": lowest, "maximum": highest, "default": default}
-
-
-_ORG = {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,128}$"}
-_TEXT = {"type": "string", "maxLength": 256}
-_PARAMETERS: dict[str, tuple[str, Document, str]] = {
-    "job_id": ("path", {"type": "string"}, "The id of a job."),
-    "result_id": ("path", {"type": "string"}, "The id of a snapshot."),
-    "key_id": ("path", {"type": "string"}, "The id of a key, which is how its text begins."),
-    "X-Org-Id": ("header", _ORG, "The org; without it the key's, else `default-org`."),
-    "X-Tenant-Id": ("header", _ORG, "Another name for X-Org-Id."),
-    "X-User-Id": ("header", _ORG, "Who asked, kept with the job."),
-    "X-Request-Id": ("header", _ORG, "An id of the caller's, sent back and kept."),
-    "Prefer": ("header", {"type": "string"}, "`respond-async`, and with it `wait=N` seconds."),
-    "Idempotency-Key": (
-        "header",
-        {"type": "string", "minLength": 1, "maxLength": 255},
-        "The same key and payload give the same job again.",
-    ),
-    "If-None-Match": ("header", {"type": "string"}, "The ETag of a known answer."),
-    "wait": ("query", _number(0, 30, 0), "Hold the answer until the job changes, at most so many seconds."),
-    "view": (
-        "query",
-        {"type": "string", "enum": ["latest", "requested"], "default": "latest"},
-        "The newest snapshot of the job, or exactly this one.",
-    ),
-    "limit": ("query", _number(1, 200, 50), "How many at the most."),
-    "events.limit": ("query", _number(1, 1_000, 100), "How many at the most."),
-    "offset": ("query", _number(0, 1_000_000, 0), "How many to pass over."),
-    "after": ("query", {"type": "integer", "minimum": 0, "default": 0}, "Only events past this number."),
-    "channel": ("query", {"type": "string", "enum": list(CHANNELS)}, "Only messages of this channel."),
-    "status": ("query", {"type": "string", "enum": list(Status)}, "Only jobs in this state."),
-    "analysis": ("query", _TEXT, "Only jobs of this analysis."),
-    "q": ("query", _TEXT, "Only jobs whose input or id has this text."),
-    "cursor": ("query", _TEXT, "Where the page starts: `next_cursor` of the page before."),
-}
-
-
-def _analyze_request(registry: Registry) -> Document:
-    shapes = [shape for analysis in registry for shape in _request_shapes(analysis, registry.default)]
-    return {"anyOf": shapes, "description": "Parameters of an analysis, flat or under `input`."}
-
-
-def _request_shapes(analysis: Analysis, default: str | None) -> list[Document]:
-    name: Document = {"const": analysis.name, "description": analysis.description}
-    timeout = {"type": ["number", "string"], "description": "Lowers the time limit: seconds, or a text like 30m."}
-    common = {"analysis": name, "timeout_seconds": timeout, "options": _ref(schemas.Options)}
-    names = [] if analysis.name == default else ["analysis"]
-    _, parts = msgspec.json.schema_components([analysis.input_type], ref_template=_REF)
-    own = parts[analysis.input_type.__name__]
-    flat = {
-        "type": "object",
-        "title": f"{analysis.name}, flat",
-        "properties": {**own.get("properties", {}), **common},
-        "required": [*own.get("required", []), *names],
-        "additionalProperties": False,
-    }
-    nested = {
-        "type": "object",
-        "title": f"{analysis.name}, under input",
-        "properties": {"input": _ref(analysis.input_type), **common},
-        "required": ["input", *names],
-        "additionalProperties": False,
-    }
-    return [flat, nested]
+def _schemas(registry: Registry) -> Document:
+    answers = [operation.answer for operation in OPERATIONS if operation.answer is not None]
+    streams = [operation.stream for operation in OPERATIONS if operation.stream is not None]
+    kinds: list[Struct] = [*answers, *streams, schemas.AcceptedAnswer, ProblemOut, CloudEvent]
+    return {**answer_schemas(kinds), **request_components(registry), **problem_schemas()}

@@ -7,20 +7,23 @@ import msgspec
 from langlauf.domain.access import Scope
 from langlauf.http import schemas
 
+Codes = Mapping[int, tuple[str, ...]]
 _TENANT = ("X-Org-Id", "X-Tenant-Id", "X-Request-Id")
-_READING: Mapping[int, tuple[str, ...]] = {
+#: What any request can get, whatever it asks for.
+ANYWHERE: Codes = {500: ("internal",)}
+#: What any address gives to a method it does not know; no operation lists it, because none can get it.
+METHOD_NOT_ALLOWED: Codes = {405: ("method_not_allowed",)}
+#: What any request for an org can get.
+_READING: Codes = {
     400: ("bad_request",),
     401: ("unauthorized",),
     403: ("forbidden",),
     429: ("rate_limited",),
+    503: ("unavailable",),
 }
-_ONE: Mapping[int, tuple[str, ...]] = {**_READING, 404: ("not_found",)}
-_BODY: Mapping[int, tuple[str, ...]] = {
-    408: ("request_timeout",),
-    413: ("payload_too_large",),
-    415: ("unsupported_media_type",),
-}
-_QUEUE: Mapping[int, tuple[str, ...]] = {429: ("queue_full", "rate_limited"), 503: ("queue_full", "unavailable")}
+_ONE: Codes = {**_READING, 404: ("not_found",)}
+_BODY: Codes = {408: ("request_timeout",), 413: ("payload_too_large",), 415: ("unsupported_media_type",)}
+_QUEUE: Codes = {429: ("queue_full",), 503: ("queue_full",)}
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,13 +40,30 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     successes: tuple[int, ...] = (200,)
     #: whether 202 is the answer to a submission
     accepts: bool = False
+    #: answers without a body, with what they mean
+    empty: Mapping[int, str] = {}
+    #: the headers of each answer beyond those that all have; one with a question mark is not always there
+    headers: Codes = {}
+    #: what one event of `text/event-stream` is, where the operation also streams
+    stream: type[msgspec.Struct] | None = None
     body: str | None = None
     parameters: tuple[str, ...] = ()
-    problems: Mapping[int, tuple[str, ...]] = {}
+    #: codes by status, beyond those that any request can get
+    problems: Codes = {}
+    #: statuses whose problems may also have a code of the analysis' own
+    job_problems: tuple[int, ...] = ()
 
     def path_under(self, prefix: str) -> str:
         """The path with the API's own prefix."""
         return self.path.replace("{prefix}", prefix)
+
+    def all_problems(self) -> dict[int, tuple[str, ...]]:
+        """Every code that the operation can answer with, by status."""
+        found: dict[int, tuple[str, ...]] = {}
+        for codes in (ANYWHERE, _READING if self.scope is not None else {}, self.problems):
+            for status, names in codes.items():
+                found[status] = tuple(dict.fromkeys((*found.get(status, ()), *names)))
+        return dict(sorted(found.items()))
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -59,17 +79,21 @@ OPERATIONS: tuple[Operation, ...] = (
         accepts=True,
         body="AnalyzeRequest",
         parameters=(*_TENANT, "X-User-Id", "Prefer", "Idempotency-Key"),
+        headers={
+            200: ("Content-Location", "Preference-Applied?", "Idempotent-Replayed?"),
+            202: ("Location", "Retry-After", "Preference-Applied?", "Idempotent-Replayed?"),
+        },
         problems={
-            **_READING,
             **_BODY,
             **_QUEUE,
             409: ("duplicate_job", "canceled"),
             410: ("expired",),
             422: ("idempotency_mismatch", "validation_error"),
-            500: ("internal",),
+            500: ("worker_lost", "result_too_large", "result_unstorable"),
             502: ("network_error",),
-            504: ("timeout",),
+            504: ("timeout", "timeout_max_retries"),
         },
+        job_problems=(422, 500),
     ),
     Operation(
         name="listJobs",
@@ -79,8 +103,8 @@ OPERATIONS: tuple[Operation, ...] = (
         tag="jobs",
         scope=Scope.READ,
         answer=schemas.JobsAnswer,
+        headers={200: ("Link?",)},
         parameters=(*_TENANT, "status", "analysis", "q", "limit", "cursor"),
-        problems=_READING,
     ),
     Operation(
         name="jobStatus",
@@ -90,6 +114,8 @@ OPERATIONS: tuple[Operation, ...] = (
         tag="jobs",
         scope=Scope.READ,
         answer=schemas.StatusAnswer,
+        empty={304: "Nothing changed since the ETag that was sent."},
+        headers={200: ("ETag", "Retry-After"), 304: ("ETag", "Retry-After")},
         parameters=("job_id", *_TENANT, "If-None-Match", "wait"),
         problems=_ONE,
     ),
@@ -135,9 +161,10 @@ OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.CANCEL,
         answer=schemas.JobAnswer,
         successes=(200, 202),
+        headers={200: ("Content-Location", "Retry-After"), 202: ("Content-Location", "Retry-After")},
         body="CancelBody",
         parameters=("job_id", *_TENANT),
-        problems={**_ONE, **_BODY, 409: ("not_cancelable",), 503: ("unavailable",)},
+        problems={**_ONE, **_BODY, 409: ("not_cancelable",)},
     ),
     Operation(
         name="retryJob",
@@ -149,8 +176,9 @@ OPERATIONS: tuple[Operation, ...] = (
         answer=schemas.AcceptedAnswer,
         successes=(202,),
         accepts=True,
+        headers={202: ("Location", "Retry-After", "Idempotent-Replayed?")},
         body="RetryBody",
-        parameters=("job_id", *_TENANT, "Idempotency-Key"),
+        parameters=("job_id", *_TENANT, "X-User-Id", "Idempotency-Key"),
         problems={**_ONE, **_BODY, **_QUEUE, 409: ("not_terminal", "duplicate_job"), 422: ("idempotency_mismatch",)},
     ),
     Operation(
@@ -161,6 +189,7 @@ OPERATIONS: tuple[Operation, ...] = (
         tag="results",
         scope=Scope.READ,
         answer=schemas.ResultAnswer,
+        headers={200: ("ETag",)},
         parameters=("result_id", *_TENANT, "view"),
         problems={**_ONE, 410: ("expired",)},
     ),
@@ -173,7 +202,6 @@ OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.READ,
         answer=schemas.HistoryAnswer,
         parameters=(*_TENANT, "limit", "offset"),
-        problems=_READING,
     ),
     Operation(
         name="listKeys",
@@ -184,7 +212,6 @@ OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.ADMIN,
         answer=schemas.KeysAnswer,
         parameters=_TENANT,
-        problems=_READING,
     ),
     Operation(
         name="createKey",
@@ -197,7 +224,7 @@ OPERATIONS: tuple[Operation, ...] = (
         successes=(201,),
         body="CreateKeyBody",
         parameters=_TENANT,
-        problems={**_READING, **_BODY, 503: ("unavailable",)},
+        problems=_BODY,
     ),
     Operation(
         name="revokeKey",
@@ -208,7 +235,7 @@ OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.ADMIN,
         answer=schemas.KeyAnswer,
         parameters=("key_id", *_TENANT),
-        problems={**_ONE, **_BODY, 503: ("unavailable",)},
+        problems={**_ONE, **_BODY},
     ),
     Operation(
         name="health",
@@ -217,6 +244,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="The process is up.",
         tag="system",
         answer=schemas.HealthAnswer,
+        parameters=("X-Request-Id",),
     ),
     Operation(
         name="ready",
@@ -225,6 +253,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="The store answers and the workers are alive.",
         tag="system",
         answer=schemas.HealthAnswer,
+        parameters=("X-Request-Id",),
         problems={503: ("unavailable",)},
     ),
     Operation(
@@ -234,7 +263,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Counters for Prometheus.",
         tag="system",
         scope=Scope.OPERATE,
-        problems=_READING,
+        parameters=_TENANT,
     ),
     Operation(
         name="openapi",
@@ -242,5 +271,6 @@ OPERATIONS: tuple[Operation, ...] = (
         path="/openapi.json",
         summary="This document.",
         tag="system",
+        parameters=("X-Request-Id",),
     ),
 )

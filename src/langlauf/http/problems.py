@@ -1,11 +1,16 @@
 """One error shape on the wire: problem details (RFC 9457) with `ok`, `error`, `message` and `request_id`."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from starlette.responses import Response
+
+from langlauf.domain.state import Status
+from langlauf.http.schemas import Address, Code, Count, JobOut, Name, RetryHint
 
 #: What selects an answer; a cache between must know.
 VARY = "Authorization, X-API-Key, X-Org-Id, X-Tenant-Id, Accept, Prefer"
@@ -34,12 +39,47 @@ TITLES: Mapping[str, str] = {
 }
 
 
+#: Codes that a failed job has and no request; a caller who waits for such a job meets them too.
+JOB_TITLES: Mapping[str, str] = {
+    "timeout_max_retries": "Every attempt took too long",
+    "network_error": "Another service could not be reached",
+    "validation_error": "The analysis cannot work with this input",
+    "worker_lost": "The worker vanished too often",
+    "result_too_large": "The result is larger than the limit",
+    "result_unstorable": "The result cannot be stored",
+}
+_NO_PAGE = "about:blank"
+
+
 class FieldError(msgspec.Struct, frozen=True):
     """What is wrong with one field of a request."""
 
     field: str
     detail: str
     pointer: str
+
+
+class ProblemOut(msgspec.Struct, kw_only=True):
+    """An error: problem details (RFC 9457) with members of our own. Which of those are there depends on `error`."""
+
+    type: Address
+    title: str
+    status: int
+    detail: str
+    ok: Literal[False] = False
+    error: Code
+    message: str
+    request_id: Name
+    #: the first field that cannot be used
+    field: str | UnsetType = UNSET
+    errors: list[FieldError] | UnsetType = UNSET
+    limit_bytes: Count | UnsetType = UNSET
+    current_state: Status | UnsetType = UNSET
+    job: JobOut | UnsetType = UNSET
+    job_id: str | UnsetType = UNSET
+    retryable: bool | UnsetType | None = UNSET
+    retry_hint: RetryHint | UnsetType | None = UNSET
+    expired_at: datetime | UnsetType = UNSET
 
 
 class Problem(Exception):
@@ -76,18 +116,27 @@ def not_found() -> Problem:
     return Problem(404, "not_found", "There is nothing here, or it is not yours to see.")
 
 
-def problem_response(problem: Problem, request_id: str) -> Response:
-    """The problem as a response. An error is never cached."""
-    body = {
-        "type": f"/problems/{problem.code}",
-        "title": TITLES.get(problem.code, HTTPStatus(problem.status).phrase),
-        "status": problem.status,
-        "detail": problem.message,
-        "ok": False,
-        "error": problem.code,
-        "message": problem.message,
-        "request_id": request_id,
+def type_of(code: str, base: str) -> str:
+    """Where a code is explained, seen from the caller; an analysis' own code has no page."""
+    return f"{base}/problems/{code}" if code in TITLES or code in JOB_TITLES else _NO_PAGE
+
+
+def title_of(code: str, status: int) -> str:
+    """What a code means; for a code of an analysis' own, what the status means."""
+    return TITLES.get(code) or JOB_TITLES.get(code) or HTTPStatus(status).phrase
+
+
+def problem_response(problem: Problem, request_id: str, base: str) -> Response:
+    """The problem as a response. An error is never cached. `base` is where the application is, seen from outside."""
+    body = ProblemOut(
+        type=type_of(problem.code, base),
+        title=title_of(problem.code, problem.status),
+        status=problem.status,
+        detail=problem.message,
+        error=problem.code,
+        message=problem.message,
+        request_id=request_id,
         **problem.members,
-    }
+    )
     headers = {"Cache-Control": "no-store", "Vary": VARY, **problem.headers}
     return Response(msgspec.json.encode(body), problem.status, headers=headers, media_type="application/problem+json")

@@ -36,9 +36,12 @@ class Results:
             raise not_found()
         job, delivered = found.job, found.delivered.snapshot
         if delivered.removed_at is not None:
-            when = to_text(delivered.removed_at)
             raise Problem(
-                410, "expired", f"Retention removed this result at {when}.", job_id=job.job_id, expired_at=when
+                410,
+                "expired",
+                f"Retention removed this result at {to_text(delivered.removed_at)}.",
+                job_id=job.job_id,
+                expired_at=to_datetime(delivered.removed_at),
             )
         body = ResultAnswer(
             request_id=caller.request_id,

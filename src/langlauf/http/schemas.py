@@ -9,6 +9,7 @@ from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.job import CanceledBy, Phase, PriorityClass
 from langlauf.domain.keys import LONGEST_NAME
 from langlauf.domain.notification import Channel, DeliveryStatus
+from langlauf.domain.outbound import Uuid
 from langlauf.domain.result import ResultKind
 from langlauf.domain.state import Status
 
@@ -18,6 +19,24 @@ KeyScope = Literal["submit", "read", "cancel", "admin"]
 #: Seconds, or a text like `30m`.
 Duration = Annotated[float, msgspec.Meta(gt=0)] | Annotated[str, msgspec.Meta(max_length=20)]
 MaxRetries = Annotated[int, msgspec.Meta(ge=0, le=100)]
+Name = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.:-]{1,128}$")]
+RetryHint = Literal["retry_with_backoff", "check_input_and_retry"]
+Code = Annotated[str, msgspec.Meta(pattern="^[a-z0-9_]+$")]
+Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$", description="SHA-256 of the input.")]
+Address = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-reference"})]
+#: The record of a job that was made by this program, whose id therefore is a UUID.
+_MADE_HERE = {"properties": {"job_id": {"format": "uuid"}}}
+#: Only that nothing is asked for is understood so far: a channel that would be silently ignored is refused.
+Notify = Annotated[
+    dict[str, Any],
+    msgspec.Meta(
+        description="Reserved. This version leaves in-app notifications only and refuses every channel with 400.",
+        extra_json_schema={"maxProperties": 0},
+    ),
+]
 
 
 class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -27,7 +46,7 @@ class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     priority_class: PriorityClass = "default"
     max_retries: MaxRetries | None = None
     allow_duplicate: bool = False
-    notify: dict[str, Any] | None = None
+    notify: Notify | None = None
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -60,19 +79,19 @@ class JobOut(msgspec.Struct, kw_only=True):
     """A job as a client may see it."""
 
     job_id: str
-    org_id: str
+    org_id: Name
     analysis: str
     requested_by_user_id: str | None
     api_key_id: str | None
     status: Status
     phase: Phase
     priority_class: PriorityClass
-    request_payload_hash: str
-    progress_percent: int
+    request_payload_hash: Hash
+    progress_percent: Percent
     step: str | None
-    estimated_seconds: float | None
-    partial_count: int
-    error_count: int
+    estimated_seconds: Seconds | None
+    partial_count: Count
+    error_count: Count
     result_id: str | None
     queued_at: datetime
     started_at: datetime | None
@@ -88,21 +107,21 @@ class JobOut(msgspec.Struct, kw_only=True):
     error_message: str | None
     error_meta: dict[str, Any] | None
     retryable: bool | None
-    retry_hint: Literal["retry_with_backoff", "check_input_and_retry"] | None
-    retry_count: int
-    max_retries: int
+    retry_hint: RetryHint | None
+    retry_count: Count
+    max_retries: Count
     last_retry_at: datetime | None
     retry_reason: str | None
     next_attempt_at: datetime | None
     timeout_seconds: int | float
     retry_of: str | None
-    attempt: int
+    attempt: Count
     trace_id: str
     request_id: str
-    event_seq: int
+    event_seq: Count
     result_expired_at: datetime | None
-    status_url: str
-    result_url: str | None
+    status_url: Address
+    result_url: Address | None
 
 
 class EventOut(msgspec.Struct, kw_only=True):
@@ -110,9 +129,9 @@ class EventOut(msgspec.Struct, kw_only=True):
 
     event_id: str
     job_id: str
-    org_id: str
+    org_id: Name
     event_type: EventType
-    event_seq: int
+    event_seq: Count
     occurred_at: datetime
     actor_type: ActorType
     payload_json: JsonValue
@@ -133,11 +152,11 @@ class SnapshotOut(msgspec.Struct, kw_only=True):
     result_id: str
     job_id: str
     result_kind: ResultKind
-    result_seq: int
+    result_seq: Count
     schema_version: int
     created_at: datetime
     summary_json: JsonValue
-    result_url: str
+    result_url: Address
 
 
 class NotificationOut(msgspec.Struct, kw_only=True):
@@ -145,11 +164,11 @@ class NotificationOut(msgspec.Struct, kw_only=True):
 
     notification_id: str
     job_id: str
-    org_id: str
+    org_id: Name
     channel: Channel
     template_key: str
     delivery_status: DeliveryStatus
-    attempt_count: int
+    attempt_count: Count
     last_error: str | None
     dedupe_key: str
     scheduled_at: datetime
@@ -172,8 +191,8 @@ class HistoryEntryOut(msgspec.Struct, kw_only=True):
 class Answer(msgspec.Struct, kw_only=True):
     """What every JSON answer has."""
 
-    ok: bool = True
-    request_id: str
+    ok: Literal[True] = True
+    request_id: Name
 
 
 class JobAnswer(Answer, kw_only=True):
@@ -183,9 +202,10 @@ class JobAnswer(Answer, kw_only=True):
 
 
 class AcceptedAnswer(JobAnswer, kw_only=True):
-    """A job that is on disk and will run."""
+    """A job that is on disk: it will run, or, where the request was a repetition, may have run."""
 
-    accepted: bool = True
+    accepted: Literal[True] = True
+    job: Annotated[JobOut, msgspec.Meta(extra_json_schema=_MADE_HERE)]
 
 
 class StatusAnswer(Answer, kw_only=True):
@@ -198,8 +218,8 @@ class SyncAnswer(Answer, kw_only=True):
     """The result of a request that was waited for."""
 
     result: JsonValue
-    result_id: str
-    job_id: str
+    result_id: Uuid
+    job_id: Uuid
 
 
 class ResultAnswer(Answer, kw_only=True):
@@ -211,7 +231,7 @@ class ResultAnswer(Answer, kw_only=True):
     cancel_reason: str | None
     error_code: str | None
     result_kind: ResultKind
-    result_seq: int
+    result_seq: Count
     created_at: datetime
     result: JsonValue
     summary: JsonValue
@@ -231,7 +251,7 @@ class EventsAnswer(Answer, kw_only=True):
     """A page of a job's log."""
 
     events: list[EventOut]
-    next_after: int
+    next_after: Count
     expired: bool
 
 
@@ -251,9 +271,9 @@ class HistoryAnswer(Answer, kw_only=True):
     """A page of an org's history."""
 
     history: list[HistoryEntryOut]
-    total: int
-    limit: int
-    offset: int
+    total: Count
+    limit: Count
+    offset: Count
 
 
 class KeyOut(msgspec.Struct, kw_only=True):
@@ -297,4 +317,4 @@ class MadeKeyAnswer(KeyAnswer, kw_only=True):
 class HealthAnswer(Answer, kw_only=True):
     """The process is up."""
 
-    status: str
+    status: Literal["up", "ready"]

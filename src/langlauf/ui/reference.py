@@ -9,12 +9,24 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from langlauf.http.context import Context
+from langlauf.http.document.problems import OWN_CODE, problem_schemas
+from langlauf.http.document.samples import Schema, ref_name
 from langlauf.http.openapi import build_document
-from langlauf.ui.fields import Field, Part, Schema, fields_of, kind_of, to_json
+from langlauf.http.problems import ProblemOut
+from langlauf.ui.fields import Field, Part, fields_of, kind_of, to_json
 from langlauf.ui.rendering import PUBLIC, Rendering, Visit
 
 _CODE = re.compile(r"`([a-z_]+)`:")
 _PROBLEM = "application/problem+json"
+#: Schemas that are not shown here: each code has a page of its own.
+_ELSEWHERE = frozenset(problem_schemas()) - {OWN_CODE}
+
+
+class Example(msgspec.Struct, frozen=True):
+    """Something to send or to get, as JSON text."""
+
+    name: str
+    text: str
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +39,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     codes: list[str]
     headers: list[str]
+    examples: list[Example]
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,9 +49,12 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
     summary: str
+    #: what a key must allow; empty where everybody may call
+    scope: str
     parameters: list[Field]
     body: list[Part]
     body_required: bool
+    examples: list[Example]
     answers: list[Answer]
 
 
@@ -66,7 +82,8 @@ class ReferencePage:
         self._rendering = rendering
         document = build_document(context.services.registry, context.prefix)
         self._groups = operations_by_tag(document)
-        self._components = [_component(name, schema) for name, schema in document["components"]["schemas"].items()]
+        schemas = document["components"]["schemas"]
+        self._components = [_component(name, schema) for name, schema in schemas.items() if name not in _ELSEWHERE]
         self._rendered: dict[tuple[str, bool], Markup] = {}
 
     async def show(self, visit: Visit) -> Response:
@@ -81,13 +98,14 @@ class ReferencePage:
 def operations_by_tag(document: dict[str, Any]) -> dict[str, list[Operation]]:
     """Every operation of the document, in its order, under its tag."""
     groups: dict[str, list[Operation]] = {}
+    shared = document["components"]["responses"]
     for path, methods in document["paths"].items():
         for method, described in methods.items():
-            groups.setdefault(described["tags"][0], []).append(_operation(path, method, described))
+            groups.setdefault(described["tags"][0], []).append(_operation(path, method, described, shared))
     return groups
 
 
-def _operation(path: str, method: str, described: Schema) -> Operation:
+def _operation(path: str, method: str, described: Schema, shared: Schema) -> Operation:
     body = described.get("requestBody", {})
     content = body.get("content", {}).get("application/json", {})
     return Operation(
@@ -95,10 +113,15 @@ def _operation(path: str, method: str, described: Schema) -> Operation:
         method=method.upper(),
         path=path,
         summary=described["summary"],
+        scope=described.get("x-scope", ""),
         parameters=[_parameter(one) for one in described["parameters"]],
         body=kind_of(content["schema"]) if content else [],
         body_required=body.get("required", False),
-        answers=[_answer(int(status), one) for status, one in sorted(described["responses"].items())],
+        examples=_examples(content),
+        answers=[
+            _answer(int(status), shared.get(ref_name(one) or "", one))
+            for status, one in sorted(described["responses"].items())
+        ],
     )
 
 
@@ -122,11 +145,26 @@ def _answer(status: int, described: Schema) -> Answer:
         status=status,
         phrase=HTTPStatus(status).phrase,
         media=media,
-        kind=kind_of(content["schema"]) if content else [],
+        kind=_kind(media, content),
         description=described["description"],
         codes=_CODE.findall(described["description"]) if media == _PROBLEM else [],
         headers=list(described.get("headers", {})),
+        examples=_examples(content),
     )
+
+
+def _kind(media: str, content: Schema) -> list[Part]:
+    """What a body is. Problems are shown by the shape that all have: their codes stand beside."""
+    if media == _PROBLEM:
+        return [Part(ProblemOut.__name__, ProblemOut.__name__)]
+    return kind_of(content["schema"]) if content else []
+
+
+def _examples(content: Schema) -> list[Example]:
+    return [
+        Example(name, msgspec.json.format(msgspec.json.encode(one["value"]), indent=2).decode())
+        for name, one in content.get("examples", {}).items()
+    ]
 
 
 def _component(name: str, schema: Schema) -> Component:

@@ -10,8 +10,9 @@ from langlauf.analysis.registry import Analysis
 from langlauf.domain.job import Job
 from langlauf.domain.views import JobFilter
 from langlauf.http.context import Context
+from langlauf.http.document.samples import required_example
 from langlauf.service.tenant import DEFAULT_ORG, Caller
-from langlauf.ui.fields import Field, fields_of, required_example
+from langlauf.ui.fields import Field, fields_of
 from langlauf.ui.formatting import face
 from langlauf.ui.rendering import Rendering, Visit
 

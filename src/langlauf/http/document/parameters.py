@@ -1,0 +1,81 @@
+"""Every parameter of the API: where it stands, what it may be, what it does. Operations name them by key."""
+
+from langlauf.domain.notification import CHANNELS
+from langlauf.domain.state import Status
+from langlauf.http.document.shapes import Document
+
+_NAME = {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,128}$"}
+_ANY = {"type": "string"}
+#: NUL is refused everywhere; the empty text counts as not given.
+_TEXT = {"type": "string", "maxLength": 256, "pattern": "^[^\\u0000]*$"}
+#: Bare or quoted, which are the same; a pair of quotes around nothing is no key.
+_KEY = {"type": "string", "pattern": '^(?!""$)([!-~]{1,255}|"[!-~]{1,255}")$', "minLength": 1, "maxLength": 257}
+
+
+def _number(lowest: int, highest: int, default: int) -> Document:
+    return {"type": "integer", "minimum": lowest, "maximum": highest, "default": default}
+
+
+_PARAMETERS: dict[str, tuple[str, Document, str]] = {
+    "job_id": (
+        "path",
+        {"type": "string", "minLength": 1, "pattern": "^[^/]+$"},
+        "The id of a job: a UUID, or what an imported store called it.",
+    ),
+    "result_id": (
+        "path",
+        {"type": "string", "minLength": 1, "pattern": "^[^/]+$"},
+        "The id of a snapshot: a UUID, or what an imported store called it.",
+    ),
+    "key_id": (
+        "path",
+        {"type": "string", "minLength": 1, "pattern": "^[^/]+$"},
+        "The id of a key, which is how its text begins.",
+    ),
+    "X-Org-Id": ("header", _NAME, "The org; without it the key's, else `default-org`."),
+    "X-Tenant-Id": ("header", _NAME, "Another name for `X-Org-Id`; where both are given they must be equal."),
+    "X-User-Id": ("header", _NAME, "Who asked, kept with the job."),
+    "X-Request-Id": (
+        "header",
+        _ANY,
+        "An id of the caller's, sent back and kept: 1 to 128 characters `A-Z a-z 0-9 _ . : -`. Another is ignored.",
+    ),
+    "Prefer": ("header", _ANY, "`respond-async`, and with it `wait=N` seconds. What is not known is ignored."),
+    "Idempotency-Key": (
+        "header",
+        _KEY,
+        "The same key and payload give the same job again: 1 to 255 visible ASCII characters, bare or quoted.",
+    ),
+    "If-None-Match": ("header", _ANY, "The ETag of a known answer, or a list of them."),
+    "wait": ("query", _number(0, 30, 0), "Hold the answer until the job changes, at most so many seconds."),
+    "view": (
+        "query",
+        {"type": "string", "enum": ["latest", "requested"], "default": "latest"},
+        "The newest snapshot of the job, or exactly this one.",
+    ),
+    "limit": ("query", _number(1, 200, 50), "How many at the most."),
+    "events.limit": ("query", _number(1, 1_000, 100), "How many at the most."),
+    "offset": ("query", _number(0, 1_000_000, 0), "How many to pass over."),
+    "after": (
+        "query",
+        {"type": "integer", "minimum": 0, "default": 0},
+        "Only events past this number, which must not lie beyond the end of the log.",
+    ),
+    "channel": ("query", {"type": "string", "enum": list(CHANNELS)}, "Only messages of this channel."),
+    "status": ("query", {"type": "string", "enum": list(Status)}, "Only jobs in this state."),
+    "analysis": ("query", _TEXT, "Only jobs of this analysis."),
+    "q": ("query", _TEXT, "Only jobs whose input or id has this text."),
+    "cursor": ("query", _TEXT, "Where the page starts: `next_cursor` of the page before, and nothing else."),
+}
+
+
+def parameter(key: str) -> Document:
+    """A parameter by its key; `events.limit` is the `limit` of one operation."""
+    where, schema, text = _PARAMETERS[key]
+    return {
+        "name": key.rpartition(".")[2],
+        "in": where,
+        "required": where == "path",
+        "schema": schema,
+        "description": text,
+    }

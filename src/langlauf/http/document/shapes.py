@@ -1,0 +1,95 @@
+"""Schemas of structs: what answers always have, what requests may have, and how one is pointed to."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from langlauf.domain.text import LARGEST_INTEGER
+
+Document = dict[str, Any]
+Struct = type[msgspec.Struct]
+_REF = "#/components/schemas/{name}"
+JSON = "application/json"
+PROBLEM_JSON = "application/problem+json"
+
+
+def ref(kind: Struct | str) -> Document:
+    """A reference to a schema by its struct or name."""
+    return {"$ref": _REF.format(name=kind if isinstance(kind, str) else kind.__name__)}
+
+
+def json_content(schema: Document, examples: Document | None = None, media: str = JSON) -> Document:
+    """A body of one media type."""
+    described: Document = {"schema": schema}
+    if examples:
+        described["examples"] = examples
+    return {media: described}
+
+
+def answer_schemas(kinds: Iterable[Struct]) -> Document:
+    """Schemas of what we send. A field with a default is always sent; one that may be unset is not."""
+    kinds = list(kinds)
+    schemas = _components(kinds)
+    for kind in _reachable(kinds):
+        schema = schemas[kind.__name__]
+        unset = {field.encode_name for field in msgspec.structs.fields(kind) if field.default is msgspec.UNSET}
+        schema["required"] = [name for name in schema["properties"] if name not in unset]
+        for field in schema["properties"].values():
+            field.pop("default", None)
+    return schemas
+
+
+def request_schemas(kinds: Iterable[Struct]) -> Document:
+    """Schemas of what we take: integers only as far as no reader of JSON loses digits."""
+    schemas = _components(kinds)
+    for schema in schemas.values():
+        _bound_integers(schema)
+    return schemas
+
+
+def _components(kinds: Iterable[Struct]) -> Document:
+    return dict(msgspec.json.schema_components(kinds, ref_template=_REF)[1])
+
+
+def _reachable(kinds: Iterable[Struct]) -> list[Struct]:
+    """The structs in question and those inside them."""
+    found: dict[Struct, None] = {}
+    waiting: list[Any] = list(msgspec.inspect.multi_type_info(kinds))
+    while waiting:
+        kind = waiting.pop()
+        if isinstance(kind, msgspec.inspect.StructType):
+            if kind.cls in found:
+                continue
+            found[kind.cls] = None
+            waiting += [field.type for field in kind.fields]
+        else:
+            waiting += _inside(kind)
+    return list(found)
+
+
+def _inside(kind: Any) -> list[Any]:
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return list(kind.types)
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return [kind.type]
+    return [kind.item_type] if isinstance(kind, msgspec.inspect.ListType) else []
+
+
+def _bound_integers(schema: Any) -> None:
+    """Every integer in a schema, wherever it stands."""
+    if isinstance(schema, Mapping):
+        if schema.get("type") == "integer":
+            _bound(schema)
+        for value in schema.values():
+            _bound_integers(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            _bound_integers(value)
+
+
+def _bound(schema: Any) -> None:
+    if "minimum" not in schema and "exclusiveMinimum" not in schema:
+        schema["minimum"] = -LARGEST_INTEGER
+    if "maximum" not in schema and "exclusiveMaximum" not in schema:
+        schema["maximum"] = LARGEST_INTEGER
