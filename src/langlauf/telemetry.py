@@ -21,6 +21,7 @@ class Fact(StrEnum):
     SERVER_STARTED = "server_started"
     SERVER_STOPPED = "server_stopped"
     REQUEST_FAILED = "request_failed"
+    NOT_RUNNING = "not_running"
     ATTEMPT_STARTED = "attempt_started"
     ATTEMPT_ENDED = "attempt_ended"
     ATTEMPT_LOST = "attempt_lost"

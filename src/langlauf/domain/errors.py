@@ -6,6 +6,7 @@ LanglaufError
 │   └── PermanentError       trying again without a change would fail again
 ├── RegistrationError        an analysis that cannot be registered as written
 ├── SettingsError            a setting that is unknown or has a bad value
+├── NotRunning               the application was called before its lifespan was entered, or after its end
 ├── QueueIsFull              no more jobs may wait; says whose queue it is and when to come back
 ├── StoreError
 │   ├── StoreUnavailable     the store did not take the write; nothing of it was kept
@@ -66,6 +67,10 @@ class RegistrationError(LanglaufError):
 
 class SettingsError(LanglaufError):
     """A setting is unknown, or its value is not usable."""
+
+
+class NotRunning(LanglaufError):
+    """The application was called before its lifespan was entered, or after its end."""
 
 
 class QueueIsFull(LanglaufError):

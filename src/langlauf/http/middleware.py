@@ -1,4 +1,4 @@
-"""The outermost layer, in pure ASGI: the request id, and one error shape for whatever goes wrong below."""
+"""The outermost layer, in pure ASGI: the request id, browsers of other origins, and one shape for every error."""
 
 import logging
 
@@ -6,9 +6,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.errors import NotRunning, StoreUnavailable
+from langlauf.http.cors import Cors
+from langlauf.http.mounting import root_address
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
 from langlauf.http.tenant import request_id_from
 from langlauf.telemetry import Fact, tell
@@ -19,14 +22,17 @@ _RETRY_SECONDS = "5"
 class Entrance:
     """Gives each request its id, and turns every error into a problem that tells no secrets."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, cors: Cors, public_url: str | None) -> None:
         self._app = app
+        self._cors = cors
+        self._public_url = public_url
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await WebSocketClose()(scope, receive, send)
             return
-        request_id = request_id_from(Headers(scope=scope).get("x-request-id"))
+        asked = Headers(scope=scope)
+        request_id = request_id_from(asked.get("x-request-id"))
         scope["langlauf.request_id"] = request_id
         started = False
 
@@ -37,16 +43,18 @@ class Entrance:
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
                 headers["X-Content-Type-Options"] = "nosniff"
+                self._cors.mark(asked.get("origin"), headers)
             await send(message)
 
         try:
-            await self._app(scope, receive, send_with_id)
+            await (self._cors.preflight(scope["method"], asked) or self._app)(scope, receive, send_with_id)
         except ClientDisconnect:
             return  # nobody is there to be answered
         except Exception as error:
             if started:
                 raise
-            response = problem_response(_as_problem(error, scope), request_id)
+            base = root_address(scope, self._public_url)
+            response = problem_response(_as_problem(error, scope), request_id, base)
             await response(scope, receive, send_with_id)
 
 
@@ -59,19 +67,20 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
         return _from_starlette(error)
     if isinstance(error, StoreUnavailable):
         tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
-        return Problem(
-            503,
-            "unavailable",
-            "The store does not take writes right now; nothing was accepted. Try again.",
-            headers={"Retry-After": _RETRY_SECONDS},
-        )
+        return _unavailable("The store does not take writes right now; nothing was accepted. Try again.")
+    if isinstance(error, NotRunning):
+        # Without its trace, and as an exception: also the log of a foreign server then shows what is to be done.
+        tell(Fact.NOT_RUNNING, logging.ERROR, error=NotRunning(str(error)))
+        return _unavailable("The service is not running; nothing was accepted. Try again.")
     tell(Fact.REQUEST_FAILED, logging.ERROR, error=error, path=scope["path"], request_id=scope["langlauf.request_id"])
     return Problem(500, "internal", "Something went wrong on our side; the request id finds it in the log.")
 
 
+def _unavailable(message: str) -> Problem:
+    return Problem(503, "unavailable", message, headers={"Retry-After": _RETRY_SECONDS})
+
+
 def _from_starlette(error: HTTPException) -> Problem:
-    if error.status_code == 405:  # noqa: PLR2004
-        return Problem(405, "method_not_allowed", "This address does not know that method.", headers=error.headers)
     if error.status_code == 404:  # noqa: PLR2004
         return not_found()
     return Problem(error.status_code, "bad_request", str(error.detail), headers=error.headers)

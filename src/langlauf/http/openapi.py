@@ -11,6 +11,7 @@ from langlauf.domain.notification import CHANNELS
 from langlauf.domain.state import Status
 from langlauf.http import schemas
 from langlauf.http.context import Context
+from langlauf.http.mounting import root_address
 from langlauf.http.operations import OPERATIONS, Operation
 from langlauf.http.problems import TITLES, FieldError
 
@@ -38,12 +39,15 @@ class Description:
     """Serves the document; it is built once."""
 
     def __init__(self, context: Context) -> None:
+        self._public_url = context.settings.public_url
         self._body = msgspec.json.encode(build_document(context.services.registry, context.prefix))
 
-    async def document(self, _: Request) -> Response:
-        """The OpenAPI document of this application."""
+    async def document(self, request: Request) -> Response:
+        """The OpenAPI document of this application, with the address its paths start from."""
         headers = {"Cache-Control": "public, max-age=300"}
-        return Response(self._body, headers=headers, media_type="application/json")
+        servers = msgspec.json.encode([{"url": root_address(request.scope, self._public_url) or "/"}])
+        body = b'{"servers":' + servers + b"," + self._body.removeprefix(b"{")
+        return Response(body, headers=headers, media_type="application/json")
 
 
 def build_document(registry: Registry, prefix: str = "/analyze") -> Document:

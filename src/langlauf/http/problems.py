@@ -74,10 +74,10 @@ def not_found() -> Problem:
     return Problem(404, "not_found", "There is nothing here, or it is not yours to see.")
 
 
-def problem_response(problem: Problem, request_id: str) -> Response:
-    """The problem as a response. An error is never cached."""
+def problem_response(problem: Problem, request_id: str, base: str = "") -> Response:
+    """The problem as a response, with the page about it under `base`. An error is never cached."""
     body = {
-        "type": f"/problems/{problem.code}",
+        "type": f"{base}/problems/{problem.code}",
         "title": TITLES.get(problem.code, HTTPStatus(problem.status).phrase),
         "status": problem.status,
         "detail": problem.message,
