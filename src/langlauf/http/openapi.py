@@ -114,7 +114,7 @@ def _responses(operation: Operation) -> Document:
             "headers": _headers(status, operation),
             "content": content,
         }
-    if operation.name == "jobStatus":
+    if "If-None-Match" in operation.parameters:
         responses["304"] = {"description": "Nothing changed since the ETag that was sent"}
     for status, codes in operation.problems.items():
         text = "; ".join(f"`{code}`: {TITLES.get(code, code)}" for code in codes)

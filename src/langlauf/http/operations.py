@@ -156,7 +156,7 @@ OPERATIONS: tuple[Operation, ...] = (
         tag="results",
         scope=Scope.READ,
         answer=schemas.ResultAnswer,
-        parameters=("result_id", *_TENANT, "view"),
+        parameters=("result_id", *_TENANT, "If-None-Match", "view"),
         problems={**_ONE, 410: ("expired",)},
     ),
     Operation(
