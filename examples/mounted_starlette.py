@@ -1,6 +1,6 @@
 """A Starlette application that has Langlauf under a prefix: its own pages beside durable jobs.
 
-    uvicorn mounted_starlette:app --port 8082
+    uvicorn mounted_starlette:app --port 8082 --timeout-graceful-shutdown 5
 
 Then `POST /tools/analyze` accepts jobs. A mounted application does not get lifespan messages, so the outer lifespan
 enters that of Langlauf: it opens the store and runs the worker.

@@ -9,15 +9,16 @@ from starlette.types import ASGIApp
 from langlauf.analysis.registry import Function, Registry
 from langlauf.analysis.schema import InvalidInput
 from langlauf.bootstrap import Runtime, running
-from langlauf.domain.errors import LanglaufError, QueueIsFull, RegistrationError
+from langlauf.domain.errors import LanglaufError, NotRunning, QueueIsFull, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, Job, PriorityClass, QueueFull, Replayed
 from langlauf.http.app import Application
 from langlauf.http.context import Context
+from langlauf.http.mounting import Mounted
 from langlauf.service.rates import rates_from
 from langlauf.service.submit import Order
 from langlauf.service.tenant import DEFAULT_ORG, insider, usable_name
 from langlauf.settings import Settings, duration, load_settings
-from langlauf.ui.pages import page_routes
+from langlauf.ui.pages import missing_page, page_routes
 
 F = TypeVar("F", bound=Function)
 
@@ -44,9 +45,7 @@ class Langlauf:
     """An application: a set of analyses behind one API."""
 
     def __init__(self, *, api_prefix: str = "/analyze", settings: Settings | None = None) -> None:
-        if len(api_prefix) < len("/x") or api_prefix != "/" + api_prefix.strip("/"):
-            raise RegistrationError(f"api_prefix={api_prefix!r} must look like /analyze")
-        self.api_prefix = api_prefix
+        self.api_prefix = _usable_prefix("api_prefix", api_prefix)
         self.registry = Registry()
         self.runtime: Runtime | None = None
         self._context: Context | None = None
@@ -86,6 +85,8 @@ class Langlauf:
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
         """Runs the application; compose it into the lifespan of an application that mounts this one."""
+        if self.runtime is not None:
+            raise LanglaufError("the application runs already: enter `lifespan()` once, in one place")
         async with running(self.registry, self.settings) as runtime:
             self.runtime = runtime
             rates = rates_from(self.settings)
@@ -97,17 +98,27 @@ class Langlauf:
 
     def asgi(self) -> ASGIApp:
         """The API as an ASGI application with its own lifespan."""
-        return Application(self._current, self.lifespan, page_routes, self.settings)
+        return Application(self._current, self.lifespan, page_routes, missing_page, self.settings)
+
+    def mount_in(self, outer: ASGIApp, prefix: str) -> ASGIApp:
+        """Both applications as one: ours under the prefix, the outer one everywhere else, each with its lifespan.
+
+        For Django, which can neither mount nor take part in a lifespan, and for every other ASGI application.
+        """
+        return Mounted(self.asgi(), self.lifespan, outer, _usable_prefix("prefix", prefix))
 
     def _current(self) -> Context:
         self._running()
         if self._context is None:
-            raise LanglaufError("the application has just stopped")
+            raise NotRunning("the application has just stopped")
         return self._context
 
     def _running(self) -> Runtime:
         if self.runtime is None:
-            raise LanglaufError("the application is not running; enter `app.lifespan()` first")
+            raise NotRunning(
+                "the application is not running: enter `app.lifespan()` in the lifespan of the application that "
+                "mounts it, or combine both with `app.mount_in(outer, prefix)`"
+            )
         return self.runtime
 
     async def submit(
@@ -137,3 +148,10 @@ class Langlauf:
         if isinstance(submitted, QueueFull):
             raise QueueIsFull(submitted.reason, scope=submitted.scope, retry_after=submitted.retry_after)
         raise LanglaufError("the idempotency key was used with another payload; the job was not accepted")
+
+
+def _usable_prefix(name: str, prefix: str) -> str:
+    """A prefix is never empty: at the root the pages and the API, or two applications, would share their addresses."""
+    if len(prefix) < len("/x") or prefix != "/" + prefix.strip("/"):
+        raise RegistrationError(f"{name}={prefix!r} must look like /analyze")
+    return prefix

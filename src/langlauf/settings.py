@@ -19,6 +19,7 @@ from langlauf.domain.retry import Backoff
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd]?)$")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:\[\]-]+")
 _TEST_NAMES = "LANGLAUF_TEST_"
 LONGEST_DURATION = 100 * 365 * 86_400.0
 _LARGEST_PORT = 65_535
@@ -82,6 +83,17 @@ def _switch(text: str) -> bool:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _origins(text: str) -> tuple[str, ...]:
+    """As browsers write them: a trailing slash or a capital letter would never match."""
+    origins = _words(text)
+    for origin in origins:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise ValueError(
+                f"{origin!r} is no origin; give scheme, host and port alone, such as https://ui.example, or *"
+            )
+    return origins
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
@@ -155,7 +167,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("partial_retention", "LANGLAUF_PARTIAL_RETENTION", None, duration, "duration", "Partial results alone; else as all results."),
     Setting("jobs_retention", "LANGLAUF_JOBS_RETENTION", 7_776_000.0, duration, "duration", "How long a job's record is kept; not under 24h."),
     Setting("retention_every", "LANGLAUF_RETENTION_EVERY", 3_600.0, _positive_duration, "duration", "How often the server cleans up."),
-    Setting("cors_origins", "LANGLAUF_CORS_ORIGINS", (), _words, "list", "Origins of browsers that may call the API, with commas between."),
+    Setting("cors_origins", "LANGLAUF_CORS_ORIGINS", (), _origins, "list", "Origins of browsers that may call the API, with commas between; * for all."),
     Setting("public_url", "LANGLAUF_PUBLIC_URL", None, _web_address, "URL", "The address people reach the server at; links start with it."),
     Setting("auth_token", "API_AUTH_TOKEN", None, _text, "secret", "The operator's token."),
     Setting("address_table", "LANGLAUF_ADDRESS_TABLE", None, _one_of("15000", "5000", "1000", "500"), "number", "The gazetteer of the address analysis: places with at least so many people."),

@@ -1,12 +1,7 @@
 """Python in the documents compiles and runs, and the examples do what they say."""
 
-import os
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -58,45 +53,5 @@ def test_the_survey_runs(tmp_path: Path) -> None:
         assert (refused.status_code, refused.json()["field"]) == (400, "region")
 
 
-@contextmanager
-def _mounted(folder: Path) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    words = [sys.executable, "-m", "uvicorn", "mounted_starlette:app", "--port", str(port), "--log-level", "warning"]
-    variables = environment(LANGLAUF_STORE=str(folder / "store.db"))
-    variables["PYTHONPATH"] += os.pathsep + str(ROOT / "examples")
-    process = subprocess.Popen(words, cwd=folder, env=variables)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        assert process.wait(30) in (0, -15)
-
-
 def _client(url: str) -> httpx2.Client:
     return httpx2.Client(base_url=url, timeout=60, trust_env=False)
-
-
-def _first_answer(http: httpx2.Client) -> httpx2.Response:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            return http.get("/")
-        except httpx2.ConnectError:
-            assert time.monotonic() < deadline, "the example does not start"
-            time.sleep(0.05)
-
-
-def test_the_mounted_example_runs(tmp_path: Path) -> None:
-    """Under its prefix the API works, links carry the prefix, and the outer application submits without HTTP."""
-    with _mounted(tmp_path) as url, _client(url) as http:
-        assert "POST /tools/analyze" in _first_answer(http).text
-        answer = http.post("/tools/analyze", json={"text": "one two three"})
-        assert answer.json()["result"] == {"words": 3}
-        assert answer.headers["content-location"] == f"/tools/analyze/jobs/{answer.json()['job_id']}"
-        later = http.post("/count/one two")
-        assert later.status_code == 202
-        job = http.get(later.json()["status_url"], params={"wait": 10})
-        assert job.json()["job"]["analysis"] == "word_count"
-        assert http.get("/tools/ready").json()["status"] == "ready"

@@ -141,7 +141,7 @@ def test_unknown_paths_and_methods_have_the_same_shape(server: Live) -> None:
     assert_problem(server.http.get("/analyze/jobs/"), 404, "not_found")
     response = server.http.delete("/analyze/jobs/x")
     assert_problem(response, 405, "method_not_allowed")
-    assert set(response.headers["allow"].replace(" ", "").split(",")) == {"GET", "HEAD"}
+    assert set(response.headers["allow"].replace(" ", "").split(",")) == {"GET", "HEAD", "OPTIONS"}
     assert_problem(server.http.get("/analyze"), 405, "method_not_allowed")
 
 

@@ -9,7 +9,7 @@ import httpx2
 
 from langlauf import Langlauf
 from langlauf.domain.rate import Rate
-from langlauf.http.app import EXPOSED_HEADERS
+from langlauf.http.cors import EXPOSED_HEADERS
 from langlauf.http.operations import OPERATIONS
 from langlauf.service.rates import Kind, Rates
 from langlauf.settings import load_settings

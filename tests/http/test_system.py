@@ -59,7 +59,7 @@ def test_browsers_of_listed_origins_may_call(server: Live) -> None:
         "Access-Control-Request-Headers": asked,
     }
     response = server.http.options("/analyze", headers=preflight)
-    assert (response.status_code, response.headers["access-control-allow-origin"]) == (200, "https://ui.example")
+    assert (response.status_code, response.headers["access-control-allow-origin"]) == (204, "https://ui.example")
     allowed = response.headers["access-control-allow-headers"].lower()
     assert all(name.strip().lower() in allowed for name in asked.split(","))
     response = server.http.get("/health", headers={"Origin": "https://ui.example"})

@@ -6,6 +6,7 @@ LanglaufError
 │   └── PermanentError       trying again without a change would fail again
 ├── RegistrationError        an analysis that cannot be registered as written
 ├── SettingsError            a setting that is unknown or has a bad value
+├── NotRunning               the application was called before its lifespan was entered, or after its end
 ├── QueueIsFull              no more jobs may wait; says whose queue it is and when to come back
 ├── NoPlace                  too many requests stay already: of the org, or in all
 ├── TurnedAway               the caller may no longer see what it waits for
@@ -68,6 +69,10 @@ class RegistrationError(LanglaufError):
 
 class SettingsError(LanglaufError):
     """A setting is unknown, or its value is not usable."""
+
+
+class NotRunning(LanglaufError):
+    """The application was called before its lifespan was entered, or after its end."""
 
 
 class QueueIsFull(LanglaufError):

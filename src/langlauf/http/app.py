@@ -1,20 +1,23 @@
-"""The ASGI application: routes, the entrance before them, and CORS before that."""
+"""The ASGI application: routes, and the entrance before them."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import BaseRoute, Router
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from langlauf.http.context import Context
+from langlauf.http.cors import Cors
 from langlauf.http.endpoints import Handler, OpenHandler, guarded_route, open_route
 from langlauf.http.jobs import Jobs
 from langlauf.http.keys import ApiKeys
 from langlauf.http.middleware import Entrance
 from langlauf.http.openapi import Description
 from langlauf.http.operations import OPERATIONS
+from langlauf.http.problems import Problem
 from langlauf.http.results import Results
 from langlauf.http.submitting import Submitting
 from langlauf.http.system import System
@@ -22,62 +25,54 @@ from langlauf.settings import Settings
 
 #: Makes the routes of the web pages, which lie above this room.
 Pages = Callable[[Context], Sequence[BaseRoute]]
+#: Makes what answers where no route does.
+Missing = Callable[[Context], ASGIApp]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
-ALLOWED_HEADERS = (
-    "Authorization",
-    "Content-Type",
-    "Idempotency-Key",
-    "If-None-Match",
-    "Last-Event-ID",
-    "Prefer",
-    "X-API-Key",
-    "X-Org-Id",
-    "X-Request-Id",
-    "X-Tenant-Id",
-    "X-User-Id",
-    "traceparent",
-)
-EXPOSED_HEADERS = (
-    "Content-Location",
-    "ETag",
-    "Idempotent-Replayed",
-    "Link",
-    "Location",
-    "Preference-Applied",
-    "RateLimit",
-    "RateLimit-Policy",
-    "Retry-After",
-    "X-Request-Id",
-)
 
 
 class Application:
     """Routes behind the entrance. The routes are made when the application runs: before, there is nothing to call."""
 
-    def __init__(self, context: Callable[[], Context], lifespan: Lifespan, pages: Pages, settings: Settings) -> None:
+    def __init__(
+        self, context: Callable[[], Context], lifespan: Lifespan, pages: Pages, missing: Missing, settings: Settings
+    ) -> None:
         self._current = context
         self._pages = pages
+        self._missing = missing
         self._lifespan = Router(lifespan=lifespan)
         self._made_for: Context | None = None
         self._router = Router()
-        origins = settings.cors_origins
-        inner = _with_cors(self._route, origins) if origins else self._route
-        self._entrance = Entrance(inner, settings.public_url)
+        self._entrance = Entrance(self._route, Cors(settings.cors_origins), settings.public_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
-        else:
-            await self._entrance(scope, receive, send)
+        else:  # an application that mounts this one goes on with its own scope
+            await self._entrance(dict(scope), receive, send)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         context = self._current()
         if context is not self._made_for:
             routes = [*api_routes(context), *self._pages(context)]
-            self._made_for, self._router = context, Router(routes, redirect_slashes=False)
+            self._router = Router(routes, redirect_slashes=False, default=self._missing(context))
+            self._made_for = context
         # With an application in its scope the router raises for unknown paths and methods: they get our error shape.
         scope["app"] = self
-        await self._router(scope, receive, send)
+        try:
+            await self._router(scope, receive, send)
+        except HTTPException as error:
+            if error.status_code != 405:  # noqa: PLR2004
+                raise
+            await self._other_method(scope, receive, send)
+
+    async def _other_method(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """OPTIONS is told which methods an address knows, and every other one that it is not among them."""
+        matching = [route for route in self._router.routes if route.matches(scope)[0] is not Match.NONE]
+        methods = {name for route in matching if isinstance(route, Route) for name in route.methods or ()}
+        allow = {"Allow": ", ".join(sorted(methods | {"OPTIONS"}))}
+        if scope["method"] != "OPTIONS":
+            raise Problem(405, "method_not_allowed", "This address does not know that method.", headers=allow)
+        await Response(status_code=204, headers={**allow, "Cache-Control": "no-store"})(scope, receive, send)
 
 
 def api_routes(context: Context) -> list[BaseRoute]:
@@ -112,14 +107,3 @@ def api_routes(context: Context) -> list[BaseRoute]:
         else guarded_route(one, context, guarded_handlers[one.name])
         for one in OPERATIONS
     ]
-
-
-def _with_cors(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
-    return CORSMiddleware(
-        app,
-        allow_origins=origins,
-        allow_methods=["GET", "HEAD", "POST"],
-        allow_headers=ALLOWED_HEADERS,
-        expose_headers=EXPOSED_HEADERS,
-        max_age=600,
-    )

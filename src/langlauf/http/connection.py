@@ -22,7 +22,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from langlauf.http.crowd import Crowd
-from langlauf.http.presenting import base_of
+from langlauf.http.mounting import root_address
 from langlauf.http.problems import Problem, bad_request, problem_response
 from langlauf.http.tenant import request_id_from
 from langlauf.telemetry import Fact, tell
@@ -292,7 +292,7 @@ class Connection(HttpToolsProtocol):
         shown = next((value for name, value in self.headers or () if name == b"x-request-id"), b"")
         request_id = request_id_from(shown.decode("latin-1"))
         response = problem_response(
-            problem, request_id, base_of({"root_path": self.root_path}, self._bounds.public_url)
+            problem, request_id, root_address({"root_path": self.root_path}, self._bounds.public_url)
         )
         headers = [
             *self._crowd.default_headers,

@@ -11,7 +11,8 @@ from langlauf.analysis.schema import invalid
 from langlauf.domain.access import OPEN, Grant, Scope
 from langlauf.domain.views import JobView
 from langlauf.http.credentials import forbidden, secret_in, unauthorized
-from langlauf.http.presenting import Links, base_of, job_out
+from langlauf.http.mounting import root_address
+from langlauf.http.presenting import Links, job_out
 from langlauf.http.rates import count_guess, count_request, refuse_guesses
 from langlauf.http.requests import read_object
 from langlauf.http.responses import answer
@@ -53,7 +54,7 @@ class Context(msgspec.Struct, frozen=True):
 
     def links(self, request: Request) -> Links:
         """Absolute addresses where the public one is known, else paths that also work under a mount point."""
-        return Links(base_of(request.scope, self.settings.public_url) + self.prefix)
+        return Links(root_address(request.scope, self.settings.public_url) + self.prefix)
 
     async def body(self, request: Request, *, optional: bool = False) -> dict[str, Any]:
         """The request's JSON object within the limits."""

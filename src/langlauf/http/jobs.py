@@ -1,21 +1,20 @@
 """Jobs: their status, list, log and messages, and what a person may do with them."""
 
-import base64
-import binascii
-import re
-
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.domain.notification import CHANNELS, Channel
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter, JobView
+from langlauf.http.conditional import REVALIDATED, known_tags, matches, not_modified
 from langlauf.http.context import Context, convert
 from langlauf.http.negotiating import wants_stream
 from langlauf.http.order import idempotency_key
+from langlauf.http.paging import read_cursor, write_cursor
 from langlauf.http.preferences import Preferences
 from langlauf.http.presenting import event_out, job_fields, job_out, notification_out, raw, snapshot_out
-from langlauf.http.problems import VARY, Problem, bad_request, not_found
+from langlauf.http.problems import Problem, not_found
 from langlauf.http.requests import choice, free_text, refuse_unknown, whole_number
 from langlauf.http.responses import answer
 from langlauf.http.schemas import (
@@ -35,9 +34,7 @@ from langlauf.service.tenant import Caller
 
 EVENTS_IN_STATUS = 100
 INLINE_RESULT = 256 * 1024
-_STATUS_CACHE = "private, no-cache"
 _LONGEST_PAGE = 200
-_POSITION = re.compile(r"^([0-9]{1,18}):(\S+)$")
 
 
 class Jobs:
@@ -54,11 +51,12 @@ class Jobs:
         refuse_unknown(request, "wait")
         wait = whole_number(request, "wait", default=0, lowest=0, highest=30)
         job_id = request.path_params["job_id"]
-        known = request.headers.get("if-none-match")
+        known = known_tags(request)
         if known is not None or wait:
             view = await self._settled(caller, job_id, known, wait)
-            if known is not None and _matches(known, self._etag(view)):
-                return await self._not_modified(view)
+            if known is not None and matches(known, self._etag(view)):
+                moment = await self._services.reads.moment(view)
+                return not_modified(self._etag(view), {"Retry-After": str(moment.poll_after)})
         found = await self._services.reads.of(caller).status(
             job_id, events=EVENTS_IN_STATUS, inline_limit=INLINE_RESULT
         )
@@ -70,7 +68,7 @@ class Jobs:
         job = JobStatusOut(**fields, events=events, result=raw(found.result))
         headers = {"Retry-After": str(moment.poll_after), "ETag": self._etag(found.view)}
         body = StatusAnswer(request_id=caller.request_id, job=job)
-        return answer(body, headers=headers, cache=_STATUS_CACHE)
+        return answer(body, headers=headers, cache=REVALIDATED)
 
     async def _settled(self, caller: Caller, job_id: str, known: str | None, wait: int) -> JobView:
         """The job, as soon as it differs from what the caller has or from what it was at the request."""
@@ -80,7 +78,7 @@ class Jobs:
             nonlocal had
             etag = self._etag(view)
             had = had or etag
-            return not _matches(had, etag) or view.job.terminal
+            return not matches(had, etag) or view.job.terminal
 
         view = await self._services.followers.until(caller, job_id, wait, differs, poll=True)
         if view is None:
@@ -93,16 +91,6 @@ class Jobs:
         expired = f"{'r' if job.result_expired_at else ''}{'e' if job.events_expired_at else ''}"
         return f'W/"{job.event_seq}-{self._services.reads.phase(view)}{expired}"'
 
-    async def _not_modified(self, view: JobView) -> Response:
-        moment = await self._services.reads.moment(view)
-        headers = {
-            "ETag": self._etag(view),
-            "Cache-Control": _STATUS_CACHE,
-            "Vary": VARY,
-            "Retry-After": str(moment.poll_after),
-        }
-        return Response(status_code=304, headers=headers)
-
     async def list(self, request: Request, caller: Caller) -> Response:
         """The org's jobs, newest first."""
         refuse_unknown(request, "status", "analysis", "q", "limit", "cursor")
@@ -113,14 +101,14 @@ class Jobs:
             status=Status(status) if status else None,
             analysis=free_text(request, "analysis"),
             text=free_text(request, "q"),
-            before=_read_cursor(cursor) if cursor else None,
             limit=limit + 1,
         )
-        views = await self._services.reads.of(caller).jobs(which)
+        before = read_cursor(cursor, caller.org_id, which) if cursor else None
+        views = await self._services.reads.of(caller).jobs(msgspec.structs.replace(which, before=before))
         page, more = views[:limit], len(views) > limit
         links = self._context.links(request)
         jobs = [job_out(view.job, await self._services.reads.moment(view), links) for view in page]
-        next_cursor = _write_cursor(page[-1]) if more else None
+        next_cursor = write_cursor(page[-1].job, which) if more else None
         headers = {}
         if next_cursor:
             query = request.url.include_query_params(cursor=next_cursor).query
@@ -198,26 +186,3 @@ class Jobs:
         if view is None:
             raise not_found()
         return view
-
-
-def _matches(known: str, etag: str) -> bool:
-    """Weak comparison over the list of an If-None-Match header."""
-    tags = {tag.strip().removeprefix("W/") for tag in known.split(",")}
-    return "*" in tags or etag.removeprefix("W/") in tags
-
-
-def _write_cursor(view: JobView) -> str:
-    position = f"{view.job.queued_at}:{view.job.job_id}"
-    return base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
-
-
-def _read_cursor(text: str) -> tuple[int, str]:
-    """The position in a cursor. It only says where a page starts: the org comes from the caller, always."""
-    try:
-        position = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, ValueError):
-        position = ""
-    match = _POSITION.match(position)
-    if match is None:
-        raise bad_request("cursor is not one that a list gave out.", "cursor")
-    return int(match[1]), match[2]

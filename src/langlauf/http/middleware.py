@@ -1,4 +1,4 @@
-"""The outermost layer, in pure ASGI: the request id, and one error shape for whatever goes wrong below."""
+"""The outermost layer, in pure ASGI: the request id, browsers of other origins, and one shape for every error."""
 
 import logging
 
@@ -6,12 +6,14 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.clock import draw
-from langlauf.domain.errors import NoPlace, StoreUnavailable, TurnedAway
+from langlauf.domain.errors import NoPlace, NotRunning, StoreUnavailable, TurnedAway
+from langlauf.http.cors import Cors
 from langlauf.http.credentials import unauthorized
-from langlauf.http.presenting import base_of
+from langlauf.http.mounting import root_address
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
 from langlauf.http.rates import HEADERS
 from langlauf.http.tenant import request_id_from
@@ -24,15 +26,17 @@ _PLACE_SECONDS, _PLACE_SPREAD = 5, 10
 class Entrance:
     """Gives each request its id, and turns every error into a problem that tells no secrets."""
 
-    def __init__(self, app: ASGIApp, public_url: str | None = None) -> None:
+    def __init__(self, app: ASGIApp, cors: Cors, public_url: str | None) -> None:
         self._app = app
+        self._cors = cors
         self._public_url = public_url
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await WebSocketClose()(scope, receive, send)
             return
-        request_id = request_id_from(Headers(scope=scope).get("x-request-id"))
+        asked = Headers(scope=scope)
+        request_id = request_id_from(asked.get("x-request-id"))
         scope["langlauf.request_id"] = request_id
         started = False
 
@@ -44,38 +48,49 @@ class Entrance:
                 headers["X-Request-Id"] = request_id
                 headers["X-Content-Type-Options"] = "nosniff"
                 headers.update(scope.get(HEADERS, {}))
+                self._cors.mark(asked.get("origin"), headers)
             await send(message)
 
         try:
-            await self._app(scope, receive, send_with_id)
+            await (self._cors.preflight(scope["method"], asked) or self._app)(scope, receive, send_with_id)
         except ClientDisconnect:
             return  # nobody is there to be answered
         except Exception as error:
             if started:
                 raise
-            response = problem_response(_as_problem(error, scope), request_id, base_of(scope, self._public_url))
+            base = root_address(scope, self._public_url)
+            response = problem_response(_as_problem(error, scope), request_id, base)
             await response(scope, receive, send_with_id)
 
 
 def _as_problem(error: Exception, scope: Scope) -> Problem:
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, InvalidInput):
-        return bad_request(f"{error.field}: {error.message}" if error.field else error.message, error.field or None)
-    if isinstance(error, HTTPException):
-        return _from_starlette(error)
-    if isinstance(error, StoreUnavailable):
-        tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
-        return Problem(
-            503,
-            "unavailable",
-            "The store does not take writes right now; nothing was accepted. Try again.",
-            headers={"Retry-After": _RETRY_SECONDS},
-        )
-    if isinstance(error, NoPlace | TurnedAway):
-        return _no_place(error) if isinstance(error, NoPlace) else unauthorized()
-    tell(Fact.REQUEST_FAILED, logging.ERROR, error=error, path=scope["path"], request_id=scope["langlauf.request_id"])
-    return Problem(500, "internal", "Something went wrong on our side; the request id finds it in the log.")
+    match error:
+        case Problem():
+            problem = error
+        case InvalidInput(field=field, message=message):
+            problem = bad_request(f"{field}: {message}" if field else message, field or None)
+        case HTTPException():
+            problem = _from_starlette(error)
+        case NoPlace():
+            problem = _no_place(error)
+        case TurnedAway():
+            problem = unauthorized()
+        case StoreUnavailable():
+            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
+            problem = _unavailable("The store does not take writes right now; nothing was accepted. Try again.")
+        case NotRunning():
+            # Without its trace, and as an exception: also the log of a foreign server then shows what is to be done.
+            tell(Fact.NOT_RUNNING, logging.ERROR, error=NotRunning(str(error)))
+            problem = _unavailable("The service is not running; nothing was accepted. Try again.")
+        case _:
+            request_id = scope["langlauf.request_id"]
+            tell(Fact.REQUEST_FAILED, logging.ERROR, error=error, path=scope["path"], request_id=request_id)
+            problem = Problem(500, "internal", "Something went wrong on our side; the request id finds it in the log.")
+    return problem
+
+
+def _unavailable(message: str) -> Problem:
+    return Problem(503, "unavailable", message, headers={"Retry-After": _RETRY_SECONDS})
 
 
 def _no_place(error: NoPlace) -> Problem:
@@ -88,8 +103,6 @@ def _no_place(error: NoPlace) -> Problem:
 
 
 def _from_starlette(error: HTTPException) -> Problem:
-    if error.status_code == 405:  # noqa: PLR2004
-        return Problem(405, "method_not_allowed", "This address does not know that method.", headers=error.headers)
     if error.status_code == 404:  # noqa: PLR2004
         return not_found()
     return Problem(error.status_code, "bad_request", str(error.detail), headers=error.headers)

@@ -18,8 +18,8 @@ from langlauf.http.document.requests import ANALYZE, request_body, request_compo
 from langlauf.http.document.responses import responses
 from langlauf.http.document.security import SCHEMES, access, requirements
 from langlauf.http.document.shapes import Document, Struct, answer_schemas
+from langlauf.http.mounting import root_address
 from langlauf.http.operations import OPERATIONS, Operation
-from langlauf.http.presenting import base_of
 from langlauf.http.problems import ProblemOut
 
 __all__ = ["Description", "Document", "build_document"]
@@ -44,7 +44,7 @@ class Description:
         """The OpenAPI document of this application."""
         services = self._context.services
         await services.access.refresh()
-        base, is_open = base_of(request.scope, self._context.settings.public_url), services.access.open
+        base, is_open = root_address(request.scope, self._context.settings.public_url), services.access.open
         if (base, is_open) not in self._made:
             made = build_document(services.registry, self._context.prefix, base=base, is_open=is_open)
             self._made = {(base, is_open): msgspec.json.encode(made)}

@@ -189,8 +189,9 @@ OPERATIONS: tuple[Operation, ...] = (
         tag="results",
         scope=Scope.READ,
         answer=schemas.ResultAnswer,
-        headers={200: ("ETag",)},
-        parameters=("result_id", *_TENANT, "view"),
+        headers={200: ("ETag",), 304: ("ETag",)},
+        empty={304: "Nothing changed since the ETag that was sent."},
+        parameters=("result_id", *_TENANT, "If-None-Match", "view"),
         problems={**_ONE, 410: ("expired",)},
     ),
     Operation(

@@ -12,7 +12,9 @@ from langlauf.http.schemas import AsyncMode, Options
 from langlauf.service.submit import Order
 from langlauf.settings import duration
 
-_KEY = re.compile(r"^[\x21-\x7e]{1,255}$")
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+#: A string of structured fields (RFC 9651); inside, only quotes and backslashes are escaped.
+_QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 
 
 def read_order(body: dict[str, Any], idempotency_key: str | None) -> tuple[Order, AsyncMode]:
@@ -73,9 +75,10 @@ def idempotency_key(request: Request) -> str | None:
     if not values:
         return None
     key = values[0].strip()
-    if len(key) >= 2 and key[0] == key[-1] == '"':  # noqa: PLR2004
-        key = key[1:-1]
-    if len(values) > 1 or not _KEY.match(key):
+    if key.startswith('"'):
+        quoted = _QUOTED.fullmatch(key)
+        key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else ""
+    if len(values) > 1 or not _KEY.fullmatch(key):
         raise bad_request(
             "Idempotency-Key must be given once, with 1 to 255 visible ASCII characters.", "Idempotency-Key"
         )

@@ -74,6 +74,7 @@ class ProblemOut(msgspec.Struct, kw_only=True):
     field: str | UnsetType = UNSET
     errors: list[FieldError] | UnsetType = UNSET
     limit_bytes: Count | UnsetType = UNSET
+    limit_fields: Count | UnsetType = UNSET
     current_state: Status | UnsetType = UNSET
     job: JobOut | UnsetType = UNSET
     job_id: str | UnsetType = UNSET

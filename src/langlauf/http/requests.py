@@ -63,9 +63,9 @@ def _last_answer(request: Request) -> dict[str, str]:
 
 
 def _check_media_type(request: Request) -> None:
-    kind, _, parameters = request.headers.get("content-type", "").partition(";")
-    charset = parameters.strip().lower().replace('"', "")
-    if kind.strip().lower() != JSON or charset not in ("", "charset=utf-8"):
+    kind, *parameters = request.headers.get("content-type", "").lower().split(";")
+    charsets = [one.partition("=")[2].strip(' "') for one in parameters if one.strip().startswith("charset=")]
+    if kind.strip() != JSON or set(charsets) - {"utf-8"}:
         raise Problem(
             415,
             "unsupported_media_type",

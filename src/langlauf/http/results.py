@@ -7,7 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.domain.instant import to_datetime, to_text
-from langlauf.domain.views import HistoryEntry
+from langlauf.domain.views import HistoryEntry, ResultView
+from langlauf.http.conditional import REVALIDATED, known_tags, matches, not_modified
 from langlauf.http.context import Context
 from langlauf.http.presenting import raw
 from langlauf.http.problems import Problem, not_found
@@ -31,18 +32,13 @@ class Results:
         """A snapshot: the newest of its job, or exactly this one."""
         refuse_unknown(request, "view")
         view = choice(request, "view", (LATEST, REQUESTED)) or LATEST
-        found = await self._reads.of(caller).result(request.path_params["result_id"], latest=view == LATEST)
-        if found is None:
-            raise not_found()
+        known = known_tags(request)
+        if known is not None:
+            etag = _etag(await self._existing(request, caller, view, payload=False))
+            if matches(known, etag):
+                return not_modified(etag)
+        found = await self._existing(request, caller, view)
         job, delivered = found.job, found.delivered.snapshot
-        if delivered.removed_at is not None:
-            raise Problem(
-                410,
-                "expired",
-                f"Retention removed this result at {to_text(delivered.removed_at)}.",
-                job_id=job.job_id,
-                expired_at=to_datetime(delivered.removed_at),
-            )
         body = ResultAnswer(
             request_id=caller.request_id,
             result_id=delivered.result_id,
@@ -59,8 +55,19 @@ class Results:
             requested_result_kind=found.requested.result_kind,
             projection_mode="latest" if view == LATEST else "requested",
         )
-        headers = {"ETag": f'W/"{delivered.result_id}-{job.event_seq}"'}
-        return answer(body, headers=headers, cache="private, no-cache")
+        return answer(body, headers={"ETag": _etag(found)}, cache=REVALIDATED)
+
+    async def _existing(self, request: Request, caller: Caller, view: str, *, payload: bool = True) -> ResultView:
+        """What there is to deliver; without its payload where only the rest is of interest."""
+        result_id = request.path_params["result_id"]
+        found = await self._reads.of(caller).result(result_id, latest=view == LATEST, payload=payload)
+        if found is None:
+            raise not_found()
+        if found.delivered.snapshot.removed_at is not None:
+            when = found.delivered.snapshot.removed_at
+            message = f"Retention removed this result at {to_text(when)}."
+            raise Problem(410, "expired", message, job_id=found.job.job_id, expired_at=to_datetime(when))
+        return found
 
     async def history(self, request: Request, caller: Caller) -> Response:
         """The org's jobs that have a result, newest first."""
@@ -71,6 +78,14 @@ class Results:
         history = [_entry_out(entry) for entry in entries]
         body = HistoryAnswer(request_id=caller.request_id, history=history, total=total, limit=limit, offset=offset)
         return answer(body)
+
+
+def _etag(found: ResultView) -> str:
+    """A snapshot never changes; what its answer tells of the job does, once, at the job's end.
+
+    It is weak because every answer has its own request id, and to be asked again because retention takes results away.
+    """
+    return f'W/"{found.delivered.snapshot.result_id}-{found.job.status}"'
 
 
 def _entry_out(entry: HistoryEntry) -> HistoryEntryOut:

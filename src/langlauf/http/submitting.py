@@ -67,6 +67,7 @@ class Submitting:
         limit = self._context.settings.sync_limit
         view = await self._until_ended(caller, job, limit)
         replayed = isinstance(submitted, Replayed)
+        headers = {"Idempotent-Replayed": "true"} if replayed else {}
         if not view.job.terminal and self._services.followers.closing:
             raise Problem(
                 503,
@@ -83,9 +84,9 @@ class Submitting:
                 504,
                 "timeout",
                 f"No result within {limit:g} s; ask for it with Prefer: respond-async.",
+                headers={**headers, "Content-Location": self._context.links(request).job(job.job_id)},
                 job_id=job.job_id,
             )
-        headers = {"Idempotent-Replayed": "true"} if replayed else {}
         return await self._ended(request, caller, view.job, headers)
 
     async def _until_ended(self, caller: Caller, job: Job, seconds: float) -> JobView:
@@ -99,7 +100,8 @@ class Submitting:
         if job.status is Status.COMPLETED and job.result_id:
             found = await self._services.reads.of(caller).result(job.result_id, latest=False)
             if found is None or found.delivered.snapshot.removed_at is not None:
-                raise Problem(410, "expired", "Retention removed the result of this job.", job_id=job.job_id)
+                message = "Retention removed the result of this job."
+                raise Problem(410, "expired", message, headers=headers, job_id=job.job_id)
             payload = found.delivered.payload
             body = SyncAnswer(
                 request_id=caller.request_id, result=raw(payload), result_id=job.result_id, job_id=job.job_id

@@ -7,7 +7,17 @@ import msgspec
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.clock import Clock, new_id
-from langlauf.domain.job import INLINE, Job, NewJob, PriorityClass, QueueFull, Submitted, payload_hash
+from langlauf.domain.job import (
+    INLINE,
+    Job,
+    KeyReused,
+    NewJob,
+    PriorityClass,
+    QueueFull,
+    Replayed,
+    Submitted,
+    payload_hash,
+)
 from langlauf.domain.state import Status
 from langlauf.domain.text import first_flaw
 from langlauf.domain.views import JobView
@@ -89,6 +99,8 @@ class Submissions:
             max_waiting_analysis=analysis.queue_limit,
         )
         submitted = await self._store.submit(new)
+        if isinstance(submitted, Replayed) and submitted.job.retry_of != order.retry_of:
+            return KeyReused()  # the same input, but another wish: to retry a job is not to submit it
         if isinstance(submitted, QueueFull):
             seconds = await self._estimates.retry_after(submitted, job.org_id, job.analysis, now)
             return msgspec.structs.replace(submitted, retry_after=seconds)

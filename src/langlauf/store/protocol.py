@@ -53,8 +53,8 @@ class TenantReads(Protocol):
     async def results(self, job_id: str) -> list[Snapshot]:
         """A job's snapshots, ascending."""
 
-    async def result(self, result_id: str, *, latest: bool) -> ResultView | None:
-        """A snapshot, or the newest one of its job: the final, else the last partial."""
+    async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
+        """A snapshot, or the newest one of its job: the final, else the last partial; or what is known of it alone."""
 
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         """A job's messages, latest first."""

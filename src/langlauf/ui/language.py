@@ -35,19 +35,19 @@ def preferred(accept_language: str) -> str:
     for wish in accept_language.split(","):
         tag, _, parameter = wish.partition(";")
         code = tag.strip().lower().partition("-")[0]
-        quality = _quality(parameter)
-        if code in LANGUAGES and quality > best_quality:
-            best, best_quality = code, quality
+        weight = quality(parameter)
+        if code in LANGUAGES and weight > best_quality:
+            best, best_quality = code, weight
     return best
 
 
-def _quality(parameter: str) -> float:
+def quality(parameter: str) -> float:
     """The weight of a wish: 1 where none is said, 0 where it cannot be read."""
     name, _, value = parameter.strip().partition("=")
     if not name:
         return 1.0
     try:
-        quality = float(value) if name.strip().lower() == "q" else 0.0
+        weight = float(value) if name.strip().lower() == "q" else 0.0
     except ValueError:
         return 0.0
-    return quality if 0 <= quality <= 1 else 0.0
+    return weight if 0 <= weight <= 1 else 0.0

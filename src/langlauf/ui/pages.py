@@ -1,12 +1,15 @@
 """The routes of the web pages."""
 
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from langlauf.http.context import Context
 from langlauf.ui.job import JobPage
 from langlauf.ui.problem import ProblemPages
 from langlauf.ui.reference import ReferencePage
-from langlauf.ui.rendering import STYLESHEET, Rendering
+from langlauf.ui.rendering import STYLESHEET, Rendering, is_browser
 from langlauf.ui.result import ResultPage
 from langlauf.ui.start import StartPage
 
@@ -24,3 +27,15 @@ def page_routes(context: Context) -> list[BaseRoute]:
         rendering.public_page("/problems/{code}", problems.show),
         Route(STYLESHEET, rendering.stylesheet),
     ]
+
+
+def missing_page(context: Context) -> ASGIApp:
+    """Answers where nothing is: a page for people, the API's error for programs."""
+    rendering = Rendering(context)
+
+    async def missing(scope: Scope, receive: Receive, send: Send) -> None:
+        if not is_browser(Request(scope)):
+            raise HTTPException(404)
+        await rendering.missing(Request(scope))(scope, receive, send)
+
+    return missing

@@ -17,11 +17,12 @@ from starlette.routing import Route
 from langlauf.domain.access import Scope
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.http.context import Context
-from langlauf.http.problems import TITLES, VARY, Problem
+from langlauf.http.mounting import path_within
+from langlauf.http.problems import TITLES, VARY, Problem, not_found
 from langlauf.service.tenant import Caller
 from langlauf.telemetry import Fact, tell
 from langlauf.ui.formatting import time_tag
-from langlauf.ui.language import LANGUAGES, Language, load_language, preferred
+from langlauf.ui.language import LANGUAGES, Language, load_language, preferred, quality
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
@@ -118,6 +119,11 @@ class Rendering:
 
         return Route(path, endpoint)
 
+    def missing(self, request: Request) -> Response:
+        """The page about an address that does not exist."""
+        visit = self._visit(request, path_within(request.scope))
+        return self._error(visit, not_found(), "missing.page", None)
+
     def page(
         self,
         visit: Visit,
@@ -170,6 +176,12 @@ class Rendering:
         return self.page(
             visit, "error.html", problem.status, headers=problem.headers, problem=problem, title_key=key, org=org
         )
+
+
+def is_browser(request: Request) -> bool:
+    """Whether a person reads the answer: browsers name HTML among what they accept, programs do not."""
+    wishes = (wish.partition(";") for header in request.headers.getlist("accept") for wish in header.split(","))
+    return any(kind.strip().lower() == "text/html" and quality(weight) > 0 for kind, _, weight in wishes)
 
 
 def _unavailable() -> Problem:

@@ -120,9 +120,9 @@ class SqliteTenantReads:
         rows = await self._run(lambda connection: self._rows(connection, "read_snapshots", job_id=job_id))
         return [Snapshot(*row) for row in rows]
 
-    async def result(self, result_id: str, *, latest: bool) -> ResultView | None:
+    async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
         def read(connection: apsw.Connection) -> ResultView | None:
-            rows = self._rows(connection, "read_snapshot", result_id=result_id)
+            rows = self._rows(connection, "read_snapshot", result_id=result_id, whole=payload and not latest)
             if not rows:
                 return None
             requested = Snapshot(*rows[0][:-1])
@@ -130,9 +130,9 @@ class SqliteTenantReads:
             if view is None:
                 return None
             if latest:
-                rows = self._rows(connection, "read_newest_snapshot", job_id=requested.job_id)
-            *columns, payload = rows[0]
-            return ResultView(view.job, requested, StoredResult(snapshot=Snapshot(*columns), payload=payload))
+                rows = self._rows(connection, "read_newest_snapshot", job_id=requested.job_id, whole=payload)
+            *columns, text = rows[0]
+            return ResultView(view.job, requested, StoredResult(snapshot=Snapshot(*columns), payload=text))
 
         return await self._run(read)
 

@@ -1,0 +1,37 @@
+"""Cursors: where the next page of a list starts. They hold a position and no right: the org comes from the caller."""
+
+import base64
+import binascii
+import hashlib
+import re
+
+from langlauf.domain.job import Job
+from langlauf.domain.views import JobFilter
+from langlauf.http.problems import bad_request
+
+_POSITION = re.compile(r"^([0-9a-f]{8}):([0-9]{1,18}):(\S+)$")
+
+
+def write_cursor(job: Job, which: JobFilter) -> str:
+    """The position behind a job, for the list it was seen in and no other."""
+    position = f"{_mark(job.org_id, which)}:{job.queued_at}:{job.job_id}"
+    return base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
+
+
+def read_cursor(text: str, org_id: str, which: JobFilter) -> tuple[int, str]:
+    """The position in a cursor; one of a list with other filters would pass over what the caller has not seen."""
+    try:
+        position = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        position = ""
+    match = _POSITION.match(position)
+    if match is None:
+        raise bad_request("cursor is not one that a list gave out.", "cursor")
+    if match[1] != _mark(org_id, which):
+        raise bad_request("cursor belongs to a list with other filters; start again without it.", "cursor")
+    return int(match[2]), match[3]
+
+
+def _mark(org_id: str, which: JobFilter) -> str:
+    filters = "\0".join((org_id, which.status or "", which.analysis or "", which.text or ""))
+    return hashlib.sha256(filters.encode()).hexdigest()[:8]
