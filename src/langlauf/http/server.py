@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import uvicorn
 from starlette.types import ASGIApp, Scope
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from langlauf.settings import Settings
 
@@ -20,13 +20,29 @@ _TRANSPORT = "langlauf.transport"
 
 
 class Connection(HttpToolsProtocol):
-    """One connection. Requests on it can cut it, which ASGI has no word for."""
+    """One connection. A request can cut it, which ASGI has no word for, and each is told when it is lost."""
+
+    #: requests without an answer; uvicorn itself knows the newest alone
+    _open_cycles: tuple[RequestResponseCycle, ...] = ()
 
     def on_message_begin(self) -> None:
         """The request knows its connection."""
         super().on_message_begin()
         scope: Scope = self.scope  # type: ignore[assignment]  # a scope may hold more than the standard names
         scope[_TRANSPORT] = self.transport
+
+    def on_headers_complete(self) -> None:
+        """A request behind another one does not hide it."""
+        super().on_headers_complete()
+        self._open_cycles = (*(one for one in self._open_cycles if not one.response_complete), self.cycle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Whoever sends or waits to be told that nobody is there is told."""
+        super().connection_lost(exc)
+        for cycle in self._open_cycles:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
 
 
 def transport_of(scope: Scope) -> asyncio.Transport | None:
