@@ -110,6 +110,9 @@ def _responses(operation: Operation) -> Document:
             "headers": _headers(status, operation),
             "content": content,
         }
+    if operation.stream is not None:
+        responses["200"]["content"]["text/event-stream"] = {"schema": _ref(operation.stream)}
+    responses |= {str(status): {"description": text} for status, text in operation.empty.items()}
     if operation.name == "jobStatus":
         responses["304"] = {"description": "Nothing changed since the ETag that was sent"}
     for status, codes in operation.problems.items():
@@ -158,6 +161,11 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         "The same key and payload give the same job again.",
     ),
     "If-None-Match": ("header", {"type": "string"}, "The ETag of a known answer."),
+    "Last-Event-ID": (
+        "header",
+        {"type": "string", "pattern": "^[0-9]*$"},
+        "Of a stream: only events past this number, whatever `after` says.",
+    ),
     "wait": ("query", _number(0, 30, 0), "Hold the answer until the job changes, at most so many seconds."),
     "view": (
         "query",
@@ -165,7 +173,7 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         "The newest snapshot of the job, or exactly this one.",
     ),
     "limit": ("query", _number(1, 200, 50), "How many at the most."),
-    "events.limit": ("query", _number(1, 1_000, 100), "How many at the most."),
+    "events.limit": ("query", _number(1, 1_000, 100), "How many at the most; not for a stream."),
     "offset": ("query", _number(0, 1_000_000, 0), "How many to pass over."),
     "after": ("query", {"type": "integer", "minimum": 0, "default": 0}, "Only events past this number."),
     "channel": ("query", {"type": "string", "enum": list(CHANNELS)}, "Only messages of this channel."),

@@ -15,6 +15,7 @@ _READING: Mapping[int, tuple[str, ...]] = {
 }
 _ONE: Mapping[int, tuple[str, ...]] = {**_READING, 404: ("not_found",)}
 _BODY: Mapping[int, tuple[str, ...]] = {413: ("payload_too_large",), 415: ("unsupported_media_type",)}
+_PLACES: Mapping[int, tuple[str, ...]] = {429: ("rate_limited",), 503: ("unavailable",)}
 _QUEUE: Mapping[int, tuple[str, ...]] = {429: ("queue_full",), 503: ("queue_full", "unavailable")}
 
 
@@ -32,6 +33,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     successes: tuple[int, ...] = (200,)
     #: whether 202 is the answer to a submission
     accepts: bool = False
+    #: answers without a body, with what they mean
+    empty: Mapping[int, str] = {}
+    #: what one event of `text/event-stream` is, where the operation also streams
+    stream: type[msgspec.Struct] | None = None
     body: str | None = None
     parameters: tuple[str, ...] = ()
     problems: Mapping[int, tuple[str, ...]] = {}
@@ -86,18 +91,20 @@ OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.READ,
         answer=schemas.StatusAnswer,
         parameters=("job_id", *_TENANT, "If-None-Match", "wait"),
-        problems=_ONE,
+        problems={**_ONE, **_PLACES},
     ),
     Operation(
         name="jobEvents",
         method="get",
         path="{prefix}/jobs/{job_id}/events",
-        summary="A page of a job's log.",
+        summary="A page of a job's log, or the log as it happens.",
         tag="jobs",
         scope=Scope.READ,
         answer=schemas.EventsAnswer,
-        parameters=("job_id", *_TENANT, "after", "events.limit"),
-        problems=_ONE,
+        empty={204: "A stream has nothing to tell any more: the caller has the last event, or retention took them."},
+        stream=schemas.EventOut,
+        parameters=("job_id", *_TENANT, "Last-Event-ID", "after", "events.limit"),
+        problems={**_ONE, **_PLACES},
     ),
     Operation(
         name="jobResults",

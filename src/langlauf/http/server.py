@@ -9,14 +9,13 @@ import uvicorn
 from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from langlauf.http.transport import TRANSPORT
 from langlauf.settings import Settings
 
 #: Above what a proxy before it keeps, and above the longest advice of Retry-After.
 _KEEP_ALIVE_SECONDS = 75
 #: A backstop: whoever waits is let go at once, this is for clients that do not read.
 _CLOSE_SECONDS = 5
-#: Under what a request finds its connection.
-_TRANSPORT = "langlauf.transport"
 
 
 class Connection(HttpToolsProtocol):
@@ -29,7 +28,7 @@ class Connection(HttpToolsProtocol):
         """The request knows its connection."""
         super().on_message_begin()
         scope: Scope = self.scope  # type: ignore[assignment]  # a scope may hold more than the standard names
-        scope[_TRANSPORT] = self.transport
+        scope[TRANSPORT] = self.transport
 
     def on_headers_complete(self) -> None:
         """A request behind another one does not hide it."""
@@ -43,11 +42,6 @@ class Connection(HttpToolsProtocol):
             if not cycle.response_complete:
                 cycle.disconnected = True
                 cycle.message_event.set()
-
-
-def transport_of(scope: Scope) -> asyncio.Transport | None:
-    """The connection of a request, where this server serves it."""
-    return scope.get(_TRANSPORT)
 
 
 class Server(uvicorn.Server):

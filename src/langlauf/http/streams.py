@@ -22,8 +22,8 @@ from langlauf.http.context import Context
 from langlauf.http.negotiating import EVENT_STREAM
 from langlauf.http.problems import VARY, bad_request
 from langlauf.http.requests import header_number, refuse_unknown, whole_number
-from langlauf.http.server import transport_of
 from langlauf.http.sse import HEARTBEAT, EventPage, encode, opening
+from langlauf.http.transport import transport_of
 from langlauf.service.follow import Follower
 from langlauf.service.sharing import SharedReads
 from langlauf.service.tenant import Caller
