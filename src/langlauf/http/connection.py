@@ -25,6 +25,7 @@ from langlauf.http.crowd import Crowd
 from langlauf.http.mounting import root_address
 from langlauf.http.problems import Problem, bad_request, problem_response
 from langlauf.http.tenant import request_id_from
+from langlauf.http.transport import TRANSPORT
 from langlauf.telemetry import Fact, tell
 
 #: What operators ask is answered as long as a connection can be opened at all.
@@ -37,8 +38,6 @@ _LINGER_AT_STOP = 1.0
 _LINGER_BYTES = 16 * 1_048_576
 #: A client that reads slower than this, over `write_seconds`, does not read.
 _LEAST_BYTES_PER_SECOND = 1_024
-#: Under what a request finds its connection.
-_TRANSPORT = "langlauf.transport"
 #: What the lines of a head take beside names, values and the address.
 _HEAD_MARGIN = 1_024
 
@@ -161,7 +160,7 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         scope: Scope = self.scope  # type: ignore[assignment]  # a scope may hold more than the standard names
-        scope[_TRANSPORT] = self.transport
+        scope[TRANSPORT] = self.transport
         self._stage = Stage.HEAD
         self._head_bytes = self._field_bytes = 0
 
@@ -354,11 +353,6 @@ class Connection(HttpToolsProtocol):
         if self._write_deadline is not None:
             self._write_deadline.cancel()
             self._write_deadline = None
-
-
-def transport_of(scope: Scope) -> asyncio.Transport | None:
-    """The connection of a request, where this server serves it: a stream can cut it, which ASGI has no word for."""
-    return scope.get(_TRANSPORT)
 
 
 class _Outlet:

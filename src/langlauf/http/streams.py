@@ -18,12 +18,12 @@ from starlette.types import Receive, Scope, Send
 from langlauf.clock import draw
 from langlauf.domain.errors import StoreError
 from langlauf.domain.views import JobView, Pulse
-from langlauf.http.connection import transport_of
 from langlauf.http.context import Context
 from langlauf.http.negotiating import EVENT_STREAM
 from langlauf.http.problems import VARY, bad_request
 from langlauf.http.requests import header_number, refuse_unknown, whole_number
 from langlauf.http.sse import HEARTBEAT, EventPage, encode, opening
+from langlauf.http.transport import transport_of
 from langlauf.service.follow import Follower
 from langlauf.service.sharing import SharedReads
 from langlauf.service.tenant import Caller
@@ -100,14 +100,14 @@ class EventStream(Response):
         ):
             follower.job = self._job
             watching = asyncio.create_task(_watch(receive, follower), name="stream client")
-            transport = transport_of(scope)
             try:
                 await send(start)
-                await self._serve(follower, _Sender(send, transport, self._settings.stream_patience))
+                await self._serve(follower, _Sender(send, self._settings.stream_patience))
             except TimeoutError:
                 tell(Fact.STREAM_CUT, job_id=job_id, request_id=self._caller.request_id)
-                if transport is not None:  # another server closes the connection of an answer that was not completed
-                    await _cut(transport, watching)
+                await _cut(scope, watching)
+            except OSError:
+                return  # some servers say so when the client is gone
             finally:
                 watching.cancel()
 
@@ -116,10 +116,8 @@ class EventStream(Response):
         try:
             await sender.send(opening())
             await self._follow(follower, sender)
-        except TimeoutError:
+        except OSError:  # the client is gone, or does not read: nothing more can be sent
             raise
-        except OSError:
-            return  # the client is gone
         except StoreError as error:
             tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
         except Exception as error:  # noqa: BLE001 - the head of the answer is sent; the client comes back and goes on
@@ -163,18 +161,15 @@ class EventStream(Response):
 class _Sender:
     """Sends parts of one answer, each within a time: `TimeoutError` where the client does not read."""
 
-    __slots__ = ("_patience", "_send", "_transport", "sent_at")
+    __slots__ = ("_patience", "_send", "sent_at")
 
-    def __init__(self, send: Send, transport: asyncio.Transport | None, patience: float) -> None:
+    def __init__(self, send: Send, patience: float) -> None:
         self._send = send
-        self._transport = transport
         self._patience = patience
         self.sent_at = 0.0
 
     async def send(self, body: bytes, *, more: bool = True) -> None:
-        """Sends bytes; waits while too many are on their way. `OSError` where the client is known to be gone."""
-        if self._transport is not None and self._transport.is_closing():
-            raise ConnectionResetError  # uvicorn does not tell an answer that has another request waiting behind it
+        """Sends bytes; waits while too many are on their way."""
         async with asyncio.timeout(self._patience):
             await self._send({"type": "http.response.body", "body": body, "more_body": more})
         self.sent_at = asyncio.get_running_loop().time()
@@ -191,7 +186,10 @@ async def _watch(receive: Receive, follower: Follower) -> None:
     follower.leave()
 
 
-async def _cut(transport: asyncio.Transport, watching: "asyncio.Task[None]") -> None:
+async def _cut(scope: Scope, watching: "asyncio.Task[None]") -> None:
     """Ends a connection whose client does not read: closing it would wait for the client."""
+    transport = transport_of(scope)
+    if transport is None:
+        return  # another server than ours: it closes the connection of an answer that was not completed
     transport.abort()
     await asyncio.wait({watching}, timeout=_CUT_SECONDS)

@@ -47,6 +47,11 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         "The same key and payload give the same job again: 1 to 255 visible ASCII characters, bare or quoted.",
     ),
     "If-None-Match": ("header", _ANY, "The ETag of a known answer, or a list of them."),
+    "Last-Event-ID": (
+        "header",
+        {"type": "string", "pattern": "^[0-9]*$"},
+        "Of a stream: only events past this number, whatever `after` says.",
+    ),
     "wait": ("query", _number(0, 30, 0), "Hold the answer until the job changes, at most so many seconds."),
     "view": (
         "query",
@@ -54,7 +59,7 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         "The newest snapshot of the job, or exactly this one.",
     ),
     "limit": ("query", _number(1, 200, 50), "How many at the most."),
-    "events.limit": ("query", _number(1, 1_000, 100), "How many at the most."),
+    "events.limit": ("query", _number(1, 1_000, 100), "How many at the most; not for a stream."),
     "offset": ("query", _number(0, 1_000_000, 0), "How many to pass over."),
     "after": (
         "query",
