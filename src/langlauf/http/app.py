@@ -18,6 +18,7 @@ from langlauf.http.operations import OPERATIONS
 from langlauf.http.results import Results
 from langlauf.http.submitting import Submitting
 from langlauf.http.system import System
+from langlauf.http.tokens import Tokens
 
 #: Makes the routes of the web pages, which lie above this room.
 Pages = Callable[[Context], Sequence[BaseRoute]]
@@ -81,7 +82,7 @@ def api_routes(context: Context) -> list[BaseRoute]:
     """Every operation that is described, each with what answers it."""
     submitting, results, system = Submitting(context), Results(context), System(context)
     jobs, description = Jobs(context, submitting), Description(context)
-    keys = ApiKeys(context)
+    keys, tokens = ApiKeys(context), Tokens(context)
     open_handlers: dict[str, OpenHandler] = {
         "health": system.health,
         "ready": system.ready,
@@ -96,6 +97,7 @@ def api_routes(context: Context) -> list[BaseRoute]:
         "jobNotifications": jobs.notifications,
         "cancelJob": jobs.cancel,
         "retryJob": jobs.retry,
+        "createJobToken": tokens.create,
         "result": results.result,
         "history": results.history,
         "listKeys": keys.list,

@@ -39,6 +39,7 @@ class Entrance:
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
                 headers["X-Content-Type-Options"] = "nosniff"
+                headers.setdefault("Referrer-Policy", "no-referrer")
             await send(message)
 
         try:

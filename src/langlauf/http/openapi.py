@@ -54,6 +54,7 @@ def build_document(registry: Registry, prefix: str = "/analyze") -> Document:
         schemas.CancelBody,
         schemas.RetryBody,
         schemas.CreateKeyBody,
+        schemas.TokenBody,
         Problem,
         *(analysis.input_type for analysis in registry),
     ]
@@ -160,6 +161,7 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         "The same key and payload give the same job again.",
     ),
     "If-None-Match": ("header", {"type": "string"}, "The ETag of a known answer."),
+    "access_token": ("query", {"type": "string"}, "A token for this one job, where a header cannot be sent."),
     "wait": ("query", _number(0, 30, 0), "Hold the answer until the job changes, at most so many seconds."),
     "view": (
         "query",

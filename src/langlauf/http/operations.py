@@ -1,6 +1,7 @@
 """Every operation of the API as data: the description is made from it, and a test compares it with the routes."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -30,6 +31,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope | None = None
     answer: type[msgspec.Struct] | None = None
     successes: tuple[int, ...] = (200,)
+    #: whether a token for one job is good for it, if it is that job's
+    one_job: bool = False
+    #: whose id it has in its path, where whoever has the id may be allowed to read
+    by_id: Literal["job", "result"] | None = None
     #: whether 202 is the answer to a submission
     accepts: bool = False
     body: str | None = None
@@ -84,8 +89,10 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="One job with its latest events and, once completed, its result.",
         tag="jobs",
         scope=Scope.READ,
+        one_job=True,
+        by_id="job",
         answer=schemas.StatusAnswer,
-        parameters=("job_id", *_TENANT, "If-None-Match", "wait"),
+        parameters=("job_id", *_TENANT, "access_token", "If-None-Match", "wait"),
         problems=_ONE,
     ),
     Operation(
@@ -95,8 +102,10 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="A page of a job's log.",
         tag="jobs",
         scope=Scope.READ,
+        one_job=True,
+        by_id="job",
         answer=schemas.EventsAnswer,
-        parameters=("job_id", *_TENANT, "after", "events.limit"),
+        parameters=("job_id", *_TENANT, "access_token", "after", "events.limit"),
         problems=_ONE,
     ),
     Operation(
@@ -106,8 +115,9 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="A job's snapshots, without their payloads.",
         tag="results",
         scope=Scope.READ,
+        one_job=True,
         answer=schemas.ResultsAnswer,
-        parameters=("job_id", *_TENANT),
+        parameters=("job_id", *_TENANT, "access_token"),
         problems=_ONE,
     ),
     Operation(
@@ -149,14 +159,28 @@ OPERATIONS: tuple[Operation, ...] = (
         problems={**_ONE, **_BODY, **_QUEUE, 409: ("not_terminal", "duplicate_job"), 422: ("idempotency_mismatch",)},
     ),
     Operation(
+        name="createJobToken",
+        method="post",
+        path="{prefix}/jobs/{job_id}/token",
+        summary="Make a token that reads this job and nothing else.",
+        tag="keys",
+        scope=Scope.READ,
+        answer=schemas.TokenAnswer,
+        body="TokenBody",
+        parameters=("job_id", *_TENANT),
+        problems={**_ONE, **_BODY, 503: ("unavailable",)},
+    ),
+    Operation(
         name="result",
         method="get",
         path="{prefix}/results/{result_id}",
         summary="A snapshot: the newest of its job, or exactly this one.",
         tag="results",
         scope=Scope.READ,
+        one_job=True,
+        by_id="result",
         answer=schemas.ResultAnswer,
-        parameters=("result_id", *_TENANT, "view"),
+        parameters=("result_id", *_TENANT, "access_token", "view"),
         problems={**_ONE, 410: ("expired",)},
     ),
     Operation(

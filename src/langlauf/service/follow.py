@@ -8,6 +8,7 @@ from langlauf.domain.views import JobView
 from langlauf.hints import Hints
 from langlauf.service.access import Access
 from langlauf.service.tenant import Caller
+from langlauf.service.visible import visible
 from langlauf.store.protocol import Store
 
 #: Another process may change a job without a hint reaching this one.
@@ -35,7 +36,7 @@ class Followers:
         Raises `AccessEnded` where the caller may not see it any more.
         """
         deadline = time.monotonic() + seconds
-        tenant = self._store.tenant(caller.org_id)
+        tenant = visible(self._store, caller)
         with self._hints.following(job_id) as changed:
             while True:
                 changed.clear()

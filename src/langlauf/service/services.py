@@ -9,6 +9,7 @@ from langlauf.service.follow import Followers
 from langlauf.service.keys import Keys
 from langlauf.service.read import Reads
 from langlauf.service.submit import Submissions
+from langlauf.service.tokens import JobTokens
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -21,3 +22,4 @@ class Services(msgspec.Struct, frozen=True):
     followers: Followers
     access: Access
     keys: Keys
+    tokens: JobTokens
