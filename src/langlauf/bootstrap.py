@@ -16,6 +16,7 @@ from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
 from langlauf.service.read import Reads
 from langlauf.service.services import Services
+from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
 from langlauf.service.tokens import JobTokens
 from langlauf.settings import Settings
@@ -108,6 +109,7 @@ def make_services(
         access,
         Keys(store.access, store.clock),
         JobTokens(access, store.access),
+        Sessions(access, store.access),
     )
 
 

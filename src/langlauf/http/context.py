@@ -8,14 +8,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.analysis.schema import invalid
-from langlauf.domain.access import ANYBODY, Grant, Scope
+from langlauf.domain.access import ANYBODY, OPEN, Grant, Scope
 from langlauf.domain.views import JobView
-from langlauf.http.credentials import forbidden, grant_of
+from langlauf.http.credentials import forbidden, grant_of, secret_in, unauthorized
 from langlauf.http.presenting import Links, job_out
 from langlauf.http.problems import not_found
 from langlauf.http.requests import read_object
 from langlauf.http.responses import answer
 from langlauf.http.schemas import JobAnswer
+from langlauf.http.sessions import BY_SCRIPT, READING, Browsing, from_elsewhere, session_grant
 from langlauf.http.tenant import caller_of
 from langlauf.service.services import Services
 from langlauf.service.tenant import Caller
@@ -32,13 +33,25 @@ class Context(msgspec.Struct, frozen=True):
     alive: Callable[[], bool]
 
     async def caller(
-        self, request: Request, scope: Scope, *, in_address: str | None = None, one_job: bool = False
+        self,
+        request: Request,
+        scope: Scope,
+        *,
+        in_address: str | None = None,
+        one_job: bool = False,
+        how: Browsing = BY_SCRIPT,
     ) -> Caller:
         """Who calls, and that they may: raises the problem where there is no such caller, or where they may not.
 
         `one_job` says that what is called for is part of a job, and so open to a token for that job.
         """
         grant = await grant_of(request, self.services, in_address=in_address)
+        if grant is None and in_address is None and secret_in(request) is None:
+            grant = await session_grant(request, self.services, self.settings, how)
+        if grant is None:
+            raise unauthorized()
+        if grant.issuer == OPEN and request.method not in READING and from_elsewhere(request, self.settings):
+            raise forbidden("A page of another site may not change anything here.")
         caller = caller_of(request, grant)
         if grant.job_id is not None and not one_job:
             raise forbidden("This token is for reading one job; it is good for nothing else.")

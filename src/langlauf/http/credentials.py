@@ -32,22 +32,17 @@ def forbidden(message: str) -> Problem:
     return Problem(403, "forbidden", message)
 
 
-async def grant_of(request: Request, services: Services, *, in_address: str | None) -> Grant:
-    """What the request shows stands for; raises the one 401 where it is not good for anything."""
+async def grant_of(request: Request, services: Services, *, in_address: str | None) -> Grant | None:
+    """What the request shows stands for; None where it is not good for anything."""
     access, shown = services.access, secret_in(request)
     await access.refresh()
-    grant: Grant | None
     if in_address is not None:
         if shown is not None and shown != in_address.encode():
             raise bad_request("access_token and a header show different things; send one of them.", ADDRESS_TOKEN)
-        grant = await services.tokens.grant(in_address)
-    elif shown is not None and shown.startswith(PREFIX.encode()):
-        grant = await services.tokens.grant(shown.decode("ascii", "replace"))
-    else:
-        grant = access.by_issuer(OPEN) or await access.by_secret(shown or b"")
-    if grant is None:
-        raise unauthorized()
-    return grant
+        return await services.tokens.grant(in_address)
+    if shown is not None and shown.startswith(PREFIX.encode()):
+        return await services.tokens.grant(shown.decode("ascii", "replace"))
+    return access.by_issuer(OPEN) or await access.by_secret(shown or b"")
 
 
 def take_address_token(request: Request) -> str | None:

@@ -18,7 +18,7 @@ _ABSURD = 13
 
 async def read_object(request: Request, *, largest: int, deepest: int, optional: bool = False) -> dict[str, Any]:
     """The request's JSON object; with `optional`, no body at all counts as an empty one."""
-    body = await _read_body(request, largest)
+    body = await read_body(request, largest)
     if optional and not body:
         return {}
     _check_media_type(request)
@@ -28,7 +28,7 @@ async def read_object(request: Request, *, largest: int, deepest: int, optional:
     return value
 
 
-async def _read_body(request: Request, largest: int) -> bytes:
+async def read_body(request: Request, largest: int) -> bytes:
     """Counts while it reads: what a header promises is not trusted."""
     body = bytearray()
     async for part in request.stream():

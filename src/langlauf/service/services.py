@@ -8,6 +8,7 @@ from langlauf.service.control import Control
 from langlauf.service.follow import Followers
 from langlauf.service.keys import Keys
 from langlauf.service.read import Reads
+from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
 from langlauf.service.tokens import JobTokens
 
@@ -23,3 +24,4 @@ class Services(msgspec.Struct, frozen=True):
     access: Access
     keys: Keys
     tokens: JobTokens
+    sessions: Sessions
