@@ -17,7 +17,9 @@ from langlauf.service.keys import Keys
 from langlauf.service.places import Places
 from langlauf.service.read import Reads
 from langlauf.service.services import Services
+from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
+from langlauf.service.tokens import JobTokens
 from langlauf.settings import Settings
 from langlauf.store.location import resolve_sqlite_path
 from langlauf.store.protocol import Store
@@ -95,7 +97,8 @@ def make_services(
     store: Store, registry: Registry, settings: Settings, hints: Hints, keyring: Keyring | None = None
 ) -> Services:
     """The use cases over a store."""
-    access = Access(keyring or Keyring(store.access, store.clock), settings.auth_token)
+    keyring = keyring or Keyring(store.access, store.clock)
+    access = Access(keyring, settings.auth_token, by_id=settings.by_id)
     estimates = Estimates(store, registry, settings)
     submissions = Submissions(store, registry, settings, estimates, store.clock)
     reads = Reads(store, settings, estimates, store.clock)
@@ -108,6 +111,8 @@ def make_services(
         Followers(store, reads, hints, places, allowed=access.allows),
         access,
         Keys(store.access, store.clock),
+        JobTokens(access, store.access),
+        Sessions(access, store.access),
     )
 
 

@@ -170,6 +170,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("cors_origins", "LANGLAUF_CORS_ORIGINS", (), _origins, "list", "Origins of browsers that may call the API, with commas between; * for all."),
     Setting("public_url", "LANGLAUF_PUBLIC_URL", None, _web_address, "URL", "The address people reach the server at; links start with it."),
     Setting("auth_token", "API_AUTH_TOKEN", None, _text, "secret", "The operator's token."),
+    Setting("access", "LANGLAUF_ACCESS", "tenant", _one_of("tenant", "capability"), "word", "Who may read a job, its events and a result: its tenant, or with capability whoever has the id."),
     Setting("address_table", "LANGLAUF_ADDRESS_TABLE", None, _one_of("15000", "5000", "1000", "500"), "number", "The gazetteer of the address analysis: places with at least so many people."),
     Setting("fault_injection", "ENABLE_E2E_FAULT_INJECTION", False, _switch, "switch", "Lets certain queries fail on purpose, for end-to-end tests."),
     Setting("log_format", "LANGLAUF_LOG_FORMAT", "text", _one_of("text", "json"), "word", "text or json."),
@@ -233,6 +234,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cors_origins: tuple[str, ...]
     public_url: str | None
     auth_token: str | None
+    access: str
     address_table: str | None
     fault_injection: bool
     log_format: str
@@ -245,6 +247,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def backoff(self) -> Backoff:
         """The delays between attempts."""
         return Backoff(self.retry_base, self.retry_cap)
+
+    @property
+    def by_id(self) -> bool:
+        """Whether an id is enough to read what it names."""
+        return self.access == "capability"
 
     @property
     def process_count(self) -> int:

@@ -1,9 +1,13 @@
-"""One server for the tests of a module."""
+"""One server for the tests of a module: one that is open, and one that asks for keys."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from langlauf.domain.access import GRANTABLE
+from tests.http.closed import Closed, run_job
+from tests.support.keys import OPERATOR, bearer, make_key
 from tests.support.live import Live, live
 
 
@@ -20,3 +24,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         LANGLAUF_SYNC_LIMIT="3",
     ) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
+    """Keys in the store, and an operator's token."""
+    folder = tmp_path_factory.mktemp("keys")
+    store = folder / "store.db"
+    admin = make_key(store, "org-a", *GRANTABLE)
+    with live(folder, API_AUTH_TOKEN=OPERATOR, LANGLAUF_SYNC_LIMIT="5") as running:
+        yield Closed(running, store, admin.text)
+
+
+@pytest.fixture(scope="module")
+def job(closed: Closed) -> dict[str, Any]:
+    """A job of org-a that has ended."""
+    return run_job(closed.live, bearer(closed.admin))

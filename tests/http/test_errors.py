@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from langlauf.clock import new_id
+from langlauf.http.problems import type_of
 from tests.support.live import Live
 
 MEMBERS = {"type", "title", "status", "detail", "ok", "error", "message", "request_id"}
@@ -23,7 +24,7 @@ def assert_problem(response: httpx2.Response, status: int, error: str) -> dict[s
     body: dict[str, Any] = response.json()
     assert set(body) >= MEMBERS
     assert (body["ok"], body["error"], body["status"]) == (False, error, status)
-    assert body["type"] == f"/problems/{error}"
+    assert body["type"] == type_of(error, "")
     assert body["request_id"] == response.headers["x-request-id"]
     assert body["message"] == body["detail"]
     return body

@@ -1,9 +1,9 @@
 """Keys: what is asked for, what each may do, and that nothing else opens anything."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx2
 import pytest
@@ -13,52 +13,13 @@ from langlauf.domain.access import EVERYTHING, GRANTABLE, Scope
 from langlauf.domain.instant import after
 from langlauf.domain.keys import hash_of
 from langlauf.http.operations import OPERATIONS, Operation
+from tests.http.closed import Closed, call, path_of, run_job, stable, until
 from tests.http.test_errors import assert_problem
 from tests.support.keys import EFFECT_SECONDS, OPERATOR, bearer, make_key, revoke_key
 from tests.support.live import GATES, Live, live
 from tests.support.stores import query
 
 GUARDED = [one for one in OPERATIONS if one.scope is not None]
-
-
-class Closed(NamedTuple):
-    """A server that asks for keys, its store, and a key for everything that a key can do."""
-
-    live: Live
-    store: Path
-    admin: str
-
-
-@pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    """Keys in the store, and an operator's token."""
-    folder = tmp_path_factory.mktemp("keys")
-    store = folder / "store.db"
-    admin = make_key(store, "org-a", *GRANTABLE)
-    with live(folder, API_AUTH_TOKEN=OPERATOR, LANGLAUF_SYNC_LIMIT="5") as running:
-        yield Closed(running, store, admin.text)
-
-
-@pytest.fixture(scope="module")
-def job(closed: Closed) -> dict[str, Any]:
-    """A job of org-a that has ended."""
-    return run_job(closed.live, bearer(closed.admin))
-
-
-def run_job(server: Live, headers: dict[str, str]) -> dict[str, Any]:
-    """A job that has ended, with its result."""
-    made = server.http.post("/analyze", json={"query": "Bern"}, headers=headers)
-    assert made.status_code == 200, made.text
-    found: dict[str, Any] = made.json()
-    return found
-
-
-def call(server: Live, operation: Operation, job: dict[str, Any], headers: dict[str, str]) -> httpx2.Response:
-    """Calls an operation in a way that would work, or at least would not be refused for its form."""
-    path = operation.path_under("/analyze").format(job_id=job["job_id"], result_id=job["result_id"], key_id="llk_none")
-    bodies: dict[str, dict[str, Any]] = {"analyze": {"query": "Bern"}, "createKey": {"scopes": ["admin"]}}
-    body = bodies.get(operation.name, {}) if operation.body else None
-    return server.http.request(operation.method, path, json=body, headers=headers)
 
 
 @pytest.mark.parametrize("operation", GUARDED, ids=lambda one: one.name)
@@ -89,9 +50,11 @@ def test_a_crawl_without_a_key_finds_nothing(closed: Closed) -> None:
     """HEAD and OPTIONS tell no more than GET does, and made-up addresses are not there."""
     job = {"job_id": new_id(), "result_id": new_id()}
     for one in GUARDED:
-        path = one.path_under("/analyze").format(key_id="x", **job)
-        for method in ("GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH", "TRACE"):
+        path = path_of(one, job)
+        for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "TRACE"):
             assert closed.live.http.request(method, path).status_code in (401, 405), (method, path)
+        methods = closed.live.http.options(path)
+        assert (methods.status_code, methods.content) == (204, b"")
     for path in ("/debug", "/admin", "/analyze/keys/x", "/.env", "/analyze/token"):
         assert closed.live.http.get(path).status_code == 404
 
@@ -129,11 +92,7 @@ def test_what_is_not_exactly_a_key_opens_nothing(closed: Closed, how: str) -> No
     for shown in ((b"Authorization", b"Bearer " + wrong), (b"X-API-Key", wrong)):
         refused = closed.live.http.get("/analyze/jobs", headers=[*same, shown])
         assert refused.content == nothing.content
-        assert _stable(refused) == _stable(nothing)
-
-
-def _stable(response: httpx2.Response) -> dict[str, str]:
-    return {name: value for name, value in response.headers.items() if name != "date"}
+        assert stable(refused) == stable(nothing)
 
 
 def test_keys_that_ended_answer_like_none(closed: Closed) -> None:
@@ -146,7 +105,7 @@ def test_keys_that_ended_answer_like_none(closed: Closed) -> None:
     for text in (gone.text, late.text):
         refused = closed.live.http.get("/analyze/jobs", headers=bearer(text, **same))
         assert (refused.status_code, refused.content) == (401, nothing.content)
-        assert _stable(refused) == _stable(nothing)
+        assert stable(refused) == stable(nothing)
 
 
 def test_a_key_works_in_either_header(closed: Closed) -> None:
@@ -179,7 +138,7 @@ def test_headers_that_disagree_are_refused(closed: Closed) -> None:
 def test_a_key_in_the_address_opens_nothing(closed: Closed, job: dict[str, Any], name: str) -> None:
     """Alone it is no key, and beside one it is a parameter that nobody knows."""
     for one in GUARDED:
-        path = one.path_under("/analyze").format(job_id=job["job_id"], result_id=job["result_id"], key_id="x")
+        path = path_of(one, job)
         alone = closed.live.http.request(one.method, path, params={name: closed.admin})
         assert_problem(alone, 401, "unauthorized")
         assert closed.admin not in alone.text
@@ -224,14 +183,6 @@ def test_a_job_tells_the_key_that_submitted_it(closed: Closed) -> None:
         assert shown["api_key_id"] == told
 
 
-def _until(condition: Callable[[], bool]) -> float:
-    """How long it takes until something is so, asked again and again."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < EFFECT_SECONDS, "it took too long"
-    return time.monotonic() - began
-
-
 def test_a_revoked_key_stops_working_while_in_use(closed: Closed) -> None:
     """In a server that knows it, within the time promised, although the server was told by nobody."""
     key = make_key(closed.store, "org-a")
@@ -239,9 +190,9 @@ def test_a_revoked_key_stops_working_while_in_use(closed: Closed) -> None:
     def status() -> int:
         return closed.live.http.get("/analyze/jobs", headers=bearer(key.text)).status_code
 
-    assert _until(lambda: status() == 200) < EFFECT_SECONDS
+    until(lambda: status() == 200)
     revoke_key(closed.store, key.key.key_id)
-    _until(lambda: status() == 401)
+    until(lambda: status() == 401)
     assert status() == 401
 
 
@@ -252,8 +203,8 @@ def test_a_key_expires_while_in_use(closed: Closed) -> None:
     def status() -> int:
         return closed.live.http.get("/analyze/jobs", headers=bearer(key.text)).status_code
 
-    _until(lambda: status() == 200)
-    _until(lambda: status() == 401)
+    until(lambda: status() == 200)
+    until(lambda: status() == 401)
 
 
 def test_whoever_waits_with_a_key_is_let_go_when_it_is_revoked(closed: Closed) -> None:
@@ -281,10 +232,10 @@ def test_the_first_key_closes_an_open_server(tmp_path: Path) -> None:
         assert running.http.get("/analyze/jobs").status_code == 200
         assert running.http.get("/analyze/jobs", headers=bearer("whatever")).status_code == 200
         key = make_key(tmp_path / "store.db", "org-a")
-        _until(lambda: running.http.get("/analyze/jobs").status_code == 401)
+        until(lambda: running.http.get("/analyze/jobs").status_code == 401)
         assert running.http.get("/analyze/jobs", headers=bearer(key.text)).status_code == 200
         revoke_key(tmp_path / "store.db", key.key.key_id)
-        _until(lambda: running.http.get("/analyze/jobs", headers=bearer(key.text)).status_code == 401)
+        until(lambda: running.http.get("/analyze/jobs", headers=bearer(key.text)).status_code == 401)
     with live(tmp_path) as running:
         assert running.http.get("/analyze/jobs").status_code == 401
         assert running.http.get("/health").status_code == 200

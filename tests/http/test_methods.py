@@ -18,7 +18,7 @@ PUBLIC = ("/docs", "/problems", "/static", "/openapi.json")
 def addresses(server: Live) -> dict[str, set[str]]:
     """Every address there is, with ids that exist, and the methods it knows."""
     job = server.wait(server.submit("failing", how="permanent")["job_id"])
-    ids = {"job_id": job["job_id"], "result_id": job["result_id"], "code": "timeout"}
+    ids = {"job_id": job["job_id"], "result_id": job["result_id"], "code": "timeout", "key_id": "llk_unknown"}
     context = server.app._current()
     found: dict[str, set[str]] = {}
     route: Any  # all of ours are plain routes

@@ -66,17 +66,24 @@ class Outline(HTMLParser):
         return found[0] if found else None
 
 
-def page(response: httpx2.Response, status: int = 200) -> Outline:
-    """A response that must be one of our pages: sound markup, nothing active, nothing from elsewhere."""
+def page(response: httpx2.Response, status: int = 200, *, forms: bool = False) -> Outline:
+    """A response that must be one of our pages: sound markup, nothing active, nothing from elsewhere.
+
+    One with forms tells its own origin where they come from.
+    """
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     assert response.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
-    assert response.headers["referrer-policy"] == "no-referrer"
+    assert response.headers["referrer-policy"] == ("same-origin" if forms else "no-referrer")
     assert "Accept-Language" in response.headers["vary"]
     made = Outline(response.text)
     assert (made.open, made.crossed) == ([], []), "elements are not closed as they were opened"
     names = {tag for tag, _ in made.elements}
-    assert not names & {"script", "form", "button", "input", "iframe", "img", "object", "embed", "style", "base"}
+    assert not names & {"script", "iframe", "img", "object", "embed", "style", "base"}
+    assert bool(names & {"form", "button", "input"}) == forms
+    for form in made.all("form"):
+        assert form["method"] == "post"
+        assert form["action"].startswith((".", "../"))
     for _, attributes in made.elements:
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
     targets = made.links() + [one["href"] for one in made.all("link")]

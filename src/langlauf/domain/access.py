@@ -27,6 +27,8 @@ GRANTABLE = EVERYTHING - {Scope.OPERATE}
 USUAL = frozenset({Scope.SUBMIT, Scope.READ, Scope.CANCEL})
 #: Who vouches for callers where nobody is asked for a key.
 OPEN = "open"
+#: Who vouches for a caller who has an id, where an id is enough.
+ANYBODY = "anybody"
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from langlauf.http.problems import Problem
 from langlauf.http.results import Results
 from langlauf.http.submitting import Submitting
 from langlauf.http.system import System
+from langlauf.http.tokens import Tokens
 from langlauf.settings import Settings
 
 #: Makes the routes of the web pages, which lie above this room.
@@ -79,7 +80,7 @@ def api_routes(context: Context) -> list[BaseRoute]:
     """Every operation that is described, each with what answers it."""
     submitting, results, system = Submitting(context), Results(context), System(context)
     jobs, description = Jobs(context, submitting), Description(context)
-    keys = ApiKeys(context)
+    keys, tokens = ApiKeys(context), Tokens(context)
     open_handlers: dict[str, OpenHandler] = {
         "health": system.health,
         "ready": system.ready,
@@ -94,6 +95,7 @@ def api_routes(context: Context) -> list[BaseRoute]:
         "jobNotifications": jobs.notifications,
         "cancelJob": jobs.cancel,
         "retryJob": jobs.retry,
+        "createJobToken": tokens.create,
         "result": results.result,
         "history": results.history,
         "listKeys": keys.list,

@@ -1,22 +1,24 @@
 """What every endpoint needs: the use cases, the settings, and who is calling."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.analysis.schema import invalid
-from langlauf.domain.access import OPEN, Grant, Scope
+from langlauf.domain.access import ANYBODY, OPEN, Grant, Scope
 from langlauf.domain.views import JobView
-from langlauf.http.credentials import forbidden, secret_in, unauthorized
+from langlauf.http.credentials import forbidden, grant_of, secret_in, unauthorized
 from langlauf.http.mounting import root_address
 from langlauf.http.presenting import Links, job_out
+from langlauf.http.problems import not_found
 from langlauf.http.rates import count_guess, count_request, refuse_guesses
 from langlauf.http.requests import read_object
 from langlauf.http.responses import answer
 from langlauf.http.schemas import JobAnswer
+from langlauf.http.sessions import BY_SCRIPT, READING, Browsing, from_elsewhere, session_grant
 from langlauf.http.tenant import caller_of
 from langlauf.service.rates import Rates
 from langlauf.service.services import Services
@@ -34,23 +36,43 @@ class Context(msgspec.Struct, frozen=True):
     alive: Callable[[], bool]
     rates: Rates
 
-    async def caller(self, request: Request, scope: Scope) -> Caller:
-        """Who calls, and that they may: raises the problem where there is no such caller, or where they may not."""
+    async def caller(
+        self,
+        request: Request,
+        scope: Scope,
+        *,
+        in_address: str | None = None,
+        one_job: bool = False,
+        how: Browsing = BY_SCRIPT,
+    ) -> Caller:
+        """Who calls, and that they may: raises the problem where there is no such caller, or where they may not.
+
+        `one_job` says that what is called for is part of a job, and so open to a token for that job.
+        """
         refuse_guesses(self.rates, request)
-        caller = caller_of(request, await self._grant(request))
+        grant = await grant_of(request, self.services, in_address=in_address)
+        if grant is None and in_address is None and secret_in(request) is None:
+            grant = await session_grant(request, self.services, self.settings, how)
+        if grant is None:
+            count_guess(self.rates, request)
+            raise unauthorized()
+        if grant.issuer == OPEN and request.method not in READING and from_elsewhere(request, self.settings):
+            raise forbidden("A page of another site may not change anything here.")
+        caller = caller_of(request, grant)
+        if grant.job_id is not None and not one_job:
+            raise forbidden("This token is for reading one job; it is good for nothing else.")
         if scope not in caller.scopes:
             raise forbidden(f"This key does not have the scope {scope}; ask for one that has.")
         count_request(self.rates, request, scope, caller.org_id)
         return caller
 
-    async def _grant(self, request: Request) -> Grant:
-        access = self.services.access
-        await access.refresh()
-        grant = access.by_issuer(OPEN) or await access.by_secret(secret_in(request) or b"")
-        if grant is None:
-            count_guess(self.rates, request)
-            raise unauthorized()
-        return grant
+    async def holder(self, request: Request, kind: Literal["job", "result"]) -> Caller:
+        """Whoever has the id of a job or a result, where that is enough: they call for its org, about its job."""
+        owner = await self.services.reads.owner(kind, request.path_params[f"{kind}_id"])
+        if owner is None:
+            raise not_found()
+        read = frozenset({Scope.READ})
+        return caller_of(request, Grant(issuer=ANYBODY, org_id=owner.org_id, scopes=read, job_id=owner.job_id))
 
     def links(self, request: Request) -> Links:
         """Absolute addresses where the public one is known, else paths that also work under a mount point."""

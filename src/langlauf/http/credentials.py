@@ -1,9 +1,19 @@
-"""What a request shows to prove who calls. Keys come in headers, never in an address."""
+"""What a request shows to prove who calls. Keys come in headers, never in an address.
+
+A token for one job may also come in the address, because a browser's `EventSource` cannot send headers. It is taken out
+of the request before anything else looks at it.
+"""
+
+from urllib.parse import unquote_plus
 
 from starlette.requests import Request
 
+from langlauf.domain.access import OPEN, Grant
 from langlauf.http.problems import Problem, bad_request
+from langlauf.service.services import Services
+from langlauf.service.tokens import PREFIX
 
+ADDRESS_TOKEN = "access_token"  # noqa: S105 - a name
 _CHALLENGE = 'Bearer realm="langlauf"'
 
 
@@ -20,6 +30,32 @@ def unauthorized() -> Problem:
 def forbidden(message: str) -> Problem:
     """403: who calls is known, and may not."""
     return Problem(403, "forbidden", message)
+
+
+async def grant_of(request: Request, services: Services, *, in_address: str | None) -> Grant | None:
+    """What the request shows stands for; None where it is not good for anything."""
+    access, shown = services.access, secret_in(request)
+    await access.refresh()
+    if in_address is not None:
+        if shown is not None and shown != in_address.encode():
+            raise bad_request("access_token and a header show different things; send one of them.", ADDRESS_TOKEN)
+        return await services.tokens.grant(in_address)
+    if shown is not None and shown.startswith(PREFIX.encode()):
+        return await services.tokens.grant(shown.decode("ascii", "replace"))
+    return access.by_issuer(OPEN) or await access.by_secret(shown or b"")
+
+
+def take_address_token(request: Request) -> str | None:
+    """The token in the address, which has none from here on: nothing behind this can log it, link it or refuse it."""
+    parts = request.scope["query_string"].decode("latin-1").split("&")
+    pairs = [(unquote_plus(part.partition("=")[0]), part) for part in parts]
+    found = [unquote_plus(part.partition("=")[2]) for name, part in pairs if name == ADDRESS_TOKEN]
+    if not found:
+        return None
+    request.scope["query_string"] = "&".join(part for name, part in pairs if name != ADDRESS_TOKEN).encode("latin-1")
+    if len(found) > 1:
+        raise bad_request("access_token is given more than once.", ADDRESS_TOKEN)
+    return found[0]
 
 
 def secret_in(request: Request) -> bytes | None:

@@ -8,9 +8,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from langlauf.http.context import Context
+from langlauf.http.credentials import take_address_token
 from langlauf.http.operations import Operation
 from langlauf.service.tenant import Caller
 
+_SECRET_ADDRESS = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
 OpenHandler = Callable[[Request], Awaitable[Response]]
 Handler = Callable[[Request, Caller], Awaitable[Response]]
 
@@ -35,11 +37,19 @@ def open_route(operation: Operation, context: Context, handler: OpenHandler) -> 
 
 def guarded_route(operation: Operation, context: Context, handler: Handler) -> Route:
     """An operation that is called for an org; HEAD comes with GET."""
-    scope = operation.scope
+    scope, by_id = operation.scope, operation.by_id if context.settings.by_id else None
     if scope is None:
         raise ValueError(f"{operation.name} is open to everybody")
 
     async def checked(request: Request) -> Response:
-        return await handler(request, await context.caller(request, scope))
+        in_address = take_address_token(request) if operation.one_job else None
+        if by_id is not None:
+            caller = await context.holder(request, by_id)
+        else:
+            caller = await context.caller(request, scope, in_address=in_address, one_job=operation.one_job)
+        response = await handler(request, caller)
+        if in_address is not None:  # what the address of this answer opens is nobody else's to keep
+            response.headers.update(_SECRET_ADDRESS)
+        return response
 
     return Route(operation.path_under(context.prefix), Endpoint(checked), methods=[operation.method.upper()])

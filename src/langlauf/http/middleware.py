@@ -47,6 +47,7 @@ class Entrance:
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
                 headers["X-Content-Type-Options"] = "nosniff"
+                headers.setdefault("Referrer-Policy", "no-referrer")
                 headers.update(scope.get(HEADERS, {}))
                 self._cors.mark(asked.get("origin"), headers)
             await send(message)

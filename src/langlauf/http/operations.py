@@ -1,6 +1,7 @@
 """Every operation of the API as data: the description is made from it, and a test compares it with the routes."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -38,6 +39,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope | None = None
     answer: type[msgspec.Struct] | None = None
     successes: tuple[int, ...] = (200,)
+    #: whether a token for one job is good for it, if it is that job's
+    one_job: bool = False
+    #: whose id it has in its path, where whoever has the id may be allowed to read
+    by_id: Literal["job", "result"] | None = None
     #: whether 202 is the answer to a submission
     accepts: bool = False
     #: answers without a body, with what they mean
@@ -113,10 +118,12 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="One job with its latest events and, once completed, its result.",
         tag="jobs",
         scope=Scope.READ,
+        one_job=True,
+        by_id="job",
         answer=schemas.StatusAnswer,
         empty={304: "Nothing changed since the ETag that was sent."},
         headers={200: ("ETag", "Retry-After"), 304: ("ETag", "Retry-After")},
-        parameters=("job_id", *_TENANT, "If-None-Match", "wait"),
+        parameters=("job_id", *_TENANT, "access_token", "If-None-Match", "wait"),
         problems=_ONE,
     ),
     Operation(
@@ -126,10 +133,12 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="A page of a job's log, or the log as it happens.",
         tag="jobs",
         scope=Scope.READ,
+        one_job=True,
+        by_id="job",
         answer=schemas.EventsAnswer,
         empty={204: "A stream has nothing to tell any more: the caller has the last event, or retention took them."},
         stream=schemas.EventOut,
-        parameters=("job_id", *_TENANT, "Last-Event-ID", "after", "events.limit"),
+        parameters=("job_id", *_TENANT, "access_token", "Last-Event-ID", "after", "events.limit"),
         problems=_ONE,
     ),
     Operation(
@@ -139,8 +148,9 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="A job's snapshots, without their payloads.",
         tag="results",
         scope=Scope.READ,
+        one_job=True,
         answer=schemas.ResultsAnswer,
-        parameters=("job_id", *_TENANT),
+        parameters=("job_id", *_TENANT, "access_token"),
         problems=_ONE,
     ),
     Operation(
@@ -184,16 +194,30 @@ OPERATIONS: tuple[Operation, ...] = (
         problems={**_ONE, **_BODY, **_QUEUE, 409: ("not_terminal", "duplicate_job"), 422: ("idempotency_mismatch",)},
     ),
     Operation(
+        name="createJobToken",
+        method="post",
+        path="{prefix}/jobs/{job_id}/token",
+        summary="Make a token that reads this job and nothing else.",
+        tag="keys",
+        scope=Scope.READ,
+        answer=schemas.TokenAnswer,
+        body="TokenBody",
+        parameters=("job_id", *_TENANT),
+        problems={**_ONE, **_BODY},
+    ),
+    Operation(
         name="result",
         method="get",
         path="{prefix}/results/{result_id}",
         summary="A snapshot: the newest of its job, or exactly this one.",
         tag="results",
         scope=Scope.READ,
+        one_job=True,
+        by_id="result",
         answer=schemas.ResultAnswer,
         headers={200: ("ETag",), 304: ("ETag",)},
         empty={304: "Nothing changed since the ETag that was sent."},
-        parameters=("result_id", *_TENANT, "If-None-Match", "view"),
+        parameters=("result_id", *_TENANT, "access_token", "If-None-Match", "view"),
         problems={**_ONE, 410: ("expired",)},
     ),
     Operation(

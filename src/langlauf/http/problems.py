@@ -13,7 +13,7 @@ from langlauf.domain.state import Status
 from langlauf.http.schemas import Address, Code, Count, JobOut, Name, RetryHint
 
 #: What selects an answer; a cache between must know.
-VARY = "Authorization, X-API-Key, X-Org-Id, X-Tenant-Id, Accept, Prefer"
+VARY = "Authorization, X-API-Key, Cookie, X-Org-Id, X-Tenant-Id, Accept, Prefer"
 #: What each code means, in a sentence that does not change from case to case.
 TITLES: Mapping[str, str] = {
     "bad_request": "The request cannot be read as it is",

@@ -21,12 +21,7 @@ async def read_object(
     request: Request, *, largest: int, deepest: int, seconds: float, optional: bool = False
 ) -> dict[str, Any]:
     """The request's JSON object; with `optional`, no body at all counts as an empty one."""
-    try:
-        async with asyncio.timeout(seconds):  # other servers than ours have no deadline of their own
-            body = await _read_body(request, largest)
-    except TimeoutError:
-        message = f"The body of the request took longer than {seconds:g} s."
-        raise Problem(408, "request_timeout", message, headers=_last_answer(request)) from None
+    body = await read_body(request, largest, seconds)
     if optional and not body:
         return {}
     _check_media_type(request)
@@ -36,7 +31,17 @@ async def read_object(
     return value
 
 
-async def _read_body(request: Request, largest: int) -> bytes:
+async def read_body(request: Request, largest: int, seconds: float) -> bytes:
+    """The whole body within a time: other servers than ours have no deadline of their own."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await _counted(request, largest)
+    except TimeoutError:
+        message = f"The body of the request took longer than {seconds:g} s."
+        raise Problem(408, "request_timeout", message, headers=_last_answer(request)) from None
+
+
+async def _counted(request: Request, largest: int) -> bytes:
     """Counts while it reads: what a header promises is not trusted.
 
     One that promises too much is: nothing of the body is read, and a client that asks first (`Expect`) sends nothing.

@@ -75,6 +75,12 @@ class CreateKeyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     expires_in: Duration | None = None
 
 
+class TokenBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """How long a token lives: seconds, or a text like `10m`; an hour unless said, a day at the most."""
+
+    expires_in: Duration | None = None
+
+
 class JobOut(msgspec.Struct, kw_only=True):
     """A job as a client may see it."""
 
@@ -312,6 +318,15 @@ class MadeKeyAnswer(KeyAnswer, kw_only=True):
     """A new key, with the text that nobody can read again."""
 
     key: str
+
+
+class TokenAnswer(Answer, kw_only=True):
+    """A token that reads one job and nothing else."""
+
+    token: str
+    token_type: Literal["Bearer"]
+    expires_at: datetime
+    job_id: str
 
 
 class HealthAnswer(Answer, kw_only=True):

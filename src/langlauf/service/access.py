@@ -3,7 +3,8 @@
 import hashlib
 import hmac
 
-from langlauf.domain.access import EVERYTHING, OPEN, Grant
+from langlauf.domain.access import ANYBODY, EVERYTHING, OPEN, Grant, Scope
+from langlauf.domain.instant import Instant
 from langlauf.domain.keys import hash_of, key_id_of
 from langlauf.service.keyring import Keyring
 from langlauf.service.tenant import Caller
@@ -16,8 +17,9 @@ _NO_HASH = "0" * 64
 class Access:
     """Decides whether what a caller shows is good. Everything it needs is in memory, or a second old at the most."""
 
-    def __init__(self, keyring: Keyring, auth_token: str | None) -> None:
+    def __init__(self, keyring: Keyring, auth_token: str | None, *, by_id: bool) -> None:
         self._keyring = keyring
+        self._by_id = by_id
         self._operator_hash = _NO_HASH if auth_token is None else hash_of(auth_token.encode())
         self._operator = None if auth_token is None else _OPERATOR + _fingerprint(auth_token)
 
@@ -29,6 +31,10 @@ class Access:
     async def refresh(self) -> None:
         """Learns of keys that were made or revoked. Everything else here is about what was learnt last."""
         await self._keyring.refresh()
+
+    def now(self) -> Instant:
+        """The time that whatever is shown ends by."""
+        return self._keyring.now()
 
     def forget(self) -> None:
         """Makes the next request look again: this process has just made or revoked a key."""
@@ -56,6 +62,8 @@ class Access:
         """What somebody who vouched for a caller may do now; None once they may not any more."""
         if issuer == OPEN:
             return Grant(issuer=OPEN, org_id=None, scopes=EVERYTHING) if self.open else None
+        if issuer == ANYBODY:
+            return Grant(issuer=ANYBODY, org_id=None, scopes=frozenset({Scope.READ})) if self._by_id else None
         if issuer == self._operator:
             return Grant(issuer=issuer, org_id=None, scopes=EVERYTHING)
         found = self._keyring.find(issuer)
@@ -70,7 +78,7 @@ class Access:
         if grant is None:
             return True
         await self.refresh()
-        over = grant.expires_at is not None and self._keyring.now() >= grant.expires_at
+        over = grant.expires_at is not None and self.now() >= grant.expires_at
         return not over and self.by_issuer(grant.issuer) is not None
 
 

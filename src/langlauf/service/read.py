@@ -1,5 +1,7 @@
 """Looking at an org's jobs, with what is derived at the moment of looking."""
 
+from typing import Literal
+
 import msgspec
 
 from langlauf.clock import Clock
@@ -8,7 +10,9 @@ from langlauf.domain.job import Phase, phase
 from langlauf.domain.views import Depth, JobView
 from langlauf.service.estimates import Estimates
 from langlauf.service.tenant import Caller
+from langlauf.service.visible import visible
 from langlauf.settings import Settings
+from langlauf.store.access import Owner
 from langlauf.store.protocol import Store, TenantReads
 
 
@@ -32,7 +36,11 @@ class Reads:
 
     def of(self, caller: Caller) -> TenantReads:
         """Everything the caller may see, and nothing else."""
-        return self._store.tenant(caller.org_id)
+        return visible(self._store, caller)
+
+    async def owner(self, kind: Literal["job", "result"], record_id: str) -> Owner | None:
+        """Whose a record is, over all orgs: for callers who need no org."""
+        return await self._store.access.find(kind, record_id)
 
     async def check(self) -> None:
         """Raises where the store does not answer."""

@@ -8,7 +8,9 @@ from langlauf.service.control import Control
 from langlauf.service.follow import Followers
 from langlauf.service.keys import Keys
 from langlauf.service.read import Reads
+from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
+from langlauf.service.tokens import JobTokens
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -21,3 +23,5 @@ class Services(msgspec.Struct, frozen=True):
     followers: Followers
     access: Access
     keys: Keys
+    tokens: JobTokens
+    sessions: Sessions

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.resources import files
 from typing import Any
@@ -14,18 +15,22 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from langlauf.clock import new_word
 from langlauf.domain.access import Scope
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.keys import ALPHABET
 from langlauf.http.context import Context
 from langlauf.http.mounting import path_within
 from langlauf.http.problems import TITLES, VARY, Problem, not_found
+from langlauf.http.sessions import Browsing, keep_cookie
 from langlauf.service.tenant import Caller
 from langlauf.telemetry import Fact, tell
 from langlauf.ui.formatting import time_tag
 from langlauf.ui.language import LANGUAGES, Language, load_language, preferred, quality
+from langlauf.ui.local import local_path
 
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
 PRIVATE = "private, no-store"
@@ -34,7 +39,15 @@ STYLESHEET = "/static/langlauf.css"
 _FOR_EVER = "public, max-age=31536000, immutable"
 _RETRY_SECONDS = "5"
 #: Parameters that a change of language keeps.
-_KEPT = ("view", "refresh")
+_KEPT = ("view", "refresh", "next")
+#: Ties the form for signing in to the browser it was given to.
+NONCE_COOKIE = "langlauf_signin"
+_NONCE = re.compile(r"[0-9A-Za-z]{24}", re.ASCII)
+_NONCE_SECONDS = 3_600
+
+
+#: Without a referrer a browser would not say either that a form comes from this very origin.
+_WITH_FORM = {"Referrer-Policy": "same-origin"}
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +59,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     chosen: bool
     #: the way from this page to the root, relative, so that a mount point or a proxy's prefix is never in the way
     root: str
+    #: the mark of the forms on the page, where somebody is signed in
+    csrf: str | None = None
 
     @property
     def request_id(self) -> str:
@@ -96,10 +111,15 @@ class Rendering:
         async def endpoint(request: Request) -> Response:
             visit, org = self._visit(request, path), None
             try:
-                caller = await self._context.caller(request, Scope.READ)
+                caller = await self._context.caller(request, Scope.READ, how=Browsing(page=True))
                 org = caller.org_id
+                if caller.grant is not None and caller.grant.session_id is not None:
+                    mark = await self._context.services.sessions.form_mark(caller.grant.session_id)
+                    visit = msgspec.structs.replace(visit, csrf=mark)
                 return await show(visit, caller)
             except Problem as problem:
+                if problem.code == "unauthorized":
+                    return await self.sign_in(visit, onward=_way_to(visit), headers=problem.headers)
                 return self._error(visit, problem, missing, org)
             except StoreUnavailable as error:
                 tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
@@ -107,17 +127,37 @@ class Rendering:
 
         return Route(path, endpoint)
 
-    def public_page(self, path: str, show: PublicPage, *, missing: str = "missing.page") -> Route:
-        """A page that holds nothing of an org, and so needs no key."""
+    def public_page(self, path: str, *, missing: str = "missing.page", **by_method: PublicPage) -> Route:
+        """A page that holds nothing of an org, and so needs no key: what answers it, by method."""
 
         async def endpoint(request: Request) -> Response:
             visit = self._visit(request, path)
+            show = by_method["GET" if request.method == "HEAD" else request.method]
             try:
                 return await show(visit)
             except Problem as problem:
                 return self._error(visit, problem, missing, None)
 
-        return Route(path, endpoint)
+        return Route(path, endpoint, methods=list(by_method))
+
+    async def sign_in(
+        self,
+        visit: Visit,
+        status: int = 401,
+        *,
+        onward: str,
+        org: str = "",
+        flaw: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """The page that asks for a key, in the place of one that needs it, or at its own address."""
+        kept = visit.request.cookies.get(NONCE_COOKIE, "")
+        nonce = kept if _NONCE.fullmatch(kept) else new_word(ALPHABET, 24)
+        mark = await self._context.services.sessions.sign_in_mark(nonce)
+        values = {"onward": onward, "signin_org": org, "flaw": flaw, "mark": mark}
+        response = self.page(visit, "signin.html", status, headers={**_WITH_FORM, **(headers or {})}, **values)
+        keep_cookie(visit.request, self._context.settings, response, NONCE_COOKIE, nonce, _NONCE_SECONDS)
+        return response
 
     def missing(self, request: Request) -> Response:
         """The page about an address that does not exist."""
@@ -141,6 +181,7 @@ class Rendering:
             "Cache-Control": cache,
             "Vary": f"{VARY}, Accept-Language",
             "Content-Language": visit.language.code,
+            **(_WITH_FORM if visit.csrf is not None else {}),
             **(headers or {}),
         }
         return HTMLResponse(self.html(visit, template, **values), status, headers=fields)
@@ -182,6 +223,12 @@ def is_browser(request: Request) -> bool:
     """Whether a person reads the answer: browsers name HTML among what they accept, programs do not."""
     wishes = (wish.partition(";") for header in request.headers.getlist("accept") for wish in header.split(","))
     return any(kind.strip().lower() == "text/html" and quality(weight) > 0 for kind, _, weight in wishes)
+
+
+def _way_to(visit: Visit) -> str:
+    """The way from our root to the page that was asked for."""
+    scope = visit.request.scope
+    return local_path(scope["path"].removeprefix(scope.get("root_path", "")) + visit.here().removesuffix("?"))
 
 
 def _unavailable() -> Problem:

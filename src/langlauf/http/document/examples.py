@@ -51,6 +51,7 @@ def _answers(prefix: str) -> dict[str, msgspec.Struct]:
         "snapshots": schemas.ResultsAnswer(**_ANSWER, results=[_snapshot(prefix)]),
         "messages": schemas.NotificationsAnswer(**_ANSWER, notifications=[_message()]),
         "history": schemas.HistoryAnswer(**_ANSWER, history=[_entry()], total=1, limit=50, offset=0),
+        "token": _token(),
         "keys": schemas.KeysAnswer(**_ANSWER, keys=[schemas.KeyOut(**_key())]),
         "made": schemas.MadeKeyAnswer(**_ANSWER, **_key(), key=f"{_KEY_ID}_…"),
         "revoked": schemas.KeyAnswer(**_ANSWER, **{**_key(), "revoked_at": _FINISHED}),
@@ -202,6 +203,11 @@ def _entry() -> schemas.HistoryEntryOut:
         intelligence_mode="basic",
         status=Status.COMPLETED,
     )
+
+
+def _token() -> schemas.TokenAnswer:
+    shown = "llt_…"
+    return schemas.TokenAnswer(**_ANSWER, token=shown, token_type="Bearer", expires_at=_FINISHED, job_id=JOB_ID)  # noqa: S106 - the word of the standard
 
 
 def _key() -> dict[str, Any]:

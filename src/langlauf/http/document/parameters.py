@@ -52,6 +52,7 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         {"type": "string", "pattern": "^[0-9]*$"},
         "Of a stream: only events past this number, whatever `after` says.",
     ),
+    "access_token": ("query", {"type": "string"}, "A token for this one job, where a header cannot be sent."),
     "wait": ("query", _number(0, 30, 0), "Hold the answer until the job changes, at most so many seconds."),
     "view": (
         "query",

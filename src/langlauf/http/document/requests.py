@@ -13,6 +13,7 @@ ANALYZE = "AnalyzeRequest"
 _FIXED: dict[str, tuple[Struct, Document]] = {
     "CancelBody": (schemas.CancelBody, {"reason": "no longer needed"}),
     "RetryBody": (schemas.RetryBody, {"resume": True}),
+    "TokenBody": (schemas.TokenBody, {"expires_in": "10m"}),
     "CreateKeyBody": (schemas.CreateKeyBody, {"name": "nightly import", "scopes": ["submit", "read"]}),
 }
 _TIMEOUT: Document = {

@@ -1,0 +1,38 @@
+"""Tokens for one job, for pages that show it to somebody who has no key."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from langlauf.domain.instant import to_datetime
+from langlauf.http.context import Context, convert
+from langlauf.http.problems import not_found
+from langlauf.http.requests import refuse_unknown, seconds_of
+from langlauf.http.responses import answer
+from langlauf.http.schemas import TokenAnswer, TokenBody
+from langlauf.service.tenant import Caller
+from langlauf.service.tokens import LONGEST_SECONDS, USUAL_SECONDS
+
+
+class Tokens:
+    """`/analyze/jobs/{job_id}/token`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def create(self, request: Request, caller: Caller) -> Response:
+        """A token that reads this job, for a while."""
+        refuse_unknown(request)
+        wish: TokenBody = convert(TokenBody, await self._context.body(request, optional=True))
+        seconds = seconds_of(wish.expires_in, "expires_in", longest=LONGEST_SECONDS) or USUAL_SECONDS
+        view = await self._context.services.reads.of(caller).job(request.path_params["job_id"])
+        if view is None:
+            raise not_found()
+        made = await self._context.services.tokens.make(caller, view.job.job_id, seconds)
+        body = TokenAnswer(
+            request_id=caller.request_id,
+            token=made.text,
+            token_type="Bearer",  # noqa: S106 - the kind of it
+            expires_at=to_datetime(made.expires_at),
+            job_id=view.job.job_id,
+        )
+        return answer(body)

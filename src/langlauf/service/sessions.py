@@ -1,0 +1,95 @@
+"""Sessions: somebody showed a key to a page once, and their browser remembers that they did, not the key.
+
+A session is signed and not stored. It names its org, its end and the key behind it, and ends with that key. Its own id
+is what the marks in its forms are made from: a form of another session, or of another site, does not have them.
+"""
+
+import hmac
+from typing import NamedTuple
+
+import msgspec
+
+from langlauf.clock import new_word
+from langlauf.domain.access import Grant
+from langlauf.domain.instant import Instant, after
+from langlauf.domain.keys import ALPHABET
+from langlauf.service.access import Access
+from langlauf.service.signing import Statements, mark
+from langlauf.store.access import AccessStore
+
+#: How long somebody stays signed in: a working day.
+LIFETIME_SECONDS = 8 * 3_600.0
+_PREFIX = "lls_"
+_PURPOSE = "sessions"
+_ID_LENGTH = 24
+
+
+class Session(msgspec.Struct, frozen=True, array_like=True):
+    """What the browser keeps."""
+
+    issuer: str
+    org_id: str
+    session_id: str
+    expires_at: Instant
+
+
+class Begun(NamedTuple):
+    """A new session, as the browser keeps it, and for how many seconds."""
+
+    text: str
+    seconds: int
+
+
+class Sessions:
+    """Begins sessions, and tells what one stands for."""
+
+    def __init__(self, access: Access, store: AccessStore) -> None:
+        self._access = access
+        self._store = store
+        self._secret: bytes | None = None
+
+    async def _key(self) -> bytes:
+        if self._secret is None:
+            self._secret = await self._store.signing_secret(_PURPOSE)
+        return self._secret
+
+    async def begin(self, grant: Grant, org_id: str) -> Begun:
+        """A session of whoever showed what the grant is for. Its id is new, whatever the browser had before."""
+        expires_at = after(self._access.now(), LIFETIME_SECONDS)
+        if grant.expires_at is not None:
+            expires_at = min(expires_at, grant.expires_at)
+        session = Session(grant.issuer, org_id, new_word(ALPHABET, _ID_LENGTH), expires_at)
+        text = Statements(Session, _PREFIX, await self._key()).write(session)
+        return Begun(text, (expires_at - self._access.now()) // 1_000_000)
+
+    async def grant(self, text: str) -> Grant | None:
+        """What a session stands for; None where it is not ours, is over, or the key behind it is."""
+        session = Statements(Session, _PREFIX, await self._key()).read(text)
+        if session is None or self._access.now() >= session.expires_at:
+            return None
+        behind = self._access.by_issuer(session.issuer)
+        if behind is None or behind.org_id not in (None, session.org_id):
+            return None
+        return Grant(
+            issuer=session.issuer,
+            org_id=session.org_id,
+            scopes=behind.scopes,
+            expires_at=session.expires_at,
+            session_id=session.session_id,
+        )
+
+    async def form_mark(self, session_id: str) -> str:
+        """What every form of a session carries, and every request of its scripts that changes something."""
+        return mark(await self._key(), "form", session_id)
+
+    async def sign_in_mark(self, nonce: str) -> str:
+        """What the form for signing in carries, for the browser that was given the nonce."""
+        return mark(await self._key(), "sign in", nonce)
+
+    async def is_form_mark(self, session_id: str, shown: str) -> bool:
+        """Whether a form is of this session."""
+        return hmac.compare_digest((await self.form_mark(session_id)).encode(), shown.encode())
+
+    async def is_sign_in_mark(self, nonce: str, shown: str) -> bool:
+        """Whether a form for signing in was given to this browser."""
+        return hmac.compare_digest((await self.sign_in_mark(nonce)).encode(), shown.encode())

@@ -1,0 +1,76 @@
+"""What a caller can see: the records of their org, or, with a token for one job, that job and nothing else."""
+
+from collections.abc import Sequence
+
+from langlauf.domain.event import Event
+from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.result import Snapshot
+from langlauf.domain.views import HistoryEntry, JobFilter, JobView, LogPage, ResultView, StatusView
+from langlauf.domain.waiting import Rank
+from langlauf.service.tenant import Caller
+from langlauf.store.protocol import Store, TenantReads
+
+
+def visible(store: Store, caller: Caller) -> TenantReads:
+    """The one way from a caller to records."""
+    tenant = store.tenant(caller.org_id)
+    job_id = None if caller.grant is None else caller.grant.job_id
+    return tenant if job_id is None else OneJob(store, tenant, caller.org_id, job_id)
+
+
+class OneJob:
+    """The reads of an org in which there is one job. Any other is not there, and is not looked for either."""
+
+    def __init__(self, store: Store, tenant: TenantReads, org_id: str, job_id: str) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._owner = (org_id, job_id)
+        self._job_id = job_id
+
+    async def job(self, job_id: str) -> JobView | None:
+        return await self._tenant.job(job_id) if job_id == self._job_id else None
+
+    async def status(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
+        if job_id != self._job_id:
+            return None
+        return await self._tenant.status(job_id, events=events, inline_limit=inline_limit)
+
+    async def payload(self, job_id: str) -> str | None:
+        return await self._tenant.payload(job_id) if job_id == self._job_id else None
+
+    async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
+        return await self._tenant.events(job_id, after=after, limit=limit) if job_id == self._job_id else []
+
+    async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
+        if job_id != self._job_id:
+            return LogPage([], more=False, over=True)
+        return await self._tenant.log(job_id, after=after, limit=limit, most_bytes=most_bytes)
+
+    async def results(self, job_id: str) -> list[Snapshot]:
+        return await self._tenant.results(job_id) if job_id == self._job_id else []
+
+    async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
+        # Whose it is comes first: reading another job's result, only to drop it, would take longer than finding none.
+        if await self._store.access.find("result", result_id) != self._owner:
+            return None
+        return await self._tenant.result(result_id, latest=latest, payload=payload)
+
+    async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
+        if job_id != self._job_id:
+            return []
+        return await self._tenant.notifications(job_id, channel=channel, limit=limit)
+
+    async def jobs(self, which: JobFilter) -> list[JobView]:  # noqa: ARG002 - no list has it
+        return []
+
+    async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:  # noqa: ARG002
+        return [], 0
+
+    async def ranks(self) -> list[Rank]:
+        return await self._tenant.ranks()
+
+    async def chunk(self, job_id: str, key: str) -> str | None:
+        return await self._tenant.chunk(job_id, key) if job_id == self._job_id else None
+
+    async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
+        return await self._tenant.chunks(job_id, keys) if job_id == self._job_id else {}

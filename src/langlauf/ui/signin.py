@@ -1,0 +1,83 @@
+"""Signing in and out: a person pastes a key, and their browser gets a session."""
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from langlauf.domain.access import Grant, Scope
+from langlauf.http.context import Context
+from langlauf.http.credentials import unauthorized
+from langlauf.http.forms import read_form
+from langlauf.http.sessions import COOKIE, CSRF_FIELD, Browsing, drop_cookie, from_here, keep_cookie
+from langlauf.service.tenant import DEFAULT_ORG, usable_name
+from langlauf.ui.local import local_path
+from langlauf.ui.rendering import NONCE_COOKIE, Rendering, Visit
+
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+class SignInPages:
+    """`/login` and `/logout`."""
+
+    def __init__(self, context: Context, rendering: Rendering) -> None:
+        self._context = context
+        self._services = context.services
+        self._rendering = rendering
+
+    async def show(self, visit: Visit) -> Response:
+        """The form; whoever needs none goes on."""
+        onward = local_path(visit.request.query_params.get("next", ""))
+        await self._services.access.refresh()
+        if self._services.access.open or await self._signed_in(visit.request):
+            return _go(onward)
+        return await self._rendering.sign_in(visit, onward=onward)
+
+    async def _signed_in(self, request: Request) -> bool:
+        text = request.cookies.get(COOKIE)
+        return text is not None and await self._services.sessions.grant(text) is not None
+
+    async def sign_in(self, visit: Visit) -> Response:
+        """A session for whoever shows a good key in a form that this browser was given."""
+        fields = await read_form(visit.request, self._context.settings.body_seconds)
+        onward = local_path(fields.get("next", ""))
+        await self._services.access.refresh()
+        if self._services.access.open:
+            return _go(onward)
+        nonce = visit.request.cookies.get(NONCE_COOKIE, "")
+        is_ours = await self._services.sessions.is_sign_in_mark(nonce, fields.get(CSRF_FIELD, ""))
+        say, org = visit.language.say, fields.get("org", "").strip()
+        if not (nonce and is_ours and from_here(visit.request, self._context.settings)):
+            return await self._rendering.sign_in(visit, 403, onward=onward, org=org, flaw=say("signin.again"))
+        grant = await self._services.access.by_secret(fields.get("key", "").strip().encode())
+        if grant is None:
+            return await self._rendering.sign_in(
+                visit, onward=onward, org=org, flaw=say("signin.wrong"), headers=unauthorized().headers
+            )
+        if Scope.READ not in grant.scopes:
+            return await self._rendering.sign_in(visit, 403, onward=onward, org=org, flaw=say("signin.no_read"))
+        if not _fits(grant, org):
+            return await self._rendering.sign_in(visit, 403, onward=onward, org=org, flaw=say("signin.other_org"))
+        begun = await self._services.sessions.begin(grant, grant.org_id or org or DEFAULT_ORG)
+        response = _go(onward)
+        keep_cookie(visit.request, self._context.settings, response, COOKIE, begun.text, begun.seconds)
+        drop_cookie(visit.request, self._context.settings, response, NONCE_COOKIE)
+        return response
+
+    async def sign_out(self, visit: Visit) -> Response:
+        """Takes the session back, where its own form asks for it; without one there is nothing to take."""
+        fields = await read_form(visit.request, self._context.settings.body_seconds)
+        if await self._signed_in(visit.request):
+            how = Browsing(page=True, form_mark=fields.get(CSRF_FIELD, ""))
+            await self._context.caller(visit.request, Scope.READ, how=how)
+        response = RedirectResponse("./login", 303, headers=_NO_STORE)
+        drop_cookie(visit.request, self._context.settings, response, COOKIE)
+        return response
+
+
+def _fits(grant: Grant, org: str) -> bool:
+    """Whether an org that was written into the form is one, and one that the key is good for."""
+    return not org or (usable_name(org) and grant.org_id in (None, org))
+
+
+def _go(onward: str) -> Response:
+    """To a page of ours: the address starts with a dot, and so cannot leave this server."""
+    return RedirectResponse(f"./{onward}", 303, headers=_NO_STORE)
