@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 PROMPT = "$ "
 _VALUE_FLAGS = {"-X": "method", "-H": "header", "-d": "data", "--json": "json"}
-_BARE_FLAGS = frozenset({"-s", "-i"})
+_BARE_FLAGS = frozenset({"-s", "-i", "-N"})
 
 
 class Step(NamedTuple):

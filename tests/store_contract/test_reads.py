@@ -8,7 +8,7 @@ import pytest
 from langlauf.domain.attempt import Checkpoint, Partial
 from langlauf.domain.outcome import Completed
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobFilter
+from langlauf.domain.views import JobFilter, LogPage
 from langlauf.store.protocol import Store, TenantReads
 from tests.store_contract.conftest import Harness
 from tests.support.orders import ORG, accept, started, wish_to_cancel
@@ -21,6 +21,10 @@ READS: dict[str, tuple[Read, Any]] = {
     "status": (lambda reads, job, _: reads.status(job, events=100, inline_limit=1_000), None),
     "payload": (lambda reads, job, _: reads.payload(job), None),
     "events": (lambda reads, job, _: reads.events(job, after=0, limit=10), []),
+    "log": (
+        lambda reads, job, _: reads.log(job, after=0, limit=10, most_bytes=1_000),
+        LogPage([], more=False, over=True),
+    ),
     "results": (lambda reads, job, _: reads.results(job), []),
     "result": (lambda reads, _, result: reads.result(result, latest=True), None),
     "notifications": (lambda reads, job, _: reads.notifications(job, channel=None, limit=10), []),

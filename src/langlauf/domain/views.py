@@ -47,7 +47,7 @@ class LogPage(msgspec.Struct, frozen=True):
     """The next part of a job's log."""
 
     events: list[Event]
-    #: there is more of it already
+    #: it was cut short, so there may be more already
     more: bool
     #: nothing follows, now or ever: the job has ended, or it or its log is gone
     over: bool
