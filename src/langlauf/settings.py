@@ -139,6 +139,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_header_fields", "LANGLAUF_MAX_HEADER_FIELDS", 100, _whole(8), "fields", "How many headers a request may have."),
     Setting("max_connections", "LANGLAUF_MAX_CONNECTIONS", 10_000, _whole(1), "number", "How many connections may be open; never more than there are descriptors."),
     Setting("max_result", "LANGLAUF_MAX_RESULT", 64 * 1_048_576, _whole(1), "bytes", "The largest result or partial."),
+    Setting("max_submitting", "LANGLAUF_MAX_SUBMITTING", 1_000, _whole(1), "requests", "How many submissions a process writes at once."),
     Setting("max_waiting_org", "LANGLAUF_MAX_WAITING_PER_ORG", 100_000, _whole(1), "jobs", "How many jobs of one org may wait."),
     Setting("max_waiting_all", "LANGLAUF_MAX_WAITING", 1_000_000, _whole(1), "jobs", "How many jobs may wait in all."),
     Setting("rate_limit", "LANGLAUF_RATE_LIMIT", None, read_rate, "rate", "How often one org may ask, such as 100/1m; counted by each API process."),
@@ -197,6 +198,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_header_fields: int
     max_connections: int
     max_result: int
+    max_submitting: int
     max_waiting_org: int
     max_waiting_all: int
     rate_limit: Rate | None

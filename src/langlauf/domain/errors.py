@@ -9,6 +9,7 @@ LanglaufError
 ├── QueueIsFull              no more jobs may wait; says whose queue it is and when to come back
 ├── StoreError
 │   ├── StoreUnavailable     the store did not take the write; nothing of it was kept
+│   │   └── Overloaded       too much is under way to begin with more
 │   └── SchemaTooNew         a newer program has migrated this store
 ├── StaleAttempt             the attempt lost its lease; its writes are refused
 ├── ResultUnstorable         a result that JSON or a database cannot hold
@@ -84,6 +85,10 @@ class StoreError(LanglaufError):
 
 class StoreUnavailable(StoreError):
     """The store did not take the write; nothing of it was kept."""
+
+
+class Overloaded(StoreUnavailable):
+    """Too much is under way already; nothing was accepted."""
 
 
 class SchemaTooNew(StoreError):

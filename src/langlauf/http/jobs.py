@@ -111,13 +111,12 @@ class Jobs:
             analysis=free_text(request, "analysis"),
             text=free_text(request, "q"),
             before=_read_cursor(cursor) if cursor else None,
-            limit=limit + 1,
+            limit=limit,
         )
-        views = await self._services.reads.of(caller).jobs(which)
-        page, more = views[:limit], len(views) > limit
+        page = await self._services.reads.of(caller).jobs(which)
         links = self._context.links(request)
-        jobs = [job_out(view.job, await self._services.reads.moment(view), links) for view in page]
-        next_cursor = _write_cursor(page[-1]) if more else None
+        jobs = [job_out(view.job, await self._services.reads.moment(view), links) for view in page.views]
+        next_cursor = _write_cursor(*page.after) if page.after else None
         headers = {}
         if next_cursor:
             query = request.url.include_query_params(cursor=next_cursor).query
@@ -201,8 +200,8 @@ def _matches(known: str, etag: str) -> bool:
     return "*" in tags or etag.removeprefix("W/") in tags
 
 
-def _write_cursor(view: JobView) -> str:
-    position = f"{view.job.queued_at}:{view.job.job_id}"
+def _write_cursor(queued_at: int, job_id: str) -> str:
+    position = f"{queued_at}:{job_id}"
     return base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
 
 

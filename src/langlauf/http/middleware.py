@@ -1,5 +1,6 @@
 """The outermost layer, in pure ASGI: the request id, and one error shape for whatever goes wrong below."""
 
+import asyncio
 import logging
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -8,13 +9,14 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
 from langlauf.http.rates import HEADERS
 from langlauf.http.tenant import request_id_from
 from langlauf.telemetry import Fact, tell
 
 _RETRY_SECONDS = "5"
+_OVERLOADED_SECONDS = 1
 
 
 class Entrance:
@@ -48,6 +50,9 @@ class Entrance:
         except Exception as error:
             if started:
                 raise
+            if isinstance(error, Overloaded):
+                # Told at once, a flood would come back at once, and saying no would take the time that work needs.
+                await asyncio.sleep(_OVERLOADED_SECONDS)
             response = problem_response(_as_problem(error, scope), request_id)
             await response(scope, receive, send_with_id)
 
@@ -59,6 +64,10 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
         return bad_request(f"{error.field}: {error.message}" if error.field else error.message, error.field or None)
     if isinstance(error, HTTPException):
         return _from_starlette(error)
+    if isinstance(error, Overloaded):
+        tell(Fact.REQUEST_REFUSED, logging.DEBUG, status=503, reason=str(error))
+        message = "The server has too much to do right now; nothing was accepted. Try again."
+        return Problem(503, "unavailable", message, headers={"Retry-After": str(_OVERLOADED_SECONDS)})
     if isinstance(error, StoreUnavailable):
         tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
         return Problem(

@@ -12,7 +12,7 @@ import apsw
 
 from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
-from langlauf.domain.errors import StoreError, StoreUnavailable
+from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
 from langlauf.domain.job import Accepted, NewJob, Submitted
 from langlauf.domain.outcome import Crashed, Released, Retry
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
@@ -115,7 +115,7 @@ class SqliteStore:
 
     async def submit(self, new: NewJob) -> Submitted:
         if self._writes.waiting >= MOST_WAITING:
-            raise StoreUnavailable(f"{self._writes.waiting} writes wait already; nothing more is accepted")
+            raise Overloaded(f"{self._writes.waiting} writes wait already; nothing more is accepted")
         submitted: Submitted = await self._writes.do(new)
         if isinstance(submitted, Accepted):
             self._hints.work()
