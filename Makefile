@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench faults lock clean
+.PHONY: help run test bench faults abuse lock clean
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -25,6 +25,9 @@ bench: $(VENV)/.run ## Measure this machine: raw ceiling, store, HTTP, polls
 
 faults: $(VENV)/.test ## Kill, pause and race real processes, and tell which promises were kept (six to ten minutes)
 	@$(BIN)/python -m tests.faults
+
+abuse: $(VENV)/.test ## Slow, greedy and many clients at a real server, and what an ordinary one notices (three minutes)
+	@$(BIN)/python -m tests.abuse
 
 lock: $(VENV)/.test ## Choose the newest versions again and write both lock files
 	@$(PIP) install uv

@@ -151,6 +151,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_header_fields", "LANGLAUF_MAX_HEADER_FIELDS", 100, _whole(8), "fields", "How many headers a request may have."),
     Setting("max_connections", "LANGLAUF_MAX_CONNECTIONS", 10_000, _whole(1), "number", "How many connections may be open; never more than there are descriptors."),
     Setting("max_result", "LANGLAUF_MAX_RESULT", 64 * 1_048_576, _whole(1), "bytes", "The largest result or partial."),
+    Setting("max_submitting", "LANGLAUF_MAX_SUBMITTING", 1_000, _whole(1), "requests", "How many submissions a process writes at once."),
     Setting("max_waiting_org", "LANGLAUF_MAX_WAITING_PER_ORG", 100_000, _whole(1), "jobs", "How many jobs of one org may wait."),
     Setting("max_waiting_all", "LANGLAUF_MAX_WAITING", 1_000_000, _whole(1), "jobs", "How many jobs may wait in all."),
     Setting("max_streams_org", "LANGLAUF_MAX_STREAMS_PER_ORG", 1_000, _whole(1), "requests", "How many event streams and long polls of one org may be open at once in this process."),
@@ -215,6 +216,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_header_fields: int
     max_connections: int
     max_result: int
+    max_submitting: int
     max_waiting_org: int
     max_waiting_all: int
     max_streams_org: int

@@ -1,57 +1,9 @@
 """`python -m tests.faults`: breaks a running Langlauf on purpose, and tells which promises it kept."""
 
-import sys
-import tempfile
-from pathlib import Path
+from tests.faults.command import command
+from tests.faults.suite import SCENARIOS
 
-import click
-
-from tests.faults.plan import Plan, chosen_seed
-from tests.faults.report import as_json, as_markdown, print_table
-from tests.faults.suite import SCENARIOS, run_all
-
-
-def _names(_: click.Context, __: click.Parameter, value: str | None) -> list[str]:
-    names = value.split(",") if value else list(SCENARIOS)
-    if unknown := set(names) - set(SCENARIOS):
-        raise click.BadParameter(f"{', '.join(sorted(unknown))}: there are {', '.join(SCENARIOS)}")
-    return names
-
-
-@click.command()
-@click.option("--seed", type=int, default=None, help="Draws the same schedule again.  [default: a new one]")
-@click.option(
-    "--scale", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="How much of it."
-)
-@click.option("--only", callback=_names, metavar="NAMES", help="These scenarios alone, with commas between.")
-@click.option("--json", "json_to", type=click.Path(dir_okay=False, path_type=Path), help="Also write JSON to a file.")
-@click.option("--markdown", is_flag=True, help="The table as Markdown.")
-def main(seed: int | None, scale: float, only: list[str], json_to: Path | None, markdown: bool) -> None:
-    """Kill, pause and race a real Langlauf. Exit 1 where a promise was broken."""
-    seed = chosen_seed() if seed is None else seed
-    click.echo(f"seed {seed}", err=True)
-    with tempfile.TemporaryDirectory(prefix="langlauf-faults-") as folder:
-        found = run_all(only, lambda name: _plan(name, seed, scale, Path(folder)), seed=seed, scale=scale)
-    if json_to:
-        json_to.write_text(as_json(found) + "\n", "utf-8")
-    if markdown:
-        click.echo(as_markdown(found))
-    else:
-        print_table(found)
-    sys.exit(0 if found.kept else 1)
-
-
-def _plan(name: str, seed: int, scale: float, folder: Path) -> Plan:
-    """Tells how far a scenario is: one line that moves for a person, one at the end for a log."""
-    live = sys.stderr.isatty()
-
-    def watch(done: int, total: int) -> None:
-        ended = done >= total
-        if live or ended:
-            click.echo(("\r" if live else "") + f"{name}: {done:,} of {total:,}", err=True, nl=ended or not live)
-
-    return Plan(seed, scale, folder / name, watch=watch)
-
+main = command(SCENARIOS, "Kill, pause and race a real Langlauf. Exit 1 where a promise was broken.")
 
 if __name__ == "__main__":
     main()

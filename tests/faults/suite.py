@@ -45,18 +45,25 @@ SCENARIOS: Mapping[str, Scenario] = {
 }
 
 
-def run_scenario(name: str, plan: Plan) -> Report:
+def run_scenario(name: str, plan: Plan, scenarios: Mapping[str, Scenario] = SCENARIOS) -> Report:
     """Runs one scenario in an event loop of its own."""
 
     async def measured() -> list[Figure]:
-        return await SCENARIOS[name](plan)
+        return await scenarios[name](plan)
 
     began = time.monotonic()
     figures = asyncio.run(measured())
     return Report(scenario=name, seconds=round(time.monotonic() - began, 1), figures=figures)
 
 
-def run_all(names: Iterable[str], plan_for: Callable[[str], Plan], *, seed: int, scale: float) -> Run:
+def run_all(
+    names: Iterable[str],
+    plan_for: Callable[[str], Plan],
+    *,
+    seed: int,
+    scale: float,
+    scenarios: Mapping[str, Scenario] = SCENARIOS,
+) -> Run:
     """Runs scenarios one after the other."""
     return Run(
         seed=seed,
@@ -64,5 +71,5 @@ def run_all(names: Iterable[str], plan_for: Callable[[str], Plan], *, seed: int,
         cores=os.cpu_count() or 1,
         python=platform.python_version(),
         sqlite=apsw.sqlite_lib_version(),
-        reports=[run_scenario(name, plan_for(name)) for name in names],
+        reports=[run_scenario(name, plan_for(name), scenarios) for name in names],
     )

@@ -1,5 +1,6 @@
 """Full queues and estimates over HTTP: what a caller is told, and when to come back."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from langlauf.clock import new_id
 from tests.http.test_errors import assert_problem
 from tests.support.live import GATES, Live, live
 from tests.support.stores import query
+from tests.support.wire import Wire, post
 
 ASYNC = {"Prefer": "respond-async"}
 
@@ -105,3 +107,24 @@ def test_the_estimate_of_a_waiting_job_has_its_queue_in_it(tmp_path: Path) -> No
         told = [server.job(job["job_id"], wait=1)["estimated_seconds"] for _ in range(3)]
         assert 170 <= told[-1] <= 200
         GATES.open(gate)
+
+
+def test_more_submissions_than_the_process_can_write_are_refused_before_they_are_accepted(tmp_path: Path) -> None:
+    """503 with Retry-After, and nothing of them is kept; what was accepted is there, and /health is answered."""
+    with live(tmp_path, LANGLAUF_MAX_SUBMITTING="2", LANGLAUF_WORKERS="0") as server:
+        wires = [Wire(server.url) for _ in range(30)]
+        for number, wire in enumerate(wires):
+            wire.send(post(b'{"query": "%d"}' % number))
+        assert server.http.get("/health").status_code == 200
+        replies = [wire.reply() for wire in wires]
+        for wire in wires:
+            wire.socket.close()
+        accepted = {json.loads(reply.body)["job"]["job_id"] for reply in replies if reply.status == 202}
+        refused = [reply for reply in replies if reply.status != 202]
+        assert accepted
+        assert refused
+        for reply in refused:
+            reply.problem(503, "unavailable")
+            assert reply.headers["retry-after"] == "1"
+        listed = server.http.get("/analyze/jobs", params={"limit": 200}).json()["jobs"]
+        assert {job["job_id"] for job in listed} == accepted

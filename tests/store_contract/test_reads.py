@@ -8,7 +8,7 @@ import pytest
 from langlauf.domain.attempt import Checkpoint, Partial
 from langlauf.domain.outcome import Completed
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobFilter, LogPage
+from langlauf.domain.views import JobFilter, JobPage, LogPage
 from langlauf.store.protocol import Store, TenantReads
 from tests.store_contract.conftest import Harness
 from tests.support.orders import ORG, accept, started, wish_to_cancel
@@ -28,7 +28,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "results": (lambda reads, job, _: reads.results(job), []),
     "result": (lambda reads, _, result: reads.result(result, latest=True), None),
     "notifications": (lambda reads, job, _: reads.notifications(job, channel=None, limit=10), []),
-    "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), []),
+    "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), JobPage([], None)),
     "history": (lambda reads, _, __: reads.history(limit=10, offset=0), ([], 0)),
     "ranks": (lambda reads, _, __: reads.ranks(), []),
     "chunk": (lambda reads, job, _: reads.chunk(job, "c"), None),
@@ -108,10 +108,11 @@ def test_jobs_are_listed_newest_first_page_by_page(harness: Harness) -> None:
         before = None
         while True:
             page = await store.tenant(ORG).jobs(JobFilter(limit=2, before=before))
-            if not page:
+            seen += [view.job.job_id for view in page.views]
+            if page.after is None:
                 break
-            seen += [view.job.job_id for view in page]
-            before = (page[-1].job.queued_at, page[-1].job.job_id)
+            assert len(page.views) == 2
+            before = page.after
         expected = sorted(made, key=lambda job: (job.queued_at, job.job_id), reverse=True)
         assert seen == [job.job_id for job in expected]
 
@@ -127,7 +128,7 @@ def test_jobs_can_be_filtered(harness: Harness) -> None:
         await store.cancel(wish_to_cancel(census.job_id))
 
         async def ids(**which: Any) -> list[str]:
-            return [view.job.job_id for view in await store.tenant(ORG).jobs(JobFilter(**which))]
+            return [view.job.job_id for view in (await store.tenant(ORG).jobs(JobFilter(**which))).views]
 
         assert await ids(status=Status.CANCELED) == [census.job_id]
         assert await ids(analysis="survey") == [bern.job_id]

@@ -237,7 +237,7 @@ def test_at_shutdown_processes_are_ended_and_their_jobs_given_back(tmp_path: Pat
     async def second(app: Langlauf, runtime: Runtime) -> None:
         assert not alive(pids[0])
         await lines_of(tmp_path / "ledger", 2)
-        [view] = await runtime.services.reads.of(insider(ORG)).jobs(JobFilter(limit=10))
+        [view] = (await runtime.services.reads.of(insider(ORG)).jobs(JobFilter(limit=10))).views
         seen = await kinds(runtime, view.job.job_id)
         assert (seen[-2:], view.job.lost_count) == (["job.released", "job.attempt_started"], 0)
         await cancel(runtime, view.job.job_id)

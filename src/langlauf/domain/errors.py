@@ -12,6 +12,7 @@ LanglaufError
 ├── TurnedAway               the caller may no longer see what it waits for
 ├── StoreError
 │   ├── StoreUnavailable     the store did not take the write; nothing of it was kept
+│   │   └── Overloaded       too much is under way to begin with more
 │   └── SchemaTooNew         a newer program has migrated this store
 ├── StaleAttempt             the attempt lost its lease; its writes are refused
 ├── ResultUnstorable         a result that JSON or a database cannot hold
@@ -103,6 +104,10 @@ class StoreError(LanglaufError):
 
 class StoreUnavailable(StoreError):
     """The store did not take the write; nothing of it was kept."""
+
+
+class Overloaded(StoreUnavailable):
+    """Too much is under way already; nothing was accepted."""
 
 
 class SchemaTooNew(StoreError):

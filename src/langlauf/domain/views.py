@@ -80,6 +80,16 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
+class JobPage(msgspec.Struct, frozen=True):
+    """Some of an org's jobs. Where `after` is not None there may be more: the next page starts before that position.
+
+    A page may be short, or empty, and not the last: a filter that hardly any job fits is looked for in steps.
+    """
+
+    views: list[JobView]
+    after: tuple[Instant, str] | None
+
+
 class HistoryEntry(msgspec.Struct, frozen=True):
     """One line of an org's history: a result and what it was asked for."""
 

@@ -29,7 +29,7 @@ from langlauf.http.transport import TRANSPORT
 from langlauf.telemetry import Fact, tell
 
 #: What operators ask is answered as long as a connection can be opened at all.
-_ALWAYS_ANSWERED = (b"/health", b"/ready")
+_ALWAYS_ANSWERED = ("/health", "/ready")
 _OVER_LIMIT_HEAD_SECONDS = 2.0
 _MOST_PIPELINED = 16
 #: After an answer that ends a connection, what the client still sends is read away, so that the answer is not lost.
@@ -201,7 +201,7 @@ class Connection(HttpToolsProtocol):
 
     def _check_head(self) -> None:
         """What the parser lets pass, and HTTP or our bounds do not."""
-        if self._over_limit and self.url.partition(b"?")[0] not in _ALWAYS_ANSWERED:
+        if self._over_limit and self.url.partition(b"?")[0].decode("latin-1") not in _ALWAYS_ANSWERED:
             self._stop(_overloaded())
         if self.parser.should_upgrade():
             self._stop(bad_request("This server is no proxy."))
@@ -252,7 +252,14 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
-        super()._start_asgi_task(cycle, app)
+        if cycle.scope["path"] in _ALWAYS_ANSWERED:
+            super()._start_asgi_task(cycle, app)
+        else:
+            self._crowd.turnstile.enter(lambda: self._begin(cycle, app))
+
+    def _begin(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if not cycle.disconnected:
+            super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         self._answering = None

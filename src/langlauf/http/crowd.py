@@ -1,6 +1,9 @@
 """All connections of a server together: how many there may be, and who makes room for the next."""
 
+import asyncio
 import resource
+from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +19,8 @@ _OTHER_DESCRIPTORS = 160
 _LEAST_CONNECTIONS = 16
 #: So many above the limit are still read, so that /health and /ready are answered and the others get a reason.
 RESERVE = 32
+#: Some ten milliseconds of work.
+BEGUN_PER_TURN = 32
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +55,37 @@ def bounds_from(settings: Settings) -> Bounds:
     )
 
 
+class Turnstile:
+    """Lets a few requests begin in each turn of the event loop, the others in the order they came.
+
+    Where thousands arrive at once, the loop would begin all of them before it looks at a socket again: whoever comes
+    next, a probe of /health for one, would wait for them all.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._begun = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def enter(self, begin: Callable[[], None]) -> None:
+        """Calls it at once, or when it is its turn."""
+        if self._begun == 0:
+            self._loop.call_soon(self._next_turn)
+        if self._begun < BEGUN_PER_TURN and not self._waiting:
+            self._begun += 1
+            begin()
+        else:
+            self._waiting.append(begin)
+
+    def _next_turn(self) -> None:
+        self._begun = 0
+        while self._waiting and self._begun < BEGUN_PER_TURN:
+            self._begun += 1
+            self._waiting.popleft()()
+        if self._begun:
+            self._loop.call_soon(self._next_turn)
+
+
 class Crowd(ServerState):
     """The connections of one server, and which of them owe us a request, the longest first."""
 
@@ -59,6 +95,14 @@ class Crowd(ServerState):
         self.idle: dict[Connection, None] = {}
         #: those that came when all others were at work; they are here until they have asked
         self.late: dict[Connection, None] = {}
+        self._turnstile: Turnstile | None = None
+
+    @property
+    def turnstile(self) -> Turnstile:
+        """Made on the loop that serves."""
+        if self._turnstile is None:
+            self._turnstile = Turnstile(asyncio.get_running_loop())
+        return self._turnstile
 
     def joined(self, connection: "Connection") -> bool:
         """Takes a new one in, and says whether it is within the limit.

@@ -101,14 +101,13 @@ class Jobs:
             status=Status(status) if status else None,
             analysis=free_text(request, "analysis"),
             text=free_text(request, "q"),
-            limit=limit + 1,
+            limit=limit,
         )
         before = read_cursor(cursor, caller.org_id, which) if cursor else None
-        views = await self._services.reads.of(caller).jobs(msgspec.structs.replace(which, before=before))
-        page, more = views[:limit], len(views) > limit
+        page = await self._services.reads.of(caller).jobs(msgspec.structs.replace(which, before=before))
         links = self._context.links(request)
-        jobs = [job_out(view.job, await self._services.reads.moment(view), links) for view in page]
-        next_cursor = write_cursor(page[-1].job, which) if more else None
+        jobs = [job_out(view.job, await self._services.reads.moment(view), links) for view in page.views]
+        next_cursor = write_cursor(page.after, caller.org_id, which) if page.after else None
         headers = {}
         if next_cursor:
             query = request.url.include_query_params(cursor=next_cursor).query

@@ -1,5 +1,6 @@
 """The outermost layer, in pure ASGI: the request id, browsers of other origins, and one shape for every error."""
 
+import asyncio
 import logging
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -10,7 +11,7 @@ from starlette.websockets import WebSocketClose
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.clock import draw
-from langlauf.domain.errors import NoPlace, NotRunning, StoreUnavailable, TurnedAway
+from langlauf.domain.errors import NoPlace, NotRunning, Overloaded, StoreUnavailable, TurnedAway
 from langlauf.http.cors import Cors
 from langlauf.http.credentials import unauthorized
 from langlauf.http.mounting import root_address
@@ -21,6 +22,7 @@ from langlauf.telemetry import Fact, tell
 
 _RETRY_SECONDS = "5"
 _PLACE_SECONDS, _PLACE_SPREAD = 5, 10
+_OVERLOADED_SECONDS = 1
 
 
 class Entrance:
@@ -59,6 +61,9 @@ class Entrance:
         except Exception as error:
             if started:
                 raise
+            if isinstance(error, Overloaded):
+                # Told at once, a flood would come back at once, and saying no would take the time that work needs.
+                await asyncio.sleep(_OVERLOADED_SECONDS)
             base = root_address(scope, self._public_url)
             response = problem_response(_as_problem(error, scope), request_id, base)
             await response(scope, receive, send_with_id)
@@ -76,6 +81,9 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
             problem = _no_place(error)
         case TurnedAway():
             problem = unauthorized()
+        case Overloaded():
+            tell(Fact.REQUEST_REFUSED, logging.DEBUG, status=503, reason=str(error))
+            problem = _unavailable("The server has too much to do right now; nothing was accepted. Try again.", "1")
         case StoreUnavailable():
             tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
             problem = _unavailable("The store does not take writes right now; nothing was accepted. Try again.")
@@ -90,8 +98,8 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
     return problem
 
 
-def _unavailable(message: str) -> Problem:
-    return Problem(503, "unavailable", message, headers={"Retry-After": _RETRY_SECONDS})
+def _unavailable(message: str, seconds: str = _RETRY_SECONDS) -> Problem:
+    return Problem(503, "unavailable", message, headers={"Retry-After": seconds})
 
 
 def _no_place(error: NoPlace) -> Problem:

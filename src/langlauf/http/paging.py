@@ -5,20 +5,21 @@ import binascii
 import hashlib
 import re
 
-from langlauf.domain.job import Job
+from langlauf.domain.instant import Instant
 from langlauf.domain.views import JobFilter
 from langlauf.http.problems import bad_request
 
 _POSITION = re.compile(r"^([0-9a-f]{8}):([0-9]{1,18}):(\S+)$")
 
 
-def write_cursor(job: Job, which: JobFilter) -> str:
-    """The position behind a job, for the list it was seen in and no other."""
-    position = f"{_mark(job.org_id, which)}:{job.queued_at}:{job.job_id}"
+def write_cursor(after: tuple[Instant, str], org_id: str, which: JobFilter) -> str:
+    """The position where a page ended, for that list and no other."""
+    queued_at, job_id = after
+    position = f"{_mark(org_id, which)}:{queued_at}:{job_id}"
     return base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
 
 
-def read_cursor(text: str, org_id: str, which: JobFilter) -> tuple[int, str]:
+def read_cursor(text: str, org_id: str, which: JobFilter) -> tuple[Instant, str]:
     """The position in a cursor; one of a list with other filters would pass over what the caller has not seen."""
     try:
         position = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()

@@ -7,6 +7,7 @@ import msgspec
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.clock import Clock, new_id
+from langlauf.domain.errors import Overloaded
 from langlauf.domain.job import (
     INLINE,
     Job,
@@ -52,6 +53,7 @@ class Submissions:
         self._registry = registry
         self._settings = settings
         self._clock = clock
+        self._under_way = 0
 
     def analysis_for(self, name: str | None) -> Analysis:
         """The analysis an order names, or the default one."""
@@ -63,7 +65,19 @@ class Submissions:
         return analysis
 
     async def submit(self, caller: Caller, order: Order) -> Submitted:
-        """Checks the order, and writes the job in one transaction."""
+        """Checks the order, and writes the job in one transaction.
+
+        More than the process can do soon is refused here, before it is accepted: what was accepted is always kept.
+        """
+        if self._under_way >= self._settings.max_submitting:
+            raise Overloaded(f"{self._under_way} submissions are under way; nothing more is accepted")
+        self._under_way += 1
+        try:
+            return await self._submit(caller, order)
+        finally:
+            self._under_way -= 1
+
+    async def _submit(self, caller: Caller, order: Order) -> Submitted:
         analysis = self.analysis_for(order.analysis)
         if flaw := first_flaw(msgspec.to_builtins(order.input, str_keys=True)):
             raise InvalidInput(flaw.split(":")[0], flaw)

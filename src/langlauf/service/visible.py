@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from langlauf.domain.event import Event
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import Snapshot
-from langlauf.domain.views import HistoryEntry, JobFilter, JobView, LogPage, ResultView, StatusView
+from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.service.tenant import Caller
 from langlauf.store.protocol import Store, TenantReads
@@ -60,8 +60,8 @@ class OneJob:
             return []
         return await self._tenant.notifications(job_id, channel=channel, limit=limit)
 
-    async def jobs(self, which: JobFilter) -> list[JobView]:  # noqa: ARG002 - no list has it
-        return []
+    async def jobs(self, which: JobFilter) -> JobPage:  # noqa: ARG002 - no list has it
+        return JobPage([], None)
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:  # noqa: ARG002
         return [], 0

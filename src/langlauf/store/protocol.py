@@ -21,6 +21,7 @@ from langlauf.domain.views import (
     Depth,
     HistoryEntry,
     JobFilter,
+    JobPage,
     JobView,
     LogPage,
     Pulse,
@@ -59,8 +60,8 @@ class TenantReads(Protocol):
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         """A job's messages, latest first."""
 
-    async def jobs(self, which: JobFilter) -> list[JobView]:
-        """The org's jobs, newest first."""
+    async def jobs(self, which: JobFilter) -> JobPage:
+        """The org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         """The org's jobs that have a result, newest first, and how many there are."""

@@ -52,8 +52,8 @@ class StartPage:
     async def show(self, visit: Visit, caller: Caller) -> Response:
         """The page, with the latest jobs of the caller's org."""
         reads = self._context.services.reads
-        views = await reads.of(caller).jobs(JobFilter(limit=RECENT + 1))
-        lines = [Line(view.job, face(view.job.status, reads.phase(view))) for view in views[:RECENT]]
+        page = await reads.of(caller).jobs(JobFilter(limit=RECENT))
+        lines = [Line(view.job, face(view.job.status, reads.phase(view))) for view in page.views]
         return self._rendering.page(
             visit,
             "start.html",
@@ -61,7 +61,7 @@ class StartPage:
             offers=self._offers,
             curl=self._curl(visit, caller),
             lines=lines,
-            more=len(views) > RECENT,
+            more=page.after is not None,
             recent=RECENT,
             jobs_url=f"{self._context.links(visit.request).base}/jobs",
         )

@@ -13,7 +13,7 @@ import apsw
 
 from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
-from langlauf.domain.errors import StoreError, StoreUnavailable
+from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
 from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
@@ -120,7 +120,7 @@ class SqliteStore:
 
     async def submit(self, new: NewJob) -> Submitted:
         if self._writes.waiting >= MOST_WAITING:
-            raise StoreUnavailable(f"{self._writes.waiting} writes wait already; nothing more is accepted")
+            raise Overloaded(f"{self._writes.waiting} writes wait already; nothing more is accepted")
         return cast("Submitted", await self._writes.do(new))
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:

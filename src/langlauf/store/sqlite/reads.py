@@ -2,21 +2,31 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import apsw
 
 from langlauf.domain.event import LAST_WORDS, Event, EventType
+from langlauf.domain.instant import Instant
 from langlauf.domain.job import Job
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
-from langlauf.domain.views import HistoryEntry, JobFilter, JobView, LogPage, ResultView, StatusView
+from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.sqlite.transaction import Row, job_from, json_text
 
 T = TypeVar("T")
-_END_OF_TIME = 2**62
+#: A position in a list that goes from the newest to the oldest.
+Position = tuple[Instant, str]
+#: The first page starts before the end of time: one condition for all pages, so that the index leads to each.
+_FIRST: Position = (2**62, "")
+#: A list looks at so many jobs, then the others who read have their turn.
+_ROWS_AT_ONCE = 1_000
+_ROWS_OF_TEXT = 100
+#: After so many turns a page is given out as it is, with where to go on.
+_WALKS_PER_PAGE = 20
 _KEYS_AT_ONCE = 1_000
 _EVENT_TYPE = Event.__struct_fields__.index("event_type")
 
@@ -142,37 +152,74 @@ class SqliteTenantReads:
         )
         return [Notification(*row) for row in rows]
 
-    async def jobs(self, which: JobFilter) -> list[JobView]:
-        # The first page starts before the end of time: one condition for all pages, so that the index leads to each.
-        before_at, before_id = which.before or (_END_OF_TIME, "")
-        rows = await self._run(
-            lambda connection: self._rows(
-                connection,
-                "read_jobs",
-                status=which.status,
-                analysis=which.analysis,
-                text=which.text.lower() if which.text else None,
-                before_at=before_at,
-                before_id=before_id,
-                limit=which.limit,
-            )
+    async def jobs(self, which: JobFilter) -> JobPage:
+        filtered = which.status or which.analysis or which.text
+        rows = (_ROWS_OF_TEXT if which.text else _ROWS_AT_ONCE) if filtered else which.limit + 1
+        views: list[JobView] = []
+        before = which.before or _FIRST
+        for _ in range(_WALKS_PER_PAGE):
+            read = partial(self._walk_jobs, which=which, before=before, rows=rows, wanted=which.limit + 1 - len(views))
+            found, end = await self._run(read)
+            views += found
+            if len(views) > which.limit:
+                last = views[which.limit - 1].job
+                return JobPage(views[: which.limit], (last.queued_at, last.job_id))
+            if end is None:
+                return JobPage(views, None)
+            before = end
+        return JobPage(views, before)
+
+    def _walk_jobs(
+        self, connection: apsw.Connection, which: JobFilter, before: Position, rows: int, wanted: int
+    ) -> tuple[list[JobView], Position | None]:
+        found = self._rows(
+            connection,
+            "read_jobs",
+            status=which.status,
+            analysis=which.analysis,
+            text=which.text.lower() if which.text else None,
+            limit=wanted,
+            **_from(before, rows),
         )
-        return [_view(row) for row in rows]
+        return [_view(row) for row in found], self._end_of_walk(connection, before, rows)
+
+    def _end_of_walk(self, connection: apsw.Connection, before: Position, rows: int) -> Position | None:
+        found = self._rows(connection, "read_end_of_walk", **_from(before, rows))
+        return (found[0][0], found[0][1]) if found else None
 
     async def ranks(self) -> list[Rank]:
         rows = await self._run(lambda connection: self._rows(connection, "read_ranks"))
         return [Rank(*row) for row in rows]
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
-        def read(connection: apsw.Connection) -> tuple[list[HistoryEntry], int]:
-            rows = self._rows(connection, "read_history", limit=limit, offset=offset)
-            entries = [
-                HistoryEntry(result_id, job_id, created_at, Status(status), payload)
-                for result_id, job_id, created_at, status, payload in rows
-            ]
-            return entries, self._rows(connection, "count_history")[0][0]
+        entries: list[HistoryEntry] = []
+        total, before = 0, _FIRST
+        while True:
+            skipped, wanted = max(0, offset - total), limit - len(entries)
+            read = partial(self._walk_history, before=before, skipped=skipped, wanted=wanted)
+            found, count, end = await self._run(read)
+            entries += found
+            total += count
+            if end is None:
+                return entries, total
+            before = end
 
-        return await self._run(read)
+    def _walk_history(
+        self, connection: apsw.Connection, before: Position, skipped: int, wanted: int
+    ) -> tuple[list[HistoryEntry], int, Position | None]:
+        place = _from(before, _ROWS_AT_ONCE)
+        count = self._rows(connection, "count_history", **place)[0][0]
+        rows = self._rows(connection, "read_history", limit=wanted, offset=skipped, **place) if count > skipped else []
+        entries = [
+            HistoryEntry(result_id, job_id, created_at, Status(status), payload)
+            for result_id, job_id, created_at, status, payload in rows
+        ]
+        return entries, count, self._end_of_walk(connection, before, _ROWS_AT_ONCE)
+
+
+def _from(before: Position, rows: int) -> dict[str, Any]:
+    """Where a walk starts, and how far it goes."""
+    return {"before_at": before[0], "before_id": before[1], "walk": rows}
 
 
 def _view(row: Row) -> JobView:

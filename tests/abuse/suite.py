@@ -1,0 +1,16 @@
+"""The scenarios of abuse by name.
+
+A new one is a module with `async def run(plan) -> list[Figure]` and a row here; the command, the test suite and the
+table then have it. A load that others may want beside theirs is a class to enter, as `slow.SlowClients`.
+"""
+
+from collections.abc import Mapping
+
+from tests.abuse import idempotency, overload, slow
+from tests.faults.suite import Scenario
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "slow": slow.run,
+    "overload": overload.run,
+    "idempotency": idempotency.run,
+}

@@ -1,0 +1,89 @@
+"""Lists over many jobs: a page looks at a bounded number of them, and lets others read in between."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langlauf.domain.state import Status
+from langlauf.domain.views import JobFilter
+from langlauf.store.sqlite import reads
+from langlauf.store.sqlite.driver import SqliteStore
+from tests.support.live import live
+from tests.support.orders import ORG, accept, wish_to_cancel
+from tests.support.stores import SetClock, opened
+
+MANY = 300
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a few hundred jobs are many."""
+    monkeypatch.setattr(reads, "_ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(reads, "_ROWS_OF_TEXT", 5)
+    monkeypatch.setattr(reads, "_WALKS_PER_PAGE", 4)
+
+
+async def _many(store: SqliteStore, clock: SetClock) -> str:
+    """Many jobs, of which the oldest alone was canceled and has its own words; returns its id."""
+    oldest = await accept(store, clock, query="Needle")
+    await store.cancel(wish_to_cancel(oldest.job_id))
+    clock.pass_(1)
+    await asyncio.gather(*(accept(store, clock) for _ in range(MANY)))
+    return oldest.job_id
+
+
+@pytest.mark.parametrize("which", [{"status": Status.CANCELED}, {"text": "needle"}, {"analysis": "none"}])
+def test_what_hardly_any_job_fits_is_found_in_steps(which: dict[str, Any]) -> None:
+    """Pages without a row that say where to go on, and at the end what was looked for; nothing twice."""
+
+    async def main() -> None:
+        clock = SetClock()
+        async with opened(":memory:", clock) as store:
+            oldest = await _many(store, clock)
+            found: list[str] = []
+            before, pages = None, 0
+            while pages == 0 or before is not None:
+                page = await store.tenant(ORG).jobs(JobFilter(before=before, **which))
+                found += [view.job.job_id for view in page.views]
+                before, pages = page.after, pages + 1
+            assert found == ([] if "analysis" in which else [oldest])
+            assert pages > MANY // 50
+
+    asyncio.run(main())
+
+
+def test_a_list_does_not_keep_others_waiting() -> None:
+    """Whoever reads one job meanwhile has it before the list is done."""
+
+    async def main() -> None:
+        clock = SetClock()
+        async with opened(":memory:", clock) as store:
+            oldest = await _many(store, clock)
+            tenant = store.tenant(ORG)
+            for listing in (tenant.jobs(JobFilter(text="nothing")), tenant.history(limit=1, offset=0)):
+                task = asyncio.ensure_future(listing)
+                await asyncio.sleep(0)
+                assert await store.tenant(ORG).job(oldest) is not None
+                assert not task.done()
+                await task
+
+    asyncio.run(main())
+
+
+def test_history_counts_over_all_steps(tmp_path: Path) -> None:
+    """The total and any page are what they would be in one go."""
+    with live(tmp_path) as server:
+        jobs = [server.wait(server.submit("echo", query=f"{number}")["job_id"]) for number in range(25)]
+        entries = [entry["job_id"] for entry in _history(server, limit=200)["history"]]
+        assert entries == [job["job_id"] for job in reversed(jobs)]
+        for offset in (0, 3, 9, 10, 11, 24, 25, 1_000):
+            page = _history(server, limit=12, offset=offset)
+            assert page["total"] == 25
+            assert [entry["job_id"] for entry in page["history"]] == entries[offset : offset + 12]
+
+
+def _history(server: Any, **query: int) -> dict[str, Any]:
+    body: dict[str, Any] = server.http.get("/analyze/history", params=query).json()
+    return body

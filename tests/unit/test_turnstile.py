@@ -1,0 +1,27 @@
+"""Requests that arrive together begin in turns, in the order they came."""
+
+import asyncio
+
+from langlauf.http.crowd import BEGUN_PER_TURN, Turnstile
+
+
+def test_a_few_begin_in_each_turn_of_the_loop() -> None:
+    """As many as a turn takes at once, the others in the turns after it; nobody is passed over."""
+
+    async def main() -> None:
+        turnstile, begun = Turnstile(asyncio.get_running_loop()), list[int]()
+        for number in range(3 * BEGUN_PER_TURN):
+            turnstile.enter(lambda number=number: begun.append(number))  # type: ignore[misc]  # bound on purpose
+        sizes = [len(begun)]
+        for _ in range(3):
+            await asyncio.sleep(0)
+            turnstile.enter(lambda: begun.append(-1))
+            sizes.append(len(begun))
+        assert sizes == [BEGUN_PER_TURN, 2 * BEGUN_PER_TURN, 3 * BEGUN_PER_TURN, 3 * BEGUN_PER_TURN + 3]
+        assert begun == [*range(3 * BEGUN_PER_TURN), -1, -1, -1]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        turnstile.enter(lambda: begun.append(-2))
+        assert begun[-1] == -2
+
+    asyncio.run(main())
