@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench faults lock clean
+.PHONY: help run test bench faults fuzz lock clean
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -25,6 +25,9 @@ bench: $(VENV)/.run ## Measure this machine: raw ceiling, store, HTTP, polls
 
 faults: $(VENV)/.test ## Kill, pause and race real processes, and tell which promises were kept (six to ten minutes)
 	@$(BIN)/python -m tests.faults
+
+fuzz: $(VENV)/.test ## Call every operation with what its description allows and what it does not, 10,000 times
+	@$(BIN)/python -m tests.fuzz
 
 lock: $(VENV)/.test ## Choose the newest versions again and write both lock files
 	@$(PIP) install uv

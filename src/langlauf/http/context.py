@@ -10,7 +10,8 @@ from starlette.responses import Response
 from langlauf.analysis.schema import invalid
 from langlauf.domain.access import Scope
 from langlauf.domain.views import JobView
-from langlauf.http.presenting import Links, base_of, job_out
+from langlauf.http.mounting import root_address
+from langlauf.http.presenting import Links, job_out
 from langlauf.http.problems import Problem
 from langlauf.http.requests import read_object
 from langlauf.http.responses import answer
@@ -39,7 +40,7 @@ class Context(msgspec.Struct, frozen=True):
 
     def links(self, request: Request) -> Links:
         """Absolute addresses where the public one is known, else paths that also work under a mount point."""
-        return Links(base_of(request.scope, self.settings.public_url) + self.prefix)
+        return Links(root_address(request.scope, self.settings.public_url) + self.prefix)
 
     async def body(self, request: Request, *, optional: bool = False) -> dict[str, Any]:
         """The request's JSON object within the limits."""

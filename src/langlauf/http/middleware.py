@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.http.presenting import base_of
+from langlauf.http.mounting import root_address
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
 from langlauf.http.tenant import request_id_from
 from langlauf.telemetry import Fact, tell
@@ -48,7 +48,7 @@ class Entrance:
         except Exception as error:
             if started:
                 raise
-            response = problem_response(_as_problem(error, scope), request_id, base_of(scope, self._public_url))
+            response = problem_response(_as_problem(error, scope), request_id, root_address(scope, self._public_url))
             await response(scope, receive, send_with_id)
 
 

@@ -18,8 +18,8 @@ from langlauf.http.document.requests import ANALYZE, request_body, request_compo
 from langlauf.http.document.responses import responses
 from langlauf.http.document.security import SCHEMES, access, requirements
 from langlauf.http.document.shapes import Document, Struct, answer_schemas
+from langlauf.http.mounting import root_address
 from langlauf.http.operations import OPERATIONS, Operation
-from langlauf.http.presenting import base_of
 from langlauf.http.problems import ProblemOut
 
 __all__ = ["Description", "Document", "build_document"]
@@ -43,7 +43,7 @@ class Description:
     async def document(self, request: Request) -> Response:
         """The OpenAPI document of this application."""
         settings = self._context.settings
-        base = base_of(request.scope, settings.public_url)
+        base = root_address(request.scope, settings.public_url)
         if base not in self._made:
             registry, prefix = self._context.services.registry, self._context.prefix
             made = build_document(registry, prefix, base=base, is_open=settings.auth_token is None)

@@ -1,6 +1,5 @@
 """Records become the shapes on the wire."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,11 +14,6 @@ from langlauf.http.schemas import EventOut, JobOut, NotificationOut, SnapshotOut
 from langlauf.service.read import Moment
 
 _NULL = msgspec.Raw(b"null")
-
-
-def base_of(scope: Mapping[str, Any], public_url: str | None) -> str:
-    """Where the application is, seen from the caller: the public address where it is known, else the mount point."""
-    return (public_url or str(scope.get("root_path", ""))).rstrip("/")
 
 
 class Links(msgspec.Struct, frozen=True):

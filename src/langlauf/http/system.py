@@ -5,7 +5,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from langlauf.domain.errors import StoreError
 from langlauf.http.context import Context
-from langlauf.http.problems import Problem
+from langlauf.http.problems import VARY, Problem
 from langlauf.http.responses import answer
 from langlauf.http.schemas import HealthAnswer
 from langlauf.service.tenant import Caller
@@ -47,4 +47,5 @@ class System:
             "# TYPE langlauf_facts_total counter",
         ]
         lines += [f'langlauf_facts_total{{fact="{fact}"}} {COUNTS[fact]}' for fact in Fact]
-        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+        headers = {"Cache-Control": "no-store", "Vary": VARY}
+        return PlainTextResponse("\n".join(lines) + "\n", headers=headers, media_type="text/plain; version=0.0.4")

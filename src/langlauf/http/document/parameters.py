@@ -27,6 +27,7 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         {"type": "string", "minLength": 1, "pattern": "^[^/]+$"},
         "The id of a snapshot: a UUID, or what an imported store called it.",
     ),
+    "key_id": ("path", {"type": "string", "minLength": 1, "pattern": "^[^/]+$"}, "The id of a key."),
     "X-Org-Id": ("header", _NAME, "The org; without it `default-org`."),
     "X-Tenant-Id": ("header", _NAME, "Another name for `X-Org-Id`; where both are given they must be equal."),
     "X-User-Id": ("header", _NAME, "Who asked, kept with the job."),
