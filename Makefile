@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench faults abuse lock clean
+.PHONY: help run test bench faults abuse fuzz lock clean
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -28,6 +28,9 @@ faults: $(VENV)/.test ## Kill, pause and race real processes, and tell which pro
 
 abuse: $(VENV)/.test ## Slow, greedy and many clients at a real server, and what an ordinary one notices (three minutes)
 	@$(BIN)/python -m tests.abuse
+
+fuzz: $(VENV)/.test ## Call every operation with what its description allows and what it does not, 10,000 times
+	@$(BIN)/python -m tests.fuzz
 
 lock: $(VENV)/.test ## Choose the newest versions again and write both lock files
 	@$(PIP) install uv

@@ -6,15 +6,15 @@ from langlauf.analysis.registry import Analysis, Registry
 from langlauf.http import schemas
 from langlauf.http.document.samples import required_example
 from langlauf.http.document.shapes import Document, Struct, json_content, ref, request_schemas
-from langlauf.http.operations import Operation
+from langlauf.http.operations import OPERATIONS, Operation
 
 ANALYZE = "AnalyzeRequest"
-#: Bodies that do not depend on what is registered, each with an example.
-_FIXED: dict[str, tuple[Struct, Document]] = {
-    "CancelBody": (schemas.CancelBody, {"reason": "no longer needed"}),
-    "RetryBody": (schemas.RetryBody, {"resume": True}),
-    "TokenBody": (schemas.TokenBody, {"expires_in": "10m"}),
-    "CreateKeyBody": (schemas.CreateKeyBody, {"name": "nightly import", "scopes": ["submit", "read"]}),
+#: What to send; without one, what the schema gives away.
+_EXAMPLES: Document = {
+    "CancelBody": {"reason": "no longer needed"},
+    "RetryBody": {"resume": True},
+    "TokenBody": {"expires_in": "10m"},
+    "CreateKeyBody": {"name": "nightly import", "scopes": ["submit", "read"]},
 }
 _TIMEOUT: Document = {
     "anyOf": [
@@ -25,15 +25,15 @@ _TIMEOUT: Document = {
     "description": "Lowers the time limit of an attempt: seconds, or a text like `30m`.",
 }
 _TEXT = (
-    "Parameters of an analysis, flat or under `input`. Texts may hold neither NUL nor half of a surrogate pair, and "
-    "nothing may be nested deeper than the server's limit."
+    "Parameters of an analysis, flat or under `input`. Whole numbers are written without a decimal point. Texts may "
+    "hold neither NUL nor half of a surrogate pair, and nothing may be nested deeper than the server's limit."
 )
 
 
 def request_components(registry: Registry) -> Document:
     """The schemas of all bodies."""
-    inputs = [analysis.input_type for analysis in registry]
-    made = request_schemas([schemas.Options, *(kind for kind, _ in _FIXED.values()), *inputs])
+    fixed = [_struct(one.body) for one in OPERATIONS if one.body is not None and one.body != ANALYZE]
+    made = request_schemas([schemas.Options, *fixed, *(analysis.input_type for analysis in registry)])
     shapes = [shape for analysis in registry for shape in _shapes(analysis, registry.default)]
     return {**made, ANALYZE: {"anyOf": shapes, "description": _TEXT}}
 
@@ -41,8 +41,21 @@ def request_components(registry: Registry) -> Document:
 def request_body(operation: Operation, registry: Registry) -> Document:
     """The body of one operation; only that of a submission must be there."""
     name = operation.body or ""
-    examples = _submissions(registry) if name == ANALYZE else {"body": {"value": _FIXED[name][1]}}
-    return {"required": name == ANALYZE, "content": json_content(ref(name), examples)}
+    if name == ANALYZE:
+        return {"required": True, "content": json_content(ref(name), _submissions(registry))}
+    value = _EXAMPLES.get(name) or _required_example(_struct(name))
+    return {"required": False, "content": json_content(ref(name), {"body": {"value": value}})}
+
+
+def _struct(name: str) -> Struct:
+    """The struct that reads a body: it has the name that the table of operations gives."""
+    found: Struct = getattr(schemas, name)
+    return found
+
+
+def _required_example(kind: Struct) -> Document:
+    _, parts = msgspec.json.schema_components([kind])
+    return required_example(parts[kind.__name__], parts)
 
 
 def _shapes(analysis: Analysis, default: str | None) -> list[Document]:
@@ -76,8 +89,7 @@ def _submissions(registry: Registry) -> Document:
     """One per analysis, and how to ask for a job instead of an answer; what does not fit is left out."""
     made: Document = {}
     for analysis in registry:
-        _, schemas_of = msgspec.json.schema_components([analysis.input_type])
-        values = required_example(schemas_of[analysis.input_type.__name__], schemas_of)
+        values = _required_example(analysis.input_type)
         try:
             msgspec.convert(values, analysis.input_type)
         except msgspec.ValidationError:

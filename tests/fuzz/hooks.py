@@ -1,0 +1,107 @@
+"""What a generator cannot know: ids that exist, orgs that own them, preferences that mean something."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import schemathesis
+from schemathesis import Case, HookContext
+from schemathesis.core.failures import Failure
+from schemathesis.core.parameters import ParameterLocation
+from schemathesis.core.transport import Response
+from schemathesis.hooks import unregister
+from schemathesis.openapi.checks import RejectedPositiveData
+
+from langlauf.domain.text import LARGEST_INTEGER
+from tests.fuzz.target import ORG, Known
+
+#: How often an id in a path is one that exists.
+_KNOWN_SHARE = 0.7
+_PREFERENCE_SHARE = 0.5
+_PREFERENCES = ("respond-async", "respond-async, wait=1", "wait=1", "return=minimal", 'respond-async; foo="a, b"')
+#: What a document cannot say of a value, although the contract does: it must be one that the server gave out.
+_GIVEN_OUT = {"after", "cursor"}
+
+AnyCase = Case[Any]
+
+
+class Knowledge:
+    """Drawn from a generator of its own, so that a seed gives the same run again."""
+
+    def __init__(self, known: Known, seed: int) -> None:
+        self._known = known
+        self._random = random.Random(seed)
+
+    @contextmanager
+    def taught(self) -> Iterator[None]:
+        """Takes part in every case until the block ends."""
+
+        def before_call(context: HookContext, case: AnyCase, kwargs: dict[str, Any]) -> None:
+            self._correct(case)
+
+        def filter_failure(context: HookContext, failure: Failure, case: AnyCase, response: Response) -> bool:
+            return not _is_rightly_refused(failure, response)
+
+        hooks: list[Callable[..., Any]] = [before_call, filter_failure]
+        for hook in hooks:
+            schemathesis.hook(hook)
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                unregister(hook)
+
+    def _correct(self, case: AnyCase) -> None:
+        """Changes only what was meant to be valid: a mistake that was made on purpose stays one."""
+        headers_are_valid = _is_valid(case, ParameterLocation.HEADER)
+        if headers_are_valid:
+            self._agree_on_org(case)
+        if isinstance(case.body, dict | list) and _is_valid(case, ParameterLocation.BODY):
+            case.body = _whole(case.body)
+        if headers_are_valid and _is_valid(case, ParameterLocation.PATH):
+            self._use_known_id(case)
+        if (
+            headers_are_valid
+            and case.operation.definition.raw["operationId"] == "analyze"
+            and self._random.random() < 0.5
+        ):
+            case.headers["Prefer"] = self._random.choice(_PREFERENCES)
+
+    def _agree_on_org(self, case: AnyCase) -> None:
+        """Both names of the org may be sent, but only with one value."""
+        if "X-Org-Id" in case.headers and "X-Tenant-Id" in case.headers:
+            case.headers["X-Tenant-Id"] = case.headers["X-Org-Id"]
+
+    def _use_known_id(self, case: AnyCase) -> None:
+        for name in set(self._known.ids) & set(case.path_parameters):
+            if self._random.random() < _KNOWN_SHARE:
+                chosen = self._random.choice(self._known.ids[name])
+                case.path_parameters[name] = chosen
+                case.headers.pop("X-Tenant-Id", None)
+                case.headers["X-Org-Id"] = ORG
+                if chosen in self._known.going_on and _is_valid(case, ParameterLocation.QUERY) and "wait" in case.query:
+                    case.query["wait"] = 0
+
+
+def _whole(value: Any) -> Any:
+    """Whole numbers without a decimal point: a schema cannot ask for it, and 1.0 is no integer to us."""
+    if isinstance(value, dict):
+        return {name: _whole(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [_whole(child) for child in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_INTEGER else value
+
+
+def _is_rightly_refused(failure: Failure, response: Response) -> bool:
+    """A valid-looking cursor that nobody gave out is refused, and that is no failure."""
+    if not isinstance(failure, RejectedPositiveData) or response.status_code != 400:
+        return False
+    return response.json().get("field") in _GIVEN_OUT
+
+
+def _is_valid(case: AnyCase, location: ParameterLocation) -> bool:
+    if case.meta is None:
+        return True
+    part = case.meta.components.get(location)
+    return part is None or part.mode.is_positive

@@ -1,0 +1,237 @@
+"""Another org's data answers exactly like data that never was, on every operation of the document."""
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import langlauf
+from langlauf.clock import new_id
+from langlauf.domain.access import Scope
+from tests.http.strangers import Ask, Owned, asks, seen, unknown_ids
+from tests.support.live import GATES, Live, live
+
+#: Makes the headers that somebody of an org sends.
+HeadersFor = Callable[[Live, str], dict[str, str]]
+TOKEN = "token-of-the-operator"
+
+
+def _by_header(server: Live, org: str) -> dict[str, str]:
+    return {"X-Org-Id": org}
+
+
+def _by_token(server: Live, org: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {TOKEN}", "X-Org-Id": org}
+
+
+#: The ways to be of an org, with what the server must be told for them.
+ACCESS: dict[str, tuple[HeadersFor, dict[str, str]]] = {
+    "open": (_by_header, {}),
+    "token": (_by_token, {"API_AUTH_TOKEN": TOKEN}),
+}
+
+
+class House(msgspec.Struct, frozen=True):
+    """A server with an owner who has jobs, and a stranger who has none."""
+
+    server: Live
+    headers_for: HeadersFor
+    owner: Owned
+    #: a job of the owner that goes on
+    running: str
+
+    @property
+    def stranger(self) -> dict[str, str]:
+        return self.headers_for(self.server, "stranger")
+
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = self.server.http.get("/openapi.json").json()
+        return document
+
+    def owners_jobs(self) -> list[Any]:
+        headers = self.headers_for(self.server, self.owner.org)
+        found = [
+            self.server.http.get(f"/analyze/jobs/{job}", headers=headers).json()["job"]
+            for job in (self.owner.job_id, self.running)
+        ]
+        for job in found:
+            job.pop("estimated_seconds")
+        return found
+
+
+@pytest.fixture(scope="module", params=list(ACCESS))
+def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """One for each way to be of an org."""
+    headers_for, environment = ACCESS[request.param]
+    settings = {"LANGLAUF_CORS_ORIGINS": "https://ui.example", "LANGLAUF_SHUTDOWN_GRACE": "0", **environment}
+    gate = new_id()
+    with live(tmp_path_factory.mktemp("tenancy"), None, **settings) as server:
+        headers = headers_for(server, "owner") | {"Prefer": "respond-async, wait=20", "Idempotency-Key": "shared-key"}
+        text = f"secret-{new_id()}"
+        first = server.http.post("/analyze", json={"query": text}, headers=headers).json()
+        headers.pop("Idempotency-Key")
+        server.http.post("/analyze", json={"query": f"{text} again"}, headers=headers)
+        later = {"analysis": "gated", "gate": gate, "partials": 1, "options": {"async_mode": {"requested": True}}}
+        running = server.http.post("/analyze", json=later, headers=headers_for(server, "owner")).json()["job"]["job_id"]
+        GATES.wait_until_reached(gate)
+        status = server.http.get(f"/analyze/jobs/{first['job_id']}", headers=headers_for(server, "owner"))
+        page = server.http.get("/analyze/jobs?limit=1", headers=headers_for(server, "owner")).json()
+        owner = Owned(
+            org="owner",
+            job_id=first["job_id"],
+            result_id=first["result_id"],
+            etag=status.headers["etag"],
+            cursor=page["next_cursor"],
+            key="shared-key",
+            text=text,
+        )
+        try:
+            yield House(server, headers_for, owner, running)
+        finally:
+            GATES.open(gate)
+
+
+def test_a_foreign_id_answers_like_an_unknown_one_everywhere(house: House) -> None:
+    """Status, headers and body equal to the byte, in whatever way it is asked; and nothing happens to the owner."""
+    before, count = house.owners_jobs(), 0
+    for ask in asks(house.document(), house.owner):
+        foreign_ids = {name: house.owner.fill(name) for name in ask.names}
+        foreign = ask.send(house.server, foreign_ids, house.stranger)
+        unknown = ask.send(house.server, unknown_ids(ask), house.stranger)
+        assert seen(foreign) == seen(unknown), ask
+        assert foreign.status_code in (204, 400, 404, 405), ask
+        assert not any(secret in foreign.text for secret in house.owner.secrets()), ask
+        count += 1
+    assert count > 150
+    assert house.owners_jobs() == before
+
+
+def test_the_ids_of_the_proof_are_real(house: House) -> None:
+    """The owner gets all of it: what a stranger is refused is there."""
+    headers, found = house.headers_for(house.server, house.owner.org), 0
+    for ask in asks(house.document(), house.owner):
+        if ask.method in ("GET", "HEAD") and not ask.query and not ask.headers and ask.path.count("{") == 1:
+            response = ask.send(house.server, {name: house.owner.fill(name) for name in ask.names}, headers)
+            assert response.status_code in (200, 405), ask
+            found += response.status_code == 200
+    assert found >= 10
+
+
+def test_a_running_job_of_another_org_cannot_be_followed_or_stopped(house: House) -> None:
+    """What would wait, stream, cancel or retry finds nothing, at once."""
+    before = house.owners_jobs()
+    running = msgspec.structs.replace(house.owner, job_id=house.running)
+    for ask in asks(house.document(), running):
+        if "job_id" in ask.names:
+            foreign = ask.send(house.server, {"job_id": house.running}, house.stranger)
+            unknown = ask.send(house.server, unknown_ids(ask), house.stranger)
+            assert seen(foreign) == seen(unknown), ask
+    assert house.owners_jobs() == before
+
+
+def test_pages_of_another_org_are_the_404_page(house: House) -> None:
+    """Also for people: the page of a foreign job or result is that of one that never was."""
+    for path, name in (("/jobs/{job_id}", "job_id"), ("/results/{result_id}", "result_id")):
+        for query in ({}, {"lang": "de"}, {"view": "requested"}, {"refresh": "5"}):
+            ask = Ask(method="GET", path=path, names=(name,), query=query)
+            foreign = ask.send(house.server, {name: house.owner.fill(name)}, house.stranger)
+            unknown = ask.send(house.server, unknown_ids(ask), house.stranger)
+            assert foreign.status_code == 404
+            assert seen(foreign) == seen(unknown)
+
+
+def test_lists_and_totals_do_not_count_others(house: House) -> None:
+    """Every operation without an id in its path: whatever filter or cursor is tried, nothing of the owner shows."""
+    found = 0
+    for path, methods in house.document()["paths"].items():
+        operation = methods.get("get", {})
+        if "{" in path or operation.get("x-scope") in (None, Scope.OPERATE):
+            continue
+        queries: list[dict[str, str]] = [{}]
+        queries += [{one["name"]: house.owner.cursor} for one in operation["parameters"] if one["in"] == "query"]
+        queries += [{"q": house.owner.text}, {"q": house.owner.job_id[:8]}, {"limit": "200"}]
+        for query in queries:
+            response = house.server.http.get(path, params=query, headers=house.stranger)
+            told = response.text + str(response.headers)
+            assert not any(secret in told for secret in house.owner.secrets() - {house.owner.org}), (path, query)
+            if response.status_code == 200:
+                body = response.json()
+                assert all(not value for value in body.values() if isinstance(value, list)), (path, query)
+                assert body.get("total", 0) == 0
+                found += 1
+    assert found >= 6
+
+
+def test_a_key_or_an_input_of_another_org_tells_nothing(house: House) -> None:
+    """The owner's Idempotency-Key and running input are new to anybody else: no replay, no mismatch, no duplicate."""
+    org = f"stranger-{new_id()}"
+    headers = house.headers_for(house.server, org) | {"Prefer": "respond-async", "Idempotency-Key": house.owner.key}
+    other = house.server.http.post("/analyze", json={"query": "something else"}, headers=headers)
+    assert other.status_code == 202
+    assert "idempotent-replayed" not in other.headers
+    assert house.owner.job_id not in other.text
+    gate = new_id()
+    same = {"analysis": "gated", "gate": gate, "options": {"async_mode": {"requested": True}}}
+    mine = house.server.http.post("/analyze", json=same, headers=house.headers_for(house.server, house.owner.org))
+    theirs = house.server.http.post("/analyze", json=same, headers=house.headers_for(house.server, org))
+    assert (mine.status_code, theirs.status_code) == (202, 202)
+    assert mine.json()["job"]["job_id"] not in theirs.text
+    GATES.open(gate)
+
+
+def test_foreign_and_unknown_ids_cost_the_same_reads(house: House) -> None:
+    """The same statements, in the same number and order: there is nothing for a clock to find."""
+    store: Any = house.server.app.runtime and house.server.app.runtime.store
+    told: list[tuple[str, Any]] = []
+
+    def trace(_: Any, sql: str, values: Any) -> bool:
+        told.append((sql, values))
+        return True
+
+    def about(ask: Ask, ids: dict[str, str]) -> list[str]:
+        """The statements that had to do with the request: others run beside."""
+        told.clear()
+        ask.send(house.server, ids, house.stranger)
+        wanted = {*ids.values(), "stranger"}
+        return [sql for sql, values in list(told) if wanted & set(map(str, _values(values)))]
+
+    store._reader.exec_trace = store._writer.exec_trace = trace
+    try:
+        counted = 0
+        for ask in asks(house.document(), house.owner):
+            foreign = about(ask, {name: house.owner.fill(name) for name in ask.names})
+            assert foreign == about(ask, unknown_ids(ask)), ask
+            assert not any(sql.lstrip().upper().startswith(("INSERT", "UPDATE", "DELETE")) for sql in foreign), ask
+            counted += len(foreign)
+        assert counted > 50
+    finally:
+        store._reader.exec_trace = store._writer.exec_trace = None
+
+
+def _values(bindings: Any) -> list[Any]:
+    return list(bindings.values()) if isinstance(bindings, dict) else list(bindings or ())
+
+
+SOURCES = Path(langlauf.__file__).parent
+#: What may be called on `reads` without saying for whom: it holds nothing of an org.
+_FOR_NOBODY = {"of", "moment", "phase", "check", "depth"}
+
+
+@pytest.mark.parametrize("room", ["http", "ui"])
+def test_http_and_pages_read_only_for_a_caller(room: str) -> None:
+    """Tenant data comes from `reads.of(caller)` and from nowhere else: no store, and no reads without a caller."""
+    used = set()
+    for path in sorted((SOURCES / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom | ast.Import):
+                names = [getattr(node, "module", None) or "", *(name.name for name in node.names)]
+                assert not any(name.startswith("langlauf.store") for name in names), path
+            if isinstance(node, ast.Attribute):
+                assert node.attr not in ("store", "_store", "tenant"), f"{path}:{node.lineno}"
+                if isinstance(node.value, ast.Attribute) and node.value.attr in ("reads", "_reads"):
+                    used.add(node.attr)
+    assert "of" in used
+    assert used <= _FOR_NOBODY
