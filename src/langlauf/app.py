@@ -11,6 +11,7 @@ from langlauf.analysis.schema import InvalidInput
 from langlauf.bootstrap import Runtime, running
 from langlauf.domain.errors import LanglaufError, NotRunning, QueueIsFull, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, Job, PriorityClass, QueueFull, Replayed
+from langlauf.domain.trace import read_trace
 from langlauf.http.app import Application
 from langlauf.http.context import Context
 from langlauf.http.mounting import Mounted
@@ -130,9 +131,13 @@ class Langlauf:
         priority_class: PriorityClass = "default",
         idempotency_key: str | None = None,
         allow_duplicate: bool = False,
+        traceparent: str | None = None,
         **values: Any,
     ) -> Job:
-        """Accepts a job without HTTP, inside `app.lifespan()`; the job is on disk when this returns."""
+        """Accepts a job without HTTP, inside `app.lifespan()`; the job is on disk when this returns.
+
+        `traceparent` is the header of the trace the job shall belong to; one that cannot be read is as none.
+        """
         if not usable_name(org):
             raise InvalidInput("org", f"{org!r} cannot name an org: 1 to 128 of A-Z a-z 0-9 _ . : -")
         order = Order(
@@ -142,7 +147,8 @@ class Langlauf:
             idempotency_key=idempotency_key,
             allow_duplicate=allow_duplicate,
         )
-        submitted = await self._running().services.submissions.submit(insider(org), order)
+        caller = insider(org, None if traceparent is None else read_trace([traceparent]))
+        submitted = await self._running().services.submissions.submit(caller, order)
         if isinstance(submitted, Accepted | Replayed | Duplicate):
             return submitted.job
         if isinstance(submitted, QueueFull):

@@ -60,6 +60,30 @@ def test_4_not_found(langlauf: Commands) -> None:
     langlauf.run("notifications", "x", exit_code=4)
 
 
+def test_4_expired(tmp_path: Path) -> None:
+    """What retention removed is gone, and can be computed again."""
+    with serving(tmp_path / "store.db") as server:
+        commands = Commands(server, "acme")
+        job = commands.submit("value=3")
+        commands.run("watch", job)
+        words = ["cleanup", "--store-file", str(tmp_path / "store.db"), "--results-ttl-seconds", "0"]
+        assert CliRunner().invoke(main, words).exit_code == 0
+        refused = commands.run("result", job, exit_code=4)
+        assert (refused.stdout, f"langlauf retry {job}" in refused.stderr) == ("", True)
+
+
+def test_5_full(tmp_path: Path) -> None:
+    """A full queue is waited for a little, as the server asks; then it says when to come back."""
+    with serving(
+        tmp_path / "store.db", settings={"LANGLAUF_MAX_WAITING_PER_ORG": "1", "LANGLAUF_WORKERS": "0"}
+    ) as server:
+        commands = Commands(server, "acme")
+        commands.submit("value=1")
+        refused = commands.run("submit", "value=2", exit_code=5)
+        assert "1 job of this org is waiting" in refused.stderr
+        assert "try again in" in refused.stderr
+
+
 def test_5_unreachable() -> None:
     """Where no server answers, the way to start one is told."""
     result = CliRunner().invoke(main, ["status", "x", "--url", "http://127.0.0.1:1"])

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from langlauf.client import Client
 from langlauf.client.errors import ApiError, Forbidden, NotLanglauf, Unavailable, Unreachable
 from langlauf.client.exchange import (
     CALLING,
@@ -17,7 +18,8 @@ from langlauf.client.exchange import (
     error_of,
     read,
 )
-from langlauf.client.shapes import JobAnswer
+from langlauf.client.shapes import JobAnswer, SubmitOptions
+from langlauf.domain.errors import SettingsError
 
 LOST = Lost("http://server", "connection refused")
 BUSY = Reply(503, {"retry-after": "3"}, b"{}")
@@ -101,3 +103,26 @@ def test_another_program_is_recognised() -> None:
     """A fine answer that is not ours is not taken for one."""
     with pytest.raises(NotLanglauf):
         read(Reply(200, {}, b'{"hello": "world"}'), JobAnswer)
+
+
+def test_every_try_of_a_request_has_the_same_id() -> None:
+    """The server's log and the error that is raised tell of the same request; the next one has another."""
+    talk = ask(Request(path="/x"))
+    ids = {next(talk).headers["X-Request-Id"], *(talk.send(LOST).headers["X-Request-Id"] for _ in range(3))}
+    assert len(ids) == 1
+    assert next(ask(Request(path="/x"))).headers["X-Request-Id"] not in ids
+
+
+@pytest.mark.parametrize(
+    "url", ["http://host:80x", "http://[::1", "host:80", "ftp://host", "http://", "http://host:99999"]
+)
+def test_an_address_that_cannot_be_one_is_refused(url: str) -> None:
+    """Before anything is sent, with the name of the setting."""
+    with pytest.raises(SettingsError, match="LANGLAUF_URL"):
+        Client(url)
+
+
+def test_a_key_that_no_header_can_carry_is_refused() -> None:
+    """It would otherwise look as if no server answered."""
+    with Client("http://127.0.0.1:1") as client, pytest.raises(SettingsError, match="idempotency_key"):
+        client.submit("x", options=SubmitOptions(idempotency_key="a\nb"))

@@ -24,6 +24,9 @@ class Attempt(Protocol):
     job_id: str
     number: int
     largest_result: int
+    trace_id: str
+    traceparent: str | None
+    tracestate: str | None
 
     @property
     def canceled(self) -> bool:
@@ -61,6 +64,21 @@ class Job:
     def attempt(self) -> int:
         """Which execution of the job this is, from 1."""
         return self._attempt.number
+
+    @property
+    def trace_id(self) -> str:
+        """The trace the job belongs to: that of its request where it named one, else one of its own."""
+        return self._attempt.trace_id
+
+    @property
+    def traceparent(self) -> str | None:
+        """The header that carries the trace on to other systems, where the job's request had one."""
+        return self._attempt.traceparent
+
+    @property
+    def tracestate(self) -> str | None:
+        """What belongs to `traceparent`, to be passed on with it as it is."""
+        return self._attempt.tracestate
 
     @property
     def canceled(self) -> bool:

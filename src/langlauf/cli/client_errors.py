@@ -115,6 +115,8 @@ def _api_hints(error: errors.ApiError) -> tuple[str, ...]:
             hints = ("does the key belong to this org? leave --org out, or show another --key",)
         case errors.NotFound():
             hints = (f"see what there is: {command_line('jobs')}", "is it another org's? name it with --org")
+        case errors.Expired(problem={"job_id": str(job_id)}):
+            hints = (f"compute it again: {command_line('retry', job_id)}",)
         case errors.Conflict():
             hints = _conflict_hints(error)
         case errors.Unavailable(retry_after=float(seconds)):

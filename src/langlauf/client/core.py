@@ -30,6 +30,7 @@ from langlauf.client.shapes import (
 from langlauf.clock import new_id
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.state import Status
+from langlauf.domain.trace import read_trace
 from langlauf.settings import BY_NAME, load_settings
 
 DEFAULT_PREFIX = "/analyze"
@@ -72,14 +73,20 @@ class Core:
             body["analysis"] = analysis
         if options.timeout_seconds is not None:
             body["timeout_seconds"] = options.timeout_seconds
-        return self._accept(self._prefix, body, options.idempotency_key)
+        trace = None if options.traceparent is None else read_trace([options.traceparent])
+        return self._accept(
+            self._prefix, body, options.idempotency_key, {"traceparent": trace.traceparent} if trace else {}
+        )
 
     def retry(self, job_id: str, *, resume: bool, idempotency_key: str | None) -> Talk[JobSummary]:
         """A new job of one that has ended, under the same protection as a submission."""
         return self._accept(f"{self._job(job_id)}/retry", {"resume": resume}, idempotency_key)
 
-    def _accept(self, path: str, body: Mapping[str, Any], key: str | None) -> Talk[JobSummary]:
-        request = _post(path, body, {"Idempotency-Key": key or new_id()})
+    def _accept(
+        self, path: str, body: Mapping[str, Any], key: str | None, headers: Mapping[str, str] | None = None
+    ) -> Talk[JobSummary]:
+        key = new_id() if key is None else _checked_header("idempotency_key", key)
+        request = _post(path, body, {"Idempotency-Key": key, **(headers or {})})
         reply = yield from ask(request)
         return read(reply, JobAnswer).job
 
@@ -151,13 +158,18 @@ def _post(path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None 
 
 
 def _checked_url(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # brackets that do not close, a port that is no number
+        usable = False
+    if not usable:
         raise SettingsError(f"LANGLAUF_URL={url!r}: give an address like http://127.0.0.1:8080")
     return url.rstrip("/")
 
 
 def _checked_header(name: str, value: str) -> str:
     if not (value.isascii() and value.isprintable()):
-        raise SettingsError(f"{BY_NAME[name].environment} has characters that no header can carry")
+        known = BY_NAME.get(name)
+        raise SettingsError(f"{known.environment if known else name} has characters that no header can carry")
     return value

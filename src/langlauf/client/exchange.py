@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from langlauf.client.errors import ApiError, NotLanglauf, Unreachable, kind_of
-from langlauf.clock import draw
+from langlauf.clock import draw, new_id
 
 T = TypeVar("T")
 #: Answers that ask to come back: a busy or restarting server, or the proxy before it.
@@ -117,6 +117,8 @@ def ask(request: Request, patience: Patience = CALLING, deadline: Deadline = NEV
     At the deadline whatever trouble there is raises, too: the caller decides what that means.
     """
     tries, trouble_since = 0, None
+    # One id for all tries: the server's log and the error that is raised tell of the same request.
+    request = msgspec.structs.replace(request, headers={"X-Request-Id": new_id(), **request.headers})
     while True:
         answer = yield request
         if isinstance(answer, Reply) and answer.status not in COME_BACK:

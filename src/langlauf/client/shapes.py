@@ -26,6 +26,8 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_duplicate: bool = False
     #: the same key gives the same job; without one, each submission has its own
     idempotency_key: str | None = None
+    #: the header of the trace that the job shall belong to
+    traceparent: str | None = None
 
 
 DEFAULT_OPTIONS = SubmitOptions()

@@ -46,6 +46,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     max_retries: int
     trace_id: str
     request_id: str
+    traceparent: str | None = None
+    tracestate: str | None = None
 
 
 class Renewal(msgspec.Struct, frozen=True):

@@ -81,6 +81,9 @@ class Job(msgspec.Struct, frozen=True):
     paced_percent: int = 0
     paced_at: Instant | None = None
     progress_at: Instant | None = None
+    #: the trace that its request belonged to, where it named one
+    traceparent: str | None = None
+    tracestate: str | None = None
 
     @property
     def terminal(self) -> bool:

@@ -1,16 +1,13 @@
 """Who is calling: by what right, for which org, and the ids of the request."""
 
-import re
-
 from starlette.requests import Request
 
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.access import ANYBODY, Grant
+from langlauf.domain.trace import read_trace
 from langlauf.http.credentials import forbidden
 from langlauf.http.problems import bad_request
 from langlauf.service.tenant import DEFAULT_ORG, Caller, usable_name
-
-_TRACEPARENT = re.compile(r"^[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$")
 
 
 def request_id_from(header: str | None) -> str:
@@ -23,10 +20,13 @@ def caller_of(request: Request, grant: Grant) -> Caller:
     named = _org_named(request)
     if grant.issuer != ANYBODY and grant.org_id is not None and named not in (None, grant.org_id):
         raise forbidden("This key belongs to another org than the one the request names.")
+    trace = read_trace(request.headers.getlist("traceparent"), request.headers.getlist("tracestate"))
     return Caller(
         org_id=grant.org_id or named or DEFAULT_ORG,
         request_id=request.scope["langlauf.request_id"],
-        trace_id=_trace_of(request),
+        trace_id=trace.trace_id if trace else new_trace_id(),
+        traceparent=trace.traceparent if trace else None,
+        tracestate=trace.tracestate if trace else None,
         scopes=grant.scopes,
         user_id=_name_header(request, "x-user-id"),
         api_key_id=grant.key_id,
@@ -50,8 +50,3 @@ def _name_header(request: Request, name: str) -> str | None:
         title = name.title()
         raise bad_request(f"{title} must be given once, with 1 to 128 of the characters A-Z a-z 0-9 _ . : -", title)
     return values[0]
-
-
-def _trace_of(request: Request) -> str:
-    match = _TRACEPARENT.match(request.headers.get("traceparent", ""))
-    return match[1] if match else new_trace_id()

@@ -97,6 +97,8 @@ class Submissions:
             max_retries=analysis.max_retries if order.max_retries is None else order.max_retries,
             trace_id=caller.trace_id,
             request_id=caller.request_id,
+            traceparent=caller.traceparent,
+            tracestate=caller.tracestate,
             requested_by_user_id=caller.user_id,
             api_key_id=caller.api_key_id,
             retry_of=order.retry_of,

@@ -6,6 +6,7 @@ import msgspec
 
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.access import EVERYTHING, Grant, Scope
+from langlauf.domain.trace import Trace
 
 DEFAULT_ORG = "default-org"
 _NAME = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$", re.ASCII)
@@ -23,12 +24,22 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     trace_id: str
     scopes: frozenset[Scope]
+    #: what its request told about the trace it belongs to, for others to carry on
+    traceparent: str | None = None
+    tracestate: str | None = None
     user_id: str | None = None
     api_key_id: str | None = None
     #: by what they may; None inside the program
     grant: Grant | None = None
 
 
-def insider(org_id: str) -> Caller:
+def insider(org_id: str, trace: Trace | None = None) -> Caller:
     """Whoever calls from inside the program, for an org: they may do everything."""
-    return Caller(org_id=org_id, request_id=new_id(), trace_id=new_trace_id(), scopes=EVERYTHING)
+    return Caller(
+        org_id=org_id,
+        request_id=new_id(),
+        trace_id=trace.trace_id if trace else new_trace_id(),
+        scopes=EVERYTHING,
+        traceparent=trace.traceparent if trace else None,
+        tracestate=trace.tracestate if trace else None,
+    )

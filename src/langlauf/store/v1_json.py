@@ -200,7 +200,18 @@ def text_of(raw: msgspec.Raw) -> str | None:
 
 
 #: What says something about this store and not about the job.
-_NOT_EXPORTED = frozenset({"request_payload_ref", "imported_at", "ticket", "paced_percent", "paced_at", "progress_at"})
+_NOT_EXPORTED = frozenset(
+    {
+        "request_payload_ref",
+        "imported_at",
+        "ticket",
+        "paced_percent",
+        "paced_at",
+        "progress_at",
+        "traceparent",
+        "tracestate",
+    }
+)
 
 
 def job_entry(job: Job, payload: str, key: str | None, chunks: Mapping[str, tuple[str, Instant]]) -> dict[str, Any]:

@@ -47,6 +47,9 @@ class RunningAttempt:
         self.job_id = claim.lease.job_id
         self.number = claim.lease.attempt
         self.largest_result = settings.max_result
+        self.trace_id = claim.trace_id
+        self.traceparent = claim.traceparent
+        self.tracestate = claim.tracestate
         self.transient_references = analysis.transient_references
         self.chunk_slots = pool.chunk_slots
         self.cancel_reason: str | None = None
@@ -62,7 +65,8 @@ class RunningAttempt:
     @property
     def facts(self) -> dict[str, Any]:
         """What is told of it."""
-        return {"job_id": self.job_id, "org_id": self.org_id, "attempt": self.number}
+        ids = {"trace_id": self.trace_id, "request_id": self.claim.request_id}
+        return {"job_id": self.job_id, "org_id": self.org_id, "attempt": self.number, **ids}
 
     @property
     def canceled(self) -> bool:

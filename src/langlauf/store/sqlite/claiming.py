@@ -39,12 +39,13 @@ def _start(tx: Transaction, claims: list[Claim], worker_id: str) -> None:
 def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
     """The claim of a picked job, with its event."""
     org_id, job_id, attempt, seq, analysis, timeout, percent, retries, max_retries, trace_id, request_id, *rest = row
+    *_, traceparent, tracestate, payload = rest
     kind = EventType.RUNNING if attempt == 1 else EventType.ATTEMPT_STARTED
     tx.event(org_id, job_id, seq, kind, "worker", (trace_id, request_id), {"attempt": attempt})
     return Claim(
         lease=Lease(org_id, job_id, attempt),
         analysis=analysis,
-        payload=rest[-1],
+        payload=payload,
         started_at=tx.now,
         expires_at=expires_at,
         timeout_seconds=timeout,
@@ -53,6 +54,8 @@ def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
         max_retries=max_retries,
         trace_id=trace_id,
         request_id=request_id,
+        traceparent=traceparent,
+        tracestate=tracestate,
     )
 
 

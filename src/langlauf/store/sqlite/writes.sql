@@ -107,7 +107,7 @@ ORDER BY next_attempt_at LIMIT :most
 -- name: due_job
 -- One of them with what a claim needs. Attempt and event are the next ones.
 SELECT org_id, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
-    trace_id, request_id, priority_class, queued_at,
+    trace_id, request_id, priority_class, queued_at, traceparent, tracestate,
     (SELECT payload FROM job_inputs AS input WHERE input.org_id = jobs.org_id AND input.job_id = jobs.job_id)
 FROM jobs WHERE org_id = :org_id AND job_id = :job_id
 
@@ -123,7 +123,7 @@ ORDER BY virtual_start, served, org_id LIMIT :lanes
 -- name: lane_heads
 -- The waiting jobs of a lane whose turn is next, with the same columns as due_job.
 SELECT org_id, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
-    trace_id, request_id, priority_class, queued_at,
+    trace_id, request_id, priority_class, queued_at, traceparent, tracestate,
     (SELECT payload FROM job_inputs AS input WHERE input.org_id = jobs.org_id AND input.job_id = jobs.job_id)
 FROM jobs INDEXED BY idx_jobs_lane_head
 WHERE org_id = :org_id AND analysis = :analysis AND started_at IS NULL AND finished_at IS NULL

@@ -34,6 +34,9 @@ class RemoteAttempt:
         self.job_id = task.job_id
         self.number = task.attempt
         self.largest_result = task.largest_result
+        self.trace_id = task.trace_id
+        self.traceparent = task.traceparent
+        self.tracestate = task.tracestate
         self._line = line
         self._lock = threading.Lock()
         self._canceled = False

@@ -90,6 +90,9 @@ class ProcessExecution:
             job_id=attempt.job_id,
             attempt=attempt.number,
             largest_result=attempt.largest_result,
+            trace_id=attempt.trace_id,
+            traceparent=attempt.traceparent,
+            tracestate=attempt.tracestate,
         )
 
     def _end(self, process: Process, end: FromProcess) -> Ended:

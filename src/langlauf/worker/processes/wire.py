@@ -44,6 +44,9 @@ class RunAnalysis(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     job_id: str
     attempt: int
     largest_result: int
+    trace_id: str
+    traceparent: str | None
+    tracestate: str | None
 
 
 class RunChunk(msgspec.Struct, frozen=True, kw_only=True, tag=True):
