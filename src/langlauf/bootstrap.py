@@ -1,12 +1,13 @@
 """The one place that wires: settings, store, use cases, worker, upkeep."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from langlauf.analysis.registry import Registry
-from langlauf.domain.errors import LanglaufError
+from langlauf.domain.errors import LanglaufError, StoreError
 from langlauf.hints import Hints
 from langlauf.service.access import Access
 from langlauf.service.control import Control
@@ -116,6 +117,14 @@ def make_services(
     )
 
 
+async def _write_last_uses(keyring: Keyring) -> None:
+    """What is known of the use of keys at the end; a store that is away does not hold up the stop."""
+    try:
+        await keyring.write_uses()
+    except StoreError as error:
+        tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty="key uses")
+
+
 @asynccontextmanager
 async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runtime]:
     """Opens everything, starts what works in the background, and stops it in the right order."""
@@ -130,7 +139,7 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
         stack.callback(tell, Fact.SERVER_STOPPED)
         stack.push_async_callback(store.close)
         keyring = Keyring(store.access, store.clock)
-        stack.push_async_callback(keyring.write_uses)
+        stack.push_async_callback(_write_last_uses, keyring)
         services = make_services(store, registry, settings, hints, keyring)
         duties = [
             Periodic(

@@ -2,16 +2,21 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from langlauf.clock import new_word
 from langlauf.domain.access import USUAL
+from langlauf.domain.instant import after
 from langlauf.domain.keys import ALPHABET, ID_LENGTH, PREFIX, SECRET_LENGTH, KeyChanges, key_text
 from langlauf.hints import Hints
 from langlauf.service import keyring as module
 from langlauf.service.access import Access
 from langlauf.service.keyring import Keyring
 from langlauf.service.keys import Keys
+from langlauf.service.sessions import Sessions
+from langlauf.service.tenant import insider
+from langlauf.service.tokens import JobTokens
 from langlauf.store.sqlite.access import SqliteAccess
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import START, SetClock
@@ -149,6 +154,29 @@ def test_uses_are_written_together_and_not_twice(moment: list[float]) -> None:
         clock.pass_(60)
         await scene.ring.write_uses()
         assert {key.key_id: key.last_used_at for key in await scene.keys.list(None)} == times
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_what_was_made_with_a_key_counts_as_its_use(moment: list[float]) -> None:
+    """A token for a job and a session: the key behind them is in use for as long as they are."""
+
+    async def run() -> None:
+        clock = SetClock()
+        store, scene = await _scene(clock)
+        made = await scene.keys.create("org-a")
+        grant = await scene.access.by_secret(made.text.encode())
+        assert grant is not None
+        caller = msgspec.structs.replace(insider("org-a"), grant=grant)
+        tokens, sessions = JobTokens(scene.access, scene.store), Sessions(scene.access, scene.store)
+        token, session = await tokens.make(caller, "job", 600), await sessions.begin(grant, "org-a")
+        for seconds, show in ((60, tokens.grant(token.text)), (120, sessions.grant(session.text))):
+            clock.time = after(START, seconds)
+            assert await show is not None
+            await scene.ring.write_uses()
+            [key] = await scene.keys.list(None)
+            assert key.last_used_at == after(START, seconds)
         await store.close()
 
     asyncio.run(run())

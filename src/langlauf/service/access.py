@@ -5,7 +5,7 @@ import hmac
 
 from langlauf.domain.access import ANYBODY, EVERYTHING, OPEN, Grant, Scope
 from langlauf.domain.instant import Instant
-from langlauf.domain.keys import hash_of, key_id_of
+from langlauf.domain.keys import hash_of, is_key_id, key_id_of
 from langlauf.service.keyring import Keyring
 from langlauf.service.tenant import Caller
 
@@ -40,6 +40,11 @@ class Access:
         """Makes the next request look again: this process has just made or revoked a key."""
         self._keyring.forget()
 
+    def used(self, issuer: str) -> None:
+        """Remembers that a key was used, by itself or by what was made with it."""
+        if is_key_id(issuer):
+            self._keyring.used(issuer)
+
     async def by_secret(self, shown: bytes) -> Grant | None:
         """What a key or the operator's token stands for.
 
@@ -54,7 +59,7 @@ class Access:
         is_key = hmac.compare_digest(shown_hash, _NO_HASH if found is None else found.secret_hash)
         is_operator = hmac.compare_digest(shown_hash, self._operator_hash)
         if found is not None and is_key:
-            self._keyring.used(found.key.key_id)
+            self.used(found.key.key_id)
             return self.by_issuer(found.key.key_id)
         return self.by_issuer(self._operator) if is_operator and self._operator is not None else None
 

@@ -70,6 +70,7 @@ class Sessions:
         behind = self._access.by_issuer(session.issuer)
         if behind is None or behind.org_id not in (None, session.org_id):
             return None
+        self._access.used(session.issuer)
         return Grant(
             issuer=session.issuer,
             org_id=session.org_id,

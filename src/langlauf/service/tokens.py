@@ -70,6 +70,7 @@ class JobTokens:
         behind = self._access.by_issuer(token.issuer)
         if behind is None or behind.org_id not in (None, token.org_id):
             return None
+        self._access.used(token.issuer)
         return Grant(
             issuer=token.issuer,
             org_id=token.org_id,
