@@ -1,5 +1,6 @@
 """Clients that drip, flood, lie or never read: each is cut off in time, hears why, and harms nobody else."""
 
+import asyncio
 import logging
 import os
 import time
@@ -7,8 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.types import Message
 
+from langlauf import Langlauf
 from langlauf.http.crowd import RESERVE
+from langlauf.settings import load_settings
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live, live
 from tests.support.wire import Wire, get, post
@@ -359,3 +363,33 @@ def test_a_stop_does_not_wait_long_for_a_client_that_does_not_read(tmp_path: Pat
         wire = Wire(server.url, receive_buffer=4_096)
         wire.send(large_answers(server))
     wire.socket.close()
+
+
+@pytest.mark.parametrize(("sent", "status"), [(b"{", 408), (b"x" * 100, 413)])
+def test_in_another_server_a_body_has_its_bounds_all_the_same(sent: bytes, status: int) -> None:
+    """The application itself does not wait for the rest of a body, nor read more of it than it takes."""
+    limits = {"LANGLAUF_STORE": "memory://", "LANGLAUF_BODY_SECONDS": "0.1", "LANGLAUF_MAX_BODY": "50"}
+    told: list[Message] = []
+
+    async def main() -> None:
+        app = Langlauf(settings=load_settings(limits))
+        parts: asyncio.Queue[Message] = asyncio.Queue()
+        parts.put_nowait({"type": "http.request", "body": sent, "more_body": True})
+
+        async def send(message: Message) -> None:
+            told.append(message)
+
+        scope: dict[str, object] = {
+            "type": "http",
+            "method": "POST",
+            "path": "/analyze",
+            "raw_path": b"/analyze",
+            "query_string": b"",
+        }
+        scope |= {"http_version": "1.1", "headers": [], "client": None, "root_path": ""}
+        async with app.lifespan():
+            await app.asgi()(scope, parts.get, send)
+
+    asyncio.run(main())
+    assert told[0]["status"] == status
+    assert (b"connection", b"close") in told[0]["headers"]

@@ -57,18 +57,19 @@ class Wire:
             found += part
         return found
 
-    def reply(self) -> Reply:
-        """The next response."""
+    def reply(self, *, to_head: bool = False) -> Reply:
+        """The next response; the one to HEAD has no body, whatever it says of its length."""
         while b"\r\n\r\n" not in self._buffer:
             self._more()
         head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
         lines = head.decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
-        length = int(headers.get("content-length", "0"))
+        status = int(lines[0].split(" ")[1])
+        length = 0 if to_head or status == 304 else int(headers.get("content-length", "0"))
         while len(self._buffer) < length:
             self._more()
         body, self._buffer = self._buffer[:length], self._buffer[length:]
-        return Reply(int(lines[0].split(" ")[1]), headers, body)
+        return Reply(status, headers, body)
 
     def closed(self) -> bool:
         """Whether the server has ended the connection, in order and without another byte; waits for it."""

@@ -30,6 +30,8 @@ from langlauf.telemetry import Fact, tell
 
 #: What operators ask is answered as long as a connection can be opened at all.
 _ALWAYS_ANSWERED = ("/health", "/ready")
+#: Fields that say how the message itself is to be read.
+_HEEDED = frozenset((b"host", b"expect", b"transfer-encoding"))
 _OVER_LIMIT_HEAD_SECONDS = 2.0
 _MOST_PIPELINED = 16
 #: After an answer that ends a connection, what the client still sends is read away, so that the answer is not lost.
@@ -68,12 +70,14 @@ class Connection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._crowd = server_state
         self._bounds = server_state.bounds
+        self._max_headers, self._max_fields = self._bounds.max_headers, self._bounds.max_fields
         self._stage = Stage.IDLE
         self._deadline: asyncio.TimerHandle | None = None
         self._write_deadline: asyncio.TimerHandle | None = None
         self._unwritten = 0
         self._head_bytes = 0
         self._field_bytes = 0
+        self._hosts = 0
         #: the request that is being answered; uvicorn's own `cycle` is the last one that was read
         self._answering: RequestResponseCycle | None = None
         self._keep_alive = True
@@ -162,7 +166,7 @@ class Connection(HttpToolsProtocol):
         scope: Scope = self.scope  # type: ignore[assignment]  # a scope may hold more than the standard names
         scope[TRANSPORT] = self.transport
         self._stage = Stage.HEAD
-        self._head_bytes = self._field_bytes = 0
+        self._head_bytes = self._field_bytes = self._hosts = 0
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -171,10 +175,22 @@ class Connection(HttpToolsProtocol):
             self._stop(Problem(414, "head_too_large", f"The address has more than {limit:,} bytes.", limit_bytes=limit))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
+        # Called for every field of every request, so it does not pass on to uvicorn's, which does no more than this.
+        name = name.lower()
+        self.headers.append((name, value))
         self._field_bytes += len(name) + len(value)
-        if self._field_bytes > self._bounds.max_headers or len(self.headers) > self._bounds.max_fields:
+        if self._field_bytes > self._max_headers or len(self.headers) > self._max_fields:
             self._stop(self._headers_too_large())
+        if name in _HEEDED:
+            self._heed(name, value)
+
+    def _heed(self, name: bytes, value: bytes) -> None:
+        if name == b"host":
+            self._hosts += 1
+        elif name == b"expect":
+            self.expect_100_continue = value.lower() == b"100-continue"
+        elif value.lower() != b"chunked":
+            self._stop(bad_request("The only Transfer-Encoding here is chunked.", "Transfer-Encoding"))
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
@@ -208,11 +224,8 @@ class Connection(HttpToolsProtocol):
         version = self.parser.get_http_version()
         if version not in ("1.0", "1.1"):
             self._stop(bad_request("This server speaks HTTP/1.1 and HTTP/1.0."))
-        hosts = [value for name, value in self.headers if name == b"host"]
-        if len(hosts) > 1 or (version == "1.1" and not hosts):
+        if self._hosts > 1 or (version == "1.1" and not self._hosts):
             self._stop(bad_request("An HTTP/1.1 request has one Host.", "Host"))
-        if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in self.headers):
-            self._stop(bad_request("The only Transfer-Encoding here is chunked.", "Transfer-Encoding"))
         if len(self.pipeline) >= _MOST_PIPELINED:
             self._stop(bad_request("Too many requests were sent without waiting for an answer."))
 
