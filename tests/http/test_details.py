@@ -162,3 +162,12 @@ def test_a_canceled_job_is_where_the_answer_says(server: Live) -> None:
     response = server.http.post(f"/analyze/jobs/{job_id}/cancel", json={"reason": None})
     assert (response.status_code, response.headers["content-location"]) == (200, f"/analyze/jobs/{job_id}")
     assert set(response.json()) == {"ok", "job", "request_id"}
+
+
+def test_a_status_has_the_latest_hundred_events(server: Live) -> None:
+    """Ascending up to the newest; the others are in the log."""
+    job = server.wait(server.submit("chunked", parts=130)["job_id"])
+    assert job["event_seq"] > 100
+    assert [event["event_seq"] for event in job["events"]] == list(range(job["event_seq"] - 99, job["event_seq"] + 1))
+    log = server.http.get(f"{job['status_url']}/events", params={"limit": 1000}).json()["events"]
+    assert [event["event_seq"] for event in log] == list(range(1, job["event_seq"] + 1))

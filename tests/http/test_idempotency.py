@@ -1,5 +1,6 @@
 """Idempotency-Key: one key, one job, whatever became of it, and answers as the first request would get them now."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +173,13 @@ def test_a_retry_of_what_runs_again_already_is_a_duplicate(server: Live) -> None
     assert int(refused.headers["retry-after"]) >= 1
     GATES.open(gate)
     server.wait(running)
+
+
+def test_callers_with_one_key_that_wait_together_get_one_result(server: Live) -> None:
+    """One of them runs it, the others wait for the same job; exactly one answer is no replay."""
+    key = new_id()
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: _post(server, key, query="Bern"), range(16)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.json()["job_id"] for answer in answers}) == 1
+    assert sum("idempotent-replayed" not in answer.headers for answer in answers) == 1

@@ -67,13 +67,18 @@ async def outer_lifespan(app: ASGIApp, scope: Scope) -> AsyncIterator[None]:
     to_app: asyncio.Queue[Message] = asyncio.Queue()
     from_app: asyncio.Queue[Message] = asyncio.Queue()
     life = asyncio.ensure_future(_call(app, scope, to_app, from_app))
-    started = await _say("startup", life, to_app, from_app)
     try:
-        yield
+        started = await _say("startup", life, to_app, from_app)
+        try:
+            yield
+        finally:
+            if started:
+                await _say("shutdown", life, to_app, from_app)
+    except BaseException:
+        life.cancel()  # it may wait for a message that nobody will send
+        raise
     finally:
-        if started:
-            await _say("shutdown", life, to_app, from_app)
-        await asyncio.gather(life, return_exceptions=True)
+        await asyncio.gather(life, return_exceptions=True)  # what it raised it has said, or it knows no lifespan
 
 
 async def _call(app: ASGIApp, scope: Scope, to_app: asyncio.Queue[Message], from_app: asyncio.Queue[Message]) -> None:
