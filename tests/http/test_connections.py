@@ -194,9 +194,32 @@ def test_an_endless_body_is_read_away_only_up_to_a_point(quick: Live) -> None:
 def test_a_body_that_nobody_reads_ends_the_connection(quick: Live) -> None:
     """A request that is answered without its body is answered at once."""
     with Wire(quick.url) as wire:
-        wire.send(get("/health", "Content-Length: 50"))
+        wire.send(get("/health", "Content-Length: 100000"))
         reply = wire.reply()
         assert (reply.status, reply.headers["connection"]) == (200, "close")
+        assert wire.closed()
+
+
+def test_a_short_body_that_nobody_reads_keeps_the_connection(quick: Live) -> None:
+    """Whether its packet came before the answer or after it makes no difference that anybody sees."""
+    with Wire(quick.url) as wire:
+        for late in (False, True):
+            body = b"" if late else b"x" * 50
+            wire.send(get("/health", "Content-Length: 50") + body)
+            reply = wire.reply()
+            assert reply.status == 200
+            assert "connection" not in reply.headers
+            if late:
+                wire.send(b"x" * 50)
+        wire.send(get("/health"))
+        assert wire.reply().status == 200
+
+
+def test_a_short_body_that_never_comes_is_not_waited_for_either(quick: Live) -> None:
+    """Its request was answered; the connection ends without another word."""
+    with Wire(quick.url) as wire:
+        wire.send(get("/health", "Content-Length: 50"))
+        assert wire.reply().status == 200
         assert wire.closed()
 
 

@@ -34,6 +34,9 @@ _ALWAYS_ANSWERED = ("/health", "/ready")
 _HEEDED = frozenset((b"host", b"expect", b"transfer-encoding"))
 _OVER_LIMIT_HEAD_SECONDS = 2.0
 _MOST_PIPELINED = 16
+#: The rest of a body up to this is waited for although the request has its answer.
+_SHORT_BODY = 65_536
+_LONG_NUMBER = 10
 #: After an answer that ends a connection, what the client still sends is read away, so that the answer is not lost.
 _LINGER_SECONDS = 5.0
 _LINGER_AT_STOP = 1.0
@@ -202,9 +205,9 @@ class Connection(HttpToolsProtocol):
         cycle = self.cycle
         cycle.transport = cast("asyncio.Transport", _Outlet(self.transport, self._hang_up))
         self._stage = Stage.BODY
-        # Answered before its body is complete, a request ends its connection: the rest of the body is not waited for.
+        # Answered before its body is complete, a request ends its connection, unless its body is short.
         self._keep_alive = cycle.keep_alive and not self._over_limit
-        cycle.keep_alive = False
+        cycle.keep_alive = self._keep_alive and self._is_short()
 
     def on_message_complete(self) -> None:
         if self.parser.should_upgrade():
@@ -212,8 +215,20 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
         self._disarm()
         self._stage = Stage.READ
-        if not self.cycle.response_started:
+        if self.cycle.response_complete:
+            self._rest()
+        elif not self.cycle.response_started:
             self.cycle.keep_alive = self._keep_alive
+
+    def _is_short(self) -> bool:
+        """Whether the request says that it has a short body, or none."""
+        lengths = [value for name, value in self.headers if name in (b"content-length", b"transfer-encoding")]
+        return all(value.isdigit() and len(value) < _LONG_NUMBER and int(value) <= _SHORT_BODY for value in lengths)
+
+    def _rest(self) -> None:
+        """Everything that was asked is answered."""
+        self._stage = Stage.IDLE
+        self._crowd.idle[self] = None
 
     def _check_head(self) -> None:
         """What the parser lets pass, and HTTP or our bounds do not."""
@@ -259,6 +274,9 @@ class Connection(HttpToolsProtocol):
 
     def _body_is_late(self) -> None:
         seconds = self._bounds.body_seconds
+        if self.cycle.response_complete:  # it has its answer already
+            self._hang_up()
+            return
         self._refuse(Problem(408, "request_timeout", f"The body of the request took longer than {seconds:g} s."))
 
     # -- answering -----------------------------------------------------------------------------------------------------
@@ -281,8 +299,7 @@ class Connection(HttpToolsProtocol):
         more = bool(self.pipeline)
         super().on_response_complete()
         if not more and self._stage is Stage.READ:
-            self._stage = Stage.IDLE
-            self._crowd.idle[self] = None
+            self._rest()
 
     def timeout_keep_alive_handler(self) -> None:
         self._hang_up()

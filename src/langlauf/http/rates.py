@@ -33,8 +33,13 @@ def refuse_guesses(rates: Rates, request: Request) -> None:
 
 def count_guess(rates: Rates, request: Request) -> None:
     """Counts a wrong key against the address it came from; no key at all is no guess."""
-    shown = "authorization" in request.headers or "x-api-key" in request.headers
-    if shown and (address := _address(request)):
+    if "authorization" in request.headers or "x-api-key" in request.headers:
+        count_wrong_key(rates, request)
+
+
+def count_wrong_key(rates: Rates, request: Request) -> None:
+    """Counts a key that was shown and is not good."""
+    if address := _address(request):
         rates.take(Kind.WRONG_KEY, address)
 
 

@@ -1,7 +1,7 @@
 """The arithmetic of rates: what passes, what is told, and when it is true."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langlauf.domain.rate import Rate, Standing, read_rate, take
@@ -26,6 +26,7 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
         read_rate(text)
 
 
+@settings(deadline=None)
 @given(RATES)
 def test_the_quota_may_be_taken_at_once_and_no_more(rate: Rate) -> None:
     """Each tells how many remain; the next one is refused, and told when it is not."""
@@ -40,6 +41,7 @@ def test_the_quota_may_be_taken_at_once_and_no_more(rate: Rate) -> None:
     assert take(rate, full_at, 50.0 + refused.seconds).allowed
 
 
+@settings(deadline=None)
 @given(RATES, PAUSES)
 def test_what_is_told_is_true(rate: Rate, pauses: list[float]) -> None:
     """What remains passes at once; after the seconds that were told there is more, and at no time too much."""
