@@ -189,7 +189,8 @@ def test_what_does_not_end_is_not_waited_for(tmp_path: Path, analysis: str) -> N
 def test_open_long_polls_are_answered(tmp_path: Path) -> None:
     """Whoever waits gets the job as it is, with the connection closed after the answer."""
     store = tmp_path / "store.db"
-    with serving(store, settings={"LANGLAUF_SHUTDOWN_GRACE": "1"}) as server, ThreadPoolExecutor(20) as threads:
+    settings = {"LANGLAUF_SHUTDOWN_GRACE": "1", "LANGLAUF_LEASE_SECONDS": "60"}  # a late heartbeat would be news
+    with serving(store, settings=settings) as server, ThreadPoolExecutor(20) as threads:
         job_id = _submit(server.url, analysis="hang")
         _until(server.url, job_id, _started)
         address = f"{server.url}/analyze/jobs/{job_id}?wait=30"

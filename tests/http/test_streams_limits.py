@@ -19,6 +19,7 @@ from tests.support.crafting import lengthen_log
 from tests.support.live import GATES, Live, live
 from tests.support.streaming import Stream, port_of, stream_of
 
+CUT = 'langlauf_facts_total{fact="stream_cut"}'
 STREAM = {"Accept": "text/event-stream"}
 
 
@@ -58,7 +59,7 @@ async def _until_open(server: Live, count: int) -> None:
     for _ in range(400):
         if _metric(server, "langlauf_streams_open") == count:
             return
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
     raise AssertionError(f"{_metric(server, 'langlauf_streams_open')} streams are open, not {count}")
 
 
@@ -182,6 +183,7 @@ def test_a_client_that_does_not_read_is_cut_and_nobody_else_notices(
         port = port_of(server.url)
         async with stream_of(port, job_id, buffer=4_096) as slow, stream_of(port, job_id) as quick:
             await _caught_up(quick)
+            cut_before = _metric(server, CUT)
             last = lengthen_log(tmp_path / "store.db", job_id, count, size)
             largest = 0
             while (await quick.next()).last_event_id != str(last):
@@ -190,13 +192,13 @@ def test_a_client_that_does_not_read_is_cut_and_nobody_else_notices(
             assert len(quick.parser.events) == last
             assert 0 < largest < 4 * size
             await _until_open(server, 1)
-            assert _metric(server, 'langlauf_facts_total{fact="stream_cut"}') == 1
+            assert _metric(server, CUT) == cut_before + 1
             with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
                 await slow.rest()
             GATES.open(gate)
             assert (await quick.rest())[-1].kind == "job.completed"
 
-    with _live(tmp_path, LANGLAUF_STREAM_PATIENCE="1", LANGLAUF_STREAM_HEARTBEAT="0.2") as server:
+    with _live(tmp_path, LANGLAUF_STREAM_PATIENCE="2", LANGLAUF_STREAM_HEARTBEAT="0.2") as server:
         asyncio.run(body(server, server.submit("gated", gate=gate)["job_id"]))
     assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.WARNING] == []
 

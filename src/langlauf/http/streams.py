@@ -13,7 +13,7 @@ from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from langlauf.clock import draw
 from langlauf.domain.errors import StoreError
@@ -100,9 +100,10 @@ class EventStream(Response):
         ):
             follower.job = self._job
             watching = asyncio.create_task(_watch(receive, follower), name="stream client")
+            sender = _Sender(send, self._settings.stream_patience)
             try:
-                await send(start)
-                await self._serve(follower, _Sender(send, self._settings.stream_patience))
+                await sender.pass_on(start)
+                await self._serve(follower, sender)
             except TimeoutError:
                 tell(Fact.STREAM_CUT, job_id=job_id, request_id=self._caller.request_id)
                 await _cut(scope, watching)
@@ -170,9 +171,13 @@ class _Sender:
 
     async def send(self, body: bytes, *, more: bool = True) -> None:
         """Sends bytes; waits while too many are on their way."""
-        async with asyncio.timeout(self._patience):
-            await self._send({"type": "http.response.body", "body": body, "more_body": more})
+        await self.pass_on({"type": "http.response.body", "body": body, "more_body": more})
         self.sent_at = asyncio.get_running_loop().time()
+
+    async def pass_on(self, message: Message) -> None:
+        """Hands a message to the server, which may have to wait for the client."""
+        async with asyncio.timeout(self._patience):
+            await self._send(message)
 
     async def end(self) -> None:
         """The clean end."""
