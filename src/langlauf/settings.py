@@ -18,7 +18,7 @@ from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.retry import Backoff
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd]?)$")
+_DURATION = re.compile(r"^([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)$")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:\[\]-]+")
 _TEST_NAMES = "LANGLAUF_TEST_"
 LONGEST_DURATION = 100 * 365 * 86_400.0
@@ -29,13 +29,13 @@ DEFAULT_STORE = "runtime/async_jobs/store.v1.db"
 SHORTEST_JOBS_RETENTION = 86_400.0
 
 
-def duration(text: str) -> float:
+def duration(text: str, longest: float = LONGEST_DURATION) -> float:
     """Seconds from `90`, `30m`, `24h` or `7d`."""
     match = _DURATION.match(text.strip())
     if match is None:
         raise ValueError("give seconds or a value like 30m, 24h, 7d")
     seconds = float(match[1]) * _UNITS[match[2]]
-    if seconds > LONGEST_DURATION:
+    if seconds > longest:
         raise ValueError("is longer than a hundred years")
     return seconds
 

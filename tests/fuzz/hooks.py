@@ -85,12 +85,16 @@ class Knowledge:
 
 
 def _whole(value: Any) -> Any:
-    """Whole numbers without a decimal point: a schema cannot ask for it, and 1.0 is no integer to us."""
+    """Whole numbers without a decimal point and without too many digits: what takes anything cannot say so."""
     if isinstance(value, dict):
         return {name: _whole(child) for name, child in value.items()}
     if isinstance(value, list):
         return [_whole(child) for child in value]
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_INTEGER else value
+    if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_INTEGER:
+        return int(value)
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        return 0
+    return value
 
 
 def _is_rightly_refused(failure: Failure, response: Response) -> bool:

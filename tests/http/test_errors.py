@@ -44,6 +44,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"query": "x", "timeout_seconds": -1}, "timeout_seconds"),
     ({"query": "x", "timeout_seconds": True}, "timeout_seconds"),
     ({"query": "x", "timeout_seconds": "soon"}, "timeout_seconds"),
+    ({"query": "x", "timeout_seconds": "\u0663m"}, "timeout_seconds"),
     ({"query": "x", "options": 1}, "options"),
     ({"query": "x", "options": []}, "options"),
     ({"query": "x", "options": False}, "options"),

@@ -149,6 +149,8 @@ def test_options_reach_the_job(server: Live) -> None:
     assert (job["priority_class"], job["max_retries"], job["timeout_seconds"]) == ("expedite", 1, 5)
     job = server.http.post("/analyze", json={"query": "Bern", "timeout_seconds": "2h", **ASYNC}).json()["job"]
     assert job["timeout_seconds"] == 1800
+    job = server.http.post("/analyze", json={"query": "Bern", "timeout_seconds": "9999999999d", **ASYNC}).json()["job"]
+    assert job["timeout_seconds"] == 1800
 
 
 def test_who_asked_and_the_trace_are_kept(server: Live) -> None:

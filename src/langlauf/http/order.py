@@ -1,5 +1,6 @@
 """The body of `POST /analyze`: flat or under `input`, with everything that is not input taken out."""
 
+import math
 import re
 from typing import Any
 
@@ -58,10 +59,11 @@ def _input(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _timeout(value: Any) -> float | None:
+    """Seconds; it only lowers the analysis' own limit, so that nothing is too long."""
     if value is None:
         return None
     try:
-        seconds = duration(value) if isinstance(value, str) else float(value)
+        seconds = duration(value, longest=math.inf) if isinstance(value, str) else float(value)
     except (TypeError, ValueError):
         seconds = 0.0
     if isinstance(value, bool) or not seconds > 0:

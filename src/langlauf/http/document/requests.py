@@ -25,8 +25,9 @@ _TIMEOUT: Document = {
     "description": "Lowers the time limit of an attempt: seconds, or a text like `30m`.",
 }
 _TEXT = (
-    "Parameters of an analysis, flat or under `input`. Whole numbers are written without a decimal point. Texts may "
-    "hold neither NUL nor half of a surrogate pair, and nothing may be nested deeper than the server's limit."
+    "Parameters of an analysis, flat or under `input`. Whole numbers are written without a decimal point, and none "
+    "lies beyond 2^53 - 1, also where anything may stand. Texts may hold neither NUL nor half of a surrogate "
+    "pair, and nothing may be nested deeper than the server's limit."
 )
 
 
