@@ -26,7 +26,7 @@ bench: $(VENV)/.run ## Measure this machine: raw ceiling, store, HTTP, polls
 faults: $(VENV)/.test ## Kill, pause and race real processes, and tell which promises were kept (six to ten minutes)
 	@$(BIN)/python -m tests.faults
 
-abuse: $(VENV)/.test ## Slow, greedy and many clients at a real server, and what an ordinary one notices (three minutes)
+abuse: $(VENV)/.test ## Slow, greedy and many clients at a real server, and what an ordinary one notices (five minutes)
 	@$(BIN)/python -m tests.abuse
 
 fuzz: $(VENV)/.test ## Call every operation with what its description allows and what it does not, 10,000 times

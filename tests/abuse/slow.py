@@ -1,4 +1,4 @@
-"""Slow-loris: connections that drip a head, drip a body, or never read, beside a client that does nothing wrong.
+"""Slow-loris: connections that drip a head, drip a body, or never read, and idle streams, beside an ordinary client.
 
 `SlowClients` is a load that other scenarios can put beside theirs: enter it, and ask it for its figures at the end.
 """
@@ -16,6 +16,7 @@ import httpx2
 
 from tests.abuse.flood import read_answer
 from tests.abuse.ordinary import Ordinary, slowest
+from tests.abuse.streams import IdleStreams, memory_figure
 from tests.faults.plan import Plan
 from tests.faults.report import Figure, at_least, at_most, never, told
 from tests.support.server import ServerProcess, serving
@@ -31,6 +32,7 @@ SETTINGS = {
 #: A machine with other things to do may be late by so much.
 SLACK = 2.0
 _FULL_CLIENTS = 200
+_FULL_STREAMS = 500
 _FULL_SECONDS = 60
 _DRIP_SECONDS = 0.25
 _HEAD_BYTES = b"GET /health HTTP/1.1\r\nHost: x\r\nX-Drip: " + b"y" * 1_000
@@ -144,28 +146,33 @@ def noise(server: ServerProcess) -> list[str]:
 
 
 async def run(plan: Plan) -> list[Figure]:
-    """Slow clients and an ordinary one at the same server."""
+    """Slow clients, idle event streams and an ordinary client at the same server."""
     plan.folder.mkdir(parents=True, exist_ok=True)
     count, seconds = plan.times(_FULL_CLIENTS), max(8.0, _FULL_SECONDS * plan.scale)
     with serving(plan.folder / "store.db", settings=SETTINGS) as server:
         async with Ordinary(server.url) as alone:
             await asyncio.sleep(2)
         before = descriptors(server)
-        async with Ordinary(server.url) as ordinary, SlowClients(server.url, count, plan.chance("slow")) as slow:
-            for second in range(int(seconds)):
-                await asyncio.sleep(1)
-                plan.watch(second + 1, int(seconds))
+        async with IdleStreams(server, plan.times(_FULL_STREAMS)) as streams:
+            async with Ordinary(server.url) as ordinary, SlowClients(server.url, count, plan.chance("slow")) as slow:
+                for second in range(int(seconds)):
+                    await asyncio.sleep(1)
+                    plan.watch(second + 1, int(seconds))
+            lost = await streams.lost()
         left = await until_back(server, before, 15)
         lines = noise(server)
     return [
         *slow.figures(),
+        told("idle event streams beside them", streams.count),
+        memory_figure(streams.bytes_each),
+        never("of the streams cut", lost, streams.count),
         *ordinary.figures(least=20, slowest=slowest(plan)),
         told(
             "the same client alone",
             round(sorted(alone.times)[int(len(alone.times) * 0.99)], 4),
             _ratio(alone, ordinary),
         ),
-        never("descriptors that did not come back", left, count),
+        never("descriptors that did not come back", left, count + streams.count),
         never("lines of the log that tell of trouble", len(lines), sum(slow.ended.values())),
     ]
 

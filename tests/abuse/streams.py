@@ -1,65 +1,34 @@
-"""`python -m tests.abuse.streams`: many idle event streams, and what they cost.
+"""Many idle event streams, and what they cost.
 
 A server of its own has a number of streams that wait. Told are the memory of each, the work of the server while nothing
-happens, how soon all hear of an event, whether connections come back when clients leave, and how a stop goes. Exit 1
-where a promise was broken.
+happens, how soon all hear of an event, whether connections come back when clients leave, and how a stop goes.
 """
 
 import asyncio
 import os
 import resource
 import statistics
-import sys
-import tempfile
 import time
 from pathlib import Path
+from typing import Self
 
-import click
 import httpx2
-import msgspec
 
+from tests.abuse.ordinary import slowest
+from tests.faults.plan import Plan
+from tests.faults.report import Figure, all_of, at_most, never, told, took
 from tests.support.server import ServerProcess, serving
 from tests.support.streaming import Stream
 
 #: What is promised of a stream in which nothing happens.
-MOST_BYTES = 30 * 1024
-#: From the request that causes an event to its arrival at every stream of the job.
-WAKE_SECONDS = 1.0
+MOST_KIB = 30.0
 STOP_SECONDS = 5.0
+_FULL_STREAMS = 500
+_LEAST = 100
+_STREAMS_PER_JOB = 10
+_FULL_IDLE_SECONDS = 20
 _WARM = 50
 _TICKS = os.sysconf("SC_CLK_TCK")
-
-
-class Figures(msgspec.Struct, kw_only=True):
-    """What was measured with so many streams."""
-
-    streams: int
-    bytes_per_stream: float
-    #: seconds of processor time per second of idling, with and without the streams
-    idle_load: float
-    idle_load_without: float
-    wake_median: float
-    wake_p99: float
-    #: descriptors with all streams, and once the clients have left, beyond those before
-    descriptors: int
-    descriptors_left: int
-    clean_ends: int
-    stop_seconds: float
-    exit_code: int
-    log_errors: int
-
-    def broken(self) -> list[str]:
-        """The promises that were not kept."""
-        kept = {
-            f"memory per stream under {MOST_BYTES:,} bytes": self.bytes_per_stream < MOST_BYTES,
-            f"99 of 100 hear of an event within {WAKE_SECONDS:g} s": self.wake_p99 < WAKE_SECONDS,
-            "descriptors come back": self.descriptors_left <= 0,
-            "every stream has a clean end at a stop": self.clean_ends == self.streams,
-            f"the stop takes less than {STOP_SECONDS:g} s": self.stop_seconds < STOP_SECONDS,
-            "exit code 0": self.exit_code == 0,
-            "no error in the log": self.log_errors == 0,
-        }
-        return [promise for promise, so in kept.items() if not so]
 
 
 class Watched:
@@ -87,51 +56,56 @@ class Watched:
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-async def measure(folder: Path, *, streams: int, streams_per_job: int, idle_seconds: float) -> Figures:
-    """Runs it once, with a server that only serves: nothing else happens in it."""
-    with serving(folder / "store.db", settings={"LANGLAUF_WORKERS": "0"}) as server:
+async def run(plan: Plan) -> list[Figure]:
+    """Streams at a server that only serves: nothing else happens in it."""
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    count, idle_seconds = max(_LEAST, plan.times(_FULL_STREAMS)), max(2.0, _FULL_IDLE_SECONDS * plan.scale)
+    with serving(plan.folder / "store.db", settings={"LANGLAUF_WORKERS": "0"}) as server:
         watched = Watched(server)
         async with httpx2.AsyncClient(base_url=server.url, timeout=30, trust_env=False) as http:
-            job_ids = [await _submit(http) for _ in range(max(1, streams // streams_per_job))]
-            await _leave(await _open(server, job_ids, _WARM))
+            job_ids = [await submit_idle(http) for _ in range(count // _STREAMS_PER_JOB)]
+            await leave(await open_idle(server, job_ids, _WARM))
             await _until(watched, 1)
             memory, descriptors = watched.memory(), watched.descriptors()
             without = await watched.load(idle_seconds)
-            crowd = await _open(server, job_ids, streams)
+            crowd = await open_idle(server, job_ids, count)
             load = await watched.load(idle_seconds)
-            per_stream = (watched.memory() - memory) / streams
-            most = watched.descriptors()
-            await _leave(crowd)
+            per_stream = (watched.memory() - memory) / count
+            await leave(crowd)
             await _until(watched, descriptors)
-            left = watched.descriptors() - descriptors
-            waits = await _wake(http, await _open(server, job_ids, streams), job_ids)
-            crowd = await _open(server, [await _submit(http)], streams)
+            left = max(0, watched.descriptors() - descriptors)
+            waits = await _wake(http, await open_idle(server, job_ids, count), job_ids)
+            crowd = await open_idle(server, [await submit_idle(http)], count)
         began = time.monotonic()
         code = await asyncio.to_thread(server.stop)
         stopped = time.monotonic() - began
-        return Figures(
-            streams=streams,
-            bytes_per_stream=per_stream,
-            idle_load=load,
-            idle_load_without=without,
-            wake_median=statistics.median(waits),
-            wake_p99=statistics.quantiles(waits, n=100)[98],
-            descriptors=most,
-            descriptors_left=left,
-            clean_ends=await _clean_ends(crowd),
-            stop_seconds=stopped,
-            exit_code=code,
-            log_errors=sum("error" in line or "Traceback" in line for line in server.log),
-        )
+        ends = await _clean_ends(crowd)
+    errors = sum("error" in line or "Traceback" in line for line in server.log)
+    return [
+        memory_figure(per_stream),
+        told("load of the idle server with them", load, f"{load:.1%} of a core, {without:.1%} without"),
+        took("until an event is at a stream of its job, at the median", statistics.median(waits)),
+        at_most("its 99th percentile", statistics.quantiles(waits, n=100)[98], slowest(plan), " s"),
+        never("descriptors that did not come back", left, count),
+        all_of("streams that a stop ends cleanly", ends, count),
+        at_most("the stop with all of them open", stopped, STOP_SECONDS, " s"),
+        never("stops with another exit code than 0", int(code != 0), 1),
+        never("lines of the log that tell of trouble", errors, count),
+    ]
 
 
-async def _submit(http: httpx2.AsyncClient) -> str:
+def memory_figure(per_stream: float) -> Figure:
+    """What an idle stream takes."""
+    return at_most("memory of an idle stream", per_stream / 1024, MOST_KIB, " KiB")
+
+
+async def submit_idle(http: httpx2.AsyncClient) -> str:
     options = {"async_mode": {"requested": True, "allow_duplicate": True}}
     answer = await http.post("/analyze", json={"analysis": "hang", "options": options})
     return str(answer.json()["job"]["job_id"])
 
 
-async def _open(server: ServerProcess, job_ids: list[str], count: int) -> list[Stream]:
+async def open_idle(server: ServerProcess, job_ids: list[str], count: int) -> list[Stream]:
     """So many streams, each past the only event there is."""
     streams: list[Stream] = []
     for number in range(count):
@@ -141,7 +115,7 @@ async def _open(server: ServerProcess, job_ids: list[str], count: int) -> list[S
     return streams
 
 
-async def _leave(streams: list[Stream]) -> None:
+async def leave(streams: list[Stream]) -> None:
     for stream in streams:
         stream.cut()
 
@@ -166,7 +140,7 @@ async def _wake(http: httpx2.AsyncClient, streams: list[Stream], job_ids: list[s
         hearing = [asyncio.create_task(heard(stream)) for stream in streams[place :: len(job_ids)]]
         await http.post(f"/analyze/jobs/{job_id}/cancel")
         waits += await asyncio.gather(*hearing)
-    await _leave(streams)
+    await leave(streams)
     return waits
 
 
@@ -178,27 +152,36 @@ async def _clean_ends(streams: list[Stream]) -> int:
             ends += stream.ended
         except (OSError, EOFError):
             continue
-    await _leave(streams)
+    await leave(streams)
     await asyncio.sleep(0)
     return ends
 
 
-@click.command()
-@click.option("--streams", default=500, show_default=True, help="How many.")
-@click.option("--streams-per-job", default=10, show_default=True, help="How many follow the same job.")
-@click.option("--idle-seconds", default=20.0, show_default=True, help="How long the idle server is watched.")
-def main(streams: int, streams_per_job: int, idle_seconds: float) -> None:
-    """Open many event streams, and tell what they cost."""
-    with tempfile.TemporaryDirectory(prefix="langlauf-streams-") as folder:
-        figures = asyncio.run(
-            measure(Path(folder), streams=streams, streams_per_job=streams_per_job, idle_seconds=idle_seconds)
-        )
-    for name, value in msgspec.to_builtins(figures).items():
-        click.echo(f"{name:20} {value:,.4g}" if isinstance(value, float) else f"{name:20} {value:,}")
-    for promise in figures.broken():
-        click.echo(f"broken: {promise}", err=True)
-    sys.exit(1 if figures.broken() else 0)
+class IdleStreams:
+    """So many streams in which nothing happens, as a load beside others."""
 
+    def __init__(self, server: ServerProcess, count: int) -> None:
+        self._server = server
+        self._streams: list[Stream] = []
+        self.count = count
+        self.bytes_each = 0.0
 
-if __name__ == "__main__":
-    main()
+    async def __aenter__(self) -> Self:
+        watched = Watched(self._server)
+        async with httpx2.AsyncClient(base_url=self._server.url, timeout=30, trust_env=False) as http:
+            self._job_id = await submit_idle(http)
+        await leave(await open_idle(self._server, [self._job_id], _WARM))
+        await _until(watched, 1)
+        before = watched.memory()
+        self._streams = await open_idle(self._server, [self._job_id], self.count)
+        self.bytes_each = (watched.memory() - before) / self.count
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await leave(self._streams)
+
+    async def lost(self) -> int:
+        """Ends their job; those that do not hear of it were cut before."""
+        async with httpx2.AsyncClient(base_url=self._server.url, timeout=30, trust_env=False) as http:
+            await http.post(f"/analyze/jobs/{self._job_id}/cancel")
+        return self.count - await _clean_ends(self._streams)

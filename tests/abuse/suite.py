@@ -6,11 +6,14 @@ table then have it. A load that others may want beside theirs is a class to ente
 
 from collections.abc import Mapping
 
-from tests.abuse import idempotency, overload, slow
+from tests.abuse import idempotency, overload, slow, streams, timing
 from tests.faults.suite import Scenario
 
 SCENARIOS: Mapping[str, Scenario] = {
     "slow": slow.run,
+    "streams": streams.run,
     "overload": overload.run,
     "idempotency": idempotency.run,
 }
+#: Judged by the laws of chance, which now and then say no although all is well: for a person, not for a test.
+BY_HAND: Mapping[str, Scenario] = {"timing": timing.run}

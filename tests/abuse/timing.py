@@ -1,19 +1,19 @@
 """Does the time of an answer tell a foreign id from an unknown one? Measured on a real server, over loopback."""
 
+import asyncio
 import math
 import random
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
 import httpx2
 import msgspec
 
 from langlauf.clock import new_id
+from tests.faults.plan import Plan
+from tests.faults.report import Figure
 from tests.support.server import serving
 
 PAIRS = 1_000
@@ -121,27 +121,19 @@ def _figures(name: str, foreign: list[float], unknown: list[float]) -> Figures:
     )
 
 
-def lines(found: Sequence[Figures]) -> list[str]:
-    """The table."""
-    head = f"{'':8}{'pairs':>7}{'foreign':>12}{'unknown':>12}{'IQR':>10}{'share':>9}{'p':>9}"
-    rows = [
-        f"{one.operation:8}{one.pairs:>7,}{one.median_foreign_us:>9,.0f} µs{one.median_unknown_us:>9,.0f} µs"
-        f"{one.iqr_us:>7,.0f} µs{one.share:>8.1%}{one.p:>9.3f}  {'alike' if one.alike else 'DIFFERENT'}"
-        for one in found
-    ]
-    return [head, *rows]
+async def run(plan: Plan) -> list[Figure]:
+    """A figure for each operation."""
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    found = await asyncio.to_thread(measure, plan.folder, pairs=plan.times(PAIRS), seed=plan.seed)
+    return [_shown(one) for one in found]
 
 
-@click.command()
-@click.option("--pairs", type=click.IntRange(20), default=PAIRS, show_default=True, help="Of requests, per operation.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Draws the order of each pair.")
-def main(pairs: int, seed: int) -> None:
-    """Time answers to foreign and unknown ids. Exit 1 where they can be told apart."""
-    with tempfile.TemporaryDirectory(prefix="langlauf-timing-") as folder:
-        found = measure(Path(folder), pairs=pairs, seed=seed)
-    click.echo("\n".join(lines(found)))
-    sys.exit(0 if all(one.alike for one in found) else 1)
-
-
-if __name__ == "__main__":
-    main()
+def _shown(one: Figures) -> Figure:
+    medians = f"{one.median_foreign_us:,.0f} against {one.median_unknown_us:,.0f} µs in {one.pairs:,} pairs"
+    return Figure(
+        what=f"{one.operation}: foreign against unknown",
+        value=one.share,
+        shown=f"{medians}; p {one.p:.3f}, {one.share:.1%} of the spread",
+        promise=f"p over {LEAST_P}, or under {LARGEST_SHARE:.0%} of the spread",
+        kept=one.alike,
+    )
