@@ -1,47 +1,73 @@
-"""The page of guarantees shows the scenarios that there are, and a whole run in which every promise was kept."""
+"""The pages of promises show the scenarios that there are, and a whole run in which every promise was kept."""
 
 import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
+import pytest
+
+from tests.abuse.suite import BY_HAND
+from tests.abuse.suite import SCENARIOS as ABUSE
 from tests.docs.pages import ROOT, read, rows, sections, words
 from tests.faults.plan import SEED_NAME
-from tests.faults.suite import SCENARIOS
-
-PAGE = "docs/guarantees.md"
+from tests.faults.suite import SCENARIOS as FAULTS
 
 
-def _measured() -> list[list[str]]:
-    return rows(sections(PAGE)["Measured"])
+class Page(NamedTuple):
+    """A page, and the harness it tells of."""
+
+    path: str
+    command: str
+    scenarios: Iterable[str]
+    least_promises: int
+
+    def measured(self) -> list[list[str]]:
+        """The rows of the table of figures."""
+        return rows(sections(self.path)["Measured"])
 
 
-def test_every_scenario_is_explained() -> None:
+PAGES: Mapping[str, Page] = {
+    "faults": Page("docs/guarantees.md", "faults", FAULTS, 30),
+    "abuse": Page("docs/abuse.md", "abuse", {**ABUSE, **BY_HAND}, 20),
+}
+
+
+@pytest.fixture(params=list(PAGES))
+def page(request: pytest.FixtureRequest) -> Page:
+    """Each of them."""
+    return PAGES[request.param]
+
+
+def test_every_scenario_is_explained(page: Page) -> None:
     """The table has the scenarios of the harness, in their order, and no other."""
-    documented = [words(cells[0])[0] for cells in rows(sections(PAGE)["How each is shown"])]
-    assert documented == list(SCENARIOS)
+    documented = [words(cells[0])[0] for cells in rows(sections(page.path)["How each is shown"])]
+    assert documented == list(page.scenarios)
 
 
-def test_the_figures_are_those_of_a_whole_run() -> None:
+def test_the_figures_are_those_of_a_whole_run(page: Page) -> None:
     """At the full scale, with its seed, each scenario in it, and no promise broken."""
-    heading = re.search(r"^seed (\d+), scale (\S+), ", sections(PAGE)["Measured"], re.MULTILINE)
+    heading = re.search(r"^seed (\d+), scale (\S+), ", sections(page.path)["Measured"], re.MULTILINE)
     assert heading is not None
     assert heading[2] == "1"
-    measured = _measured()
-    assert list(dict.fromkeys(cells[0] for cells in measured)) == list(SCENARIOS)
+    measured = page.measured()
+    assert list(dict.fromkeys(cells[0] for cells in measured)) == list(page.scenarios)
     promised = [cells for cells in measured if cells[3]]
-    assert len(promised) > 30
+    assert len(promised) > page.least_promises
     assert {cells[4] for cells in promised} == {"yes"}
 
 
-def test_the_figures_are_those_that_the_harness_prints() -> None:
+def test_the_figures_are_those_that_the_harness_prints(page: Page) -> None:
     """Each is named in its code: a figure that was renamed or dropped is not left behind in the page."""
-    folder = ROOT / "tests" / "faults"
+    folder = ROOT / "tests" / page.command
     code = "".join(file.read_text("utf-8") for file in (*folder.glob("*.py"), *folder.glob("scenarios/*.py")))
-    for scenario, figure, *_ in _measured():
-        assert f'"{figure}"' in code, (scenario, figure)
+    for scenario, figure, *_ in page.measured():
+        _, drawn, rest = figure.partition(": ")  # a figure for each of something begins with its name
+        assert f'"{figure}"' in code or (drawn and f': {rest}"' in code), (scenario, figure)
 
 
-def test_the_page_says_how_to_repeat_it() -> None:
+def test_the_page_says_how_to_repeat_it(page: Page) -> None:
     """The target of make, the command behind it and the name of the seed."""
-    text = sections(PAGE)["Run it yourself"] + read(PAGE)
-    for word in ("make faults", "python -m tests.faults", SEED_NAME):
-        assert word in text, word
-    assert re.search(r"^faults:.*\n\t.*python -m tests\.faults$", read("Makefile"), re.MULTILINE)
+    for word in (f"make {page.command}", f"python -m tests.{page.command}", SEED_NAME):
+        assert word in read(page.path), word
+    target = rf"^{page.command}:.*\n\t.*python -m tests\.{page.command}$"
+    assert re.search(target, read("Makefile"), re.MULTILINE)
