@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.faults import __main__ as command
-from tests.faults import suite
+from tests.faults.__main__ import main
+from tests.faults.command import command
 from tests.faults.judging import Kill, Seen, changed, computed_again, healthy_losses, recoveries, stale_writes
 from tests.faults.ledger import COMPUTED, END, KEPT, START, Ledger, Line, note
 from tests.faults.plan import Plan
@@ -131,19 +131,15 @@ def test_a_figure_says_whether_its_promise_was_kept() -> None:
 
 
 @pytest.mark.parametrize(("count", "code"), [(0, 0), (1, 1)])
-def test_a_broken_promise_is_the_exit_code(
-    count: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_promise_is_the_exit_code(count: int, code: int, tmp_path: Path) -> None:
     """The command prints the table, writes the JSON, and ends with 1 where a promise was broken."""
 
     async def scenario(plan: Plan) -> list[Figure]:
         plan.watch(1, 1)
         return [never("rain", count, plan.times(10))]
 
-    monkeypatch.setattr(suite, "SCENARIOS", {"weather": scenario})
-    monkeypatch.setattr(command, "SCENARIOS", suite.SCENARIOS)
     words = ["--seed", "7", "--scale", "0.5", "--markdown", "--json", str(tmp_path / "found.json")]
-    done = CliRunner().invoke(command.main, words)
+    done = CliRunner().invoke(command({"weather": scenario}, "Look at the sky."), words)
     assert done.exit_code == code, done.output
     assert f"| weather | rain | {count} of 5" in done.output
     found = json.loads((tmp_path / "found.json").read_text())
@@ -152,6 +148,6 @@ def test_a_broken_promise_is_the_exit_code(
 
 def test_an_unknown_scenario_is_refused() -> None:
     """With the names that there are."""
-    done = CliRunner().invoke(command.main, ["--only", "kill,rain"])
+    done = CliRunner().invoke(main, ["--only", "kill,rain"])
     assert done.exit_code == 2
     assert "there are kill, stop" in done.output
