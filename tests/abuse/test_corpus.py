@@ -57,7 +57,7 @@ class Target:
         wire.send("\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b""))
         reply = wire.reply(to_head=method == "HEAD")
         self._wire = wire
-        if reply.headers.get("connection") == "close":
+        if reply.headers.get("connection") == "close" or "transfer-encoding" in reply.headers:  # an endless stream
             self.hang_up()
         return reply
 
