@@ -271,6 +271,66 @@ def test_a_body_behind_an_upgrade_is_no_request(quick: Live) -> None:
         assert b"hidden" not in wire.rest()
 
 
+def chunked(after: bytes, *headers: str) -> bytes:
+    """A submission in chunks, and what stands behind the last of them."""
+    fields = ["Host: x", "Content-Type: application/json", "Prefer: respond-async", "Transfer-Encoding: chunked", *headers]
+    return "\r\n".join(["POST /analyze HTTP/1.1", *fields, "", ""]).encode() + b'd\r\n{"query":"x"}\r\n0\r\n' + after
+
+
+def test_what_stands_behind_a_body_is_no_header(quick: Live) -> None:
+    """Whoever stands before this server and sets the org looks at headers; nobody says another one after the body."""
+    with Wire(quick.url) as wire:
+        wire.send(chunked(b"X-Org-Id: other\r\nX-Request-Id: late\r\n\r\n"))
+        reply = wire.reply()
+        assert reply.status == 202
+        assert reply.headers["x-request-id"] != "late"
+        assert b'"org_id":"default-org"' in reply.body
+        wire.send(get())
+        assert wire.reply().status == 200
+
+
+@pytest.mark.parametrize("start", [b"0\r\nX-Endless: ", b"0\r\nX-", b"5;x="])
+def test_what_stands_around_a_body_has_bounds(quick: Live, start: bytes) -> None:
+    """A field behind the body, or a word behind the size of a chunk, is not collected for as long as it comes."""
+    with Wire(quick.url) as wire:
+        wire.send(chunked(b"")[: -len(b"0\r\n")] + start)
+        for _ in range(40):
+            wire.send(b"x" * 10_000)
+        wire.reply().problem(431, "head_too_large")
+        assert wire.closed()
+
+
+@pytest.mark.parametrize("late", [b"\r\n", b"x" * 50], ids=["empty line", "rest of a body"])
+def test_what_begins_no_request_does_not_keep_a_connection(tmp_path: Path, late: bytes) -> None:
+    """Only a request keeps it: an empty line after an answer, or the rest of a body that nobody read, is none."""
+    with live(tmp_path) as server:
+        server.server.config.timeout_keep_alive = 1
+        with Wire(server.url) as wire:
+            wire.send(get("/health", "Content-Length: 50") if late.startswith(b"x") else get())
+            assert wire.reply().status == 200
+            wire.send(late)
+            assert wire.closed()
+
+
+@pytest.mark.parametrize(("version", "connection"), [("1.0", "upgrade"), ("1.1", "close, upgrade")])
+def test_an_upgrade_that_is_not_taken_changes_nothing_else(quick: Live, version: str, connection: str) -> None:
+    """The version is the client's, and a connection that was to be closed after it is."""
+    hidden = get("/health", "X-Request-Id: hidden")
+    asked = get("/health", f"Connection: {connection}", "Upgrade: h2c")
+    with Wire(quick.url) as wire:
+        wire.send(asked.replace(b"HTTP/1.1", f"HTTP/{version}".encode()) + hidden)
+        reply = wire.reply()
+        assert (reply.status, reply.headers["connection"]) == (200, "close")
+        assert wire.closed()
+
+
+def test_a_client_of_the_old_version_is_not_told_to_go_on(quick: Live) -> None:
+    """HTTP/1.0 knows one answer to a request."""
+    with Wire(quick.url) as wire:
+        wire.send(post(b'{"query":"x"}', "Expect: 100-continue").replace(b"HTTP/1.1", b"HTTP/1.0"))
+        assert wire.reply().status == 202
+
+
 def large_answers(server: Live) -> bytes:
     """Requests for more than fits into the buffers between a server and a client that does not read."""
     job = server.wait(server.submit("echo", query="x" * (LARGEST - 1_000), intelligence_mode="y")["job_id"])

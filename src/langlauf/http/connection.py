@@ -80,6 +80,9 @@ class Connection(HttpToolsProtocol):
         self._unwritten = 0
         self._head_bytes = 0
         self._field_bytes = 0
+        #: bytes of chunks and of what follows them since the last that belonged to a body
+        self._framing_bytes = 0
+        self._has_body = False
         self._hosts = 0
         #: the request that is being answered; uvicorn's own `cycle` is the last one that was read
         self._answering: RequestResponseCycle | None = None
@@ -133,7 +136,7 @@ class Connection(HttpToolsProtocol):
         if self._drained is not None:
             self._drain(len(data))
             return
-        self._unset_keepalive_if_required()
+        self._has_body = False
         try:
             self._parse(data)
         except httptools.HttpParserError:
@@ -145,8 +148,12 @@ class Connection(HttpToolsProtocol):
                 self._refuse(self._headers_too_large())
             elif self._deadline is None:
                 self._arm(self._bounds.head_seconds, self._head_is_late)
-        elif self._stage is Stage.BODY and self._deadline is None:
-            self._arm(self._bounds.body_seconds, self._body_is_late)
+        elif self._stage is Stage.BODY:
+            self._framing_bytes = 0 if self._has_body else self._framing_bytes + len(data)
+            if self._framing_bytes > self._bounds.max_headers + _HEAD_MARGIN:
+                self._refuse(self._headers_too_large())
+            elif self._deadline is None:
+                self._arm(self._bounds.body_seconds, self._body_is_late)
 
     def _parse(self, data: bytes) -> None:
         try:
@@ -160,16 +167,21 @@ class Connection(HttpToolsProtocol):
 
     def _head_without_upgrade(self) -> bytes:
         method = self.parser.get_method()
+        version = self.parser.get_http_version().encode()
+        wishes = b",".join(value for name, value in self.headers if name == b"connection").lower().split(b",")
         fields = [field for field in self.headers if field[0] not in (b"connection", b"upgrade", b"http2-settings")]
+        if b"close" in (wish.strip() for wish in wishes):
+            fields.append((b"connection", b"close"))
         lines = [b"%b: %b\r\n" % field for field in fields]
-        return b"".join([method, b" ", self.url, b" HTTP/1.1\r\n", *lines, b"\r\n"])
+        return b"".join([method, b" ", self.url, b" HTTP/", version, b"\r\n", *lines, b"\r\n"])
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._unset_keepalive_if_required()
         scope: Scope = self.scope  # type: ignore[assignment]  # a scope may hold more than the standard names
         scope[TRANSPORT] = self.transport
         self._stage = Stage.HEAD
-        self._head_bytes = self._field_bytes = self._hosts = 0
+        self._head_bytes = self._field_bytes = self._framing_bytes = self._hosts = 0
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -179,6 +191,8 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # Called for every field of every request, so it does not pass on to uvicorn's, which does no more than this.
+        if self._stage is not Stage.HEAD:
+            return  # behind the body, where nobody between looks for it: it says nothing about the request
         name = name.lower()
         self.headers.append((name, value))
         self._field_bytes += len(name) + len(value)
@@ -199,6 +213,7 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
             return
         self._disarm()
+        self._unset_keepalive_if_required()
         self._crowd.asked(self)
         self._check_head()
         super().on_headers_complete()
@@ -208,6 +223,10 @@ class Connection(HttpToolsProtocol):
         # Answered before its body is complete, a request ends its connection, unless its body is short.
         self._keep_alive = cycle.keep_alive and not self._over_limit
         cycle.keep_alive = self._keep_alive and self._is_short()
+
+    def on_body(self, body: bytes) -> None:
+        self._has_body = True
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         if self.parser.should_upgrade():
@@ -241,6 +260,8 @@ class Connection(HttpToolsProtocol):
             self._stop(bad_request("This server speaks HTTP/1.1 and HTTP/1.0."))
         if self._hosts > 1 or (version == "1.1" and not self._hosts):
             self._stop(bad_request("An HTTP/1.1 request has one Host.", "Host"))
+        if version == "1.0":
+            self.expect_100_continue = False  # a client of that time knows one answer to a request
         if len(self.pipeline) >= _MOST_PIPELINED:
             self._stop(bad_request("Too many requests were sent without waiting for an answer."))
 
