@@ -398,6 +398,29 @@ def test_idle_connections_make_room_for_new_ones(tmp_path: Path) -> None:
             wire.socket.close()
 
 
+def test_one_that_makes_room_is_gone_although_it_does_not_read(tmp_path: Path) -> None:
+    """A part of its answer is still on its way: nobody waits for that longer than for any other client."""
+    with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="2", LANGLAUF_WRITE_SECONDS=str(WRITE)) as server:
+        job = server.wait(server.submit("echo", query="x" * 20_000)["job_id"])
+        server.http.close()
+        with Wire(server.url, receive_buffer=4_096) as wire:
+            deadline = time.monotonic() + 10
+            unread = 0
+            while not unread:  # each answer is complete before the next is asked for, so that the connection is idle
+                assert time.monotonic() < deadline
+                wire.send(get(f"/analyze/results/{job['result_id']}"))
+                time.sleep(0.01)
+                unread = sum(one.transport.get_write_buffer_size() for one in server.server.server_state.connections)
+            assert unread < 2**16
+            before = descriptors()
+            others = [Wire(server.url) for _ in range(3)]
+            others[-1].send(get())
+            assert others[-1].reply().status == 200
+            for other in others:
+                other.socket.close()
+            _until_descriptors(before - 1)
+
+
 def test_with_all_connections_at_work_health_is_still_answered(tmp_path: Path) -> None:
     """Whoever comes then gets 503 with Retry-After; /health and /ready are answered."""
     with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="8") as server:

@@ -115,7 +115,7 @@ class Connection(HttpToolsProtocol):
         self._disarm()
         if self._stage is Stage.HEAD or self._over_limit:
             self._write_problem(_overloaded())
-        self.transport.close()
+        self._close()
 
     def shutdown(self) -> None:
         """The server stops: what is under way is answered, what has not been sent yet is not waited for."""
@@ -339,7 +339,7 @@ class Connection(HttpToolsProtocol):
             started = answering.response_started
             _let_go(answering)
             if started:  # half an answer is not followed by another
-                self.transport.close()
+                self._close()
                 return
         self._stage = Stage.HEAD
         self._write_problem(problem)
@@ -370,15 +370,19 @@ class Connection(HttpToolsProtocol):
         self._disarm()
         self._crowd.asked(self)
         if self._stage in (Stage.IDLE, Stage.READ) or not self.transport.can_write_eof():
-            self.transport.close()
-            if self.transport.get_write_buffer_size():
-                self._watch_writing()
+            self._close()
             return
         # With bytes of it unread, the system would answer the client with a reset, and that takes our answer away.
         self._drained = 0
         self.flow.resume_reading()
         self.transport.write_eof()
         self._arm(self._linger_seconds, self.transport.abort)
+
+    def _close(self) -> None:
+        """Closes once everything is written; for a client that does not read that would be never."""
+        self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self._watch_writing()
 
     def _drain(self, count: int) -> None:
         self._drained = (self._drained or 0) + count
