@@ -53,22 +53,22 @@ UNREADABLE = {
     "TLS": bytes.fromhex("16030100c8010000c40303") + bytes(200),
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "HTTP/0.9": b"GET /health\r\n\r\n",
-    "HTTP/3": b"GET /health HTTP/3.0\r\nHost: x\r\n\r\n",
+    "HTTP/3": b"GET /health HTTP/3.0\r\nHost: localhost\r\n\r\n",
     "no host": b"GET /health HTTP/1.1\r\n\r\n",
     "two hosts": get("/health", "Host: y"),
     "two lengths": post(b"{}", "Content-Length: 3"),
     "length and chunks": post(b"{}", "Transfer-Encoding: chunked"),
-    "zipped chunks": b"POST /analyze HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-    "a length that is none": b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-    "a length without end": b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 30 + b"\r\n\r\n",
+    "zipped chunks": b"POST /analyze HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "a length that is none": b"POST /analyze HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    "a length without end": b"POST /analyze HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + b"9" * 30 + b"\r\n\r\n",
     "a space in a name": get("/health", "X-Y : 1"),
-    "a folded line": b"GET /health HTTP/1.1\r\nHost: x\r\nX-Y: 1\r\n 2\r\n\r\n",
+    "a folded line": b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Y: 1\r\n 2\r\n\r\n",
     "NUL in a value": get("/health", "X-Y: \x00"),
-    "no such method": b"GRAB /health HTTP/1.1\r\nHost: x\r\n\r\n",
-    "no path": b"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n",
-    "tunnel": b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n",
-    "letters that are not ASCII": "GET /ä HTTP/1.1\r\nHost: x\r\n\r\n".encode(),
-    "a chunk that is none": b"POST /analyze HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "no such method": b"GRAB /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "no path": b"GET http://x HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "tunnel": b"CONNECT x:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "letters that are not ASCII": "GET /ä HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
+    "a chunk that is none": b"POST /analyze HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
 }
 
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_read_is_a_problem_like_any_other(quick: Live, name: str)
         (get("/health?" + "x" * 9_000), 414),
         (get("/health", "X-Long: " + "y" * 17_000), 431),
         (get("/health", *(f"X-{n}: 1" for n in range(100))), 431),
-        (b"GET /health HTTP/1.1\r\nHost: x\r\nX-Endless: " + b"z" * 60_000, 431),
+        (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Endless: " + b"z" * 60_000, 431),
         (b"GET /" + b"z" * 60_000, 414),
     ],
 )
@@ -108,7 +108,7 @@ def test_a_head_within_the_bounds_is_read(quick: Live) -> None:
         assert wire.reply().status == 200
 
 
-@pytest.mark.parametrize("start", [b"", b"GET /hea", get()[:-2], b"POST /analyze HTTP/1.1\r\nHost: x\r\n"])
+@pytest.mark.parametrize("start", [b"", b"GET /hea", get()[:-2], b"POST /analyze HTTP/1.1\r\nHost: localhost\r\n"])
 def test_a_head_that_does_not_come_is_not_waited_for(quick: Live, start: bytes) -> None:
     """408 after the deadline, and nothing for a client that never said a word."""
     began = time.monotonic()
@@ -176,7 +176,7 @@ def test_a_client_that_sends_on_still_hears_why_it_was_refused(quick: Live) -> N
 def test_chunks_are_counted_while_they_are_read(quick: Live) -> None:
     """Nobody announced them, and they are refused at the byte that is too much."""
     with Wire(quick.url) as wire:
-        fields = b"Host: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        fields = b"Host: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         wire.send(b"POST /analyze HTTP/1.1\r\n" + fields)
         for _ in range(LARGEST // 10_000 + 1):
             wire.send(b"2710\r\n" + b" " * 10_000 + b"\r\n")
@@ -251,7 +251,7 @@ def test_a_flood_of_requests_is_cut_off(quick: Live) -> None:
 @pytest.mark.parametrize("cut", [0, 40, -5])
 def test_an_upgrade_is_not_taken(quick: Live, cut: int) -> None:
     """The request is answered in the protocol it came in; its body is a body, whatever it looks like."""
-    body = b'{"query": "GET /health HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"}'
+    body = b'{"query": "GET /health HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n"}'
     upgraded = post(body, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAA")
     with Wire(quick.url) as wire:
         for data in (upgraded, get("/health", "Connection: upgrade", "Upgrade: websocket"), upgraded):
@@ -273,7 +273,13 @@ def test_a_body_behind_an_upgrade_is_no_request(quick: Live) -> None:
 
 def chunked(after: bytes, *headers: str) -> bytes:
     """A submission in chunks, and what stands behind the last of them."""
-    fields = ["Host: x", "Content-Type: application/json", "Prefer: respond-async", "Transfer-Encoding: chunked", *headers]
+    fields = [
+        "Host: localhost",
+        "Content-Type: application/json",
+        "Prefer: respond-async",
+        "Transfer-Encoding: chunked",
+        *headers,
+    ]
     return "\r\n".join(["POST /analyze HTTP/1.1", *fields, "", ""]).encode() + b'd\r\n{"query":"x"}\r\n0\r\n' + after
 
 

@@ -23,6 +23,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from langlauf.http.crowd import Crowd
 from langlauf.http.mounting import root_address
+from langlauf.http.names import NAMES
 from langlauf.http.problems import Problem, bad_request, problem_response
 from langlauf.http.tenant import request_id_from
 from langlauf.http.transport import TRANSPORT
@@ -180,6 +181,7 @@ class Connection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         scope: Scope = self.scope  # type: ignore[assignment]  # a scope may hold more than the standard names
         scope[TRANSPORT] = self.transport
+        scope[NAMES] = self._bounds.names
         self._stage = Stage.HEAD
         self._head_bytes = self._field_bytes = self._framing_bytes = self._hosts = 0
 
