@@ -60,7 +60,9 @@ class Flood:
 
     async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         body = b'{"analysis": "echo", "input": {"value": "%b"}}' % uuid.uuid4().hex.encode()
-        head = b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nPrefer: respond-async\r\n"
+        head = (
+            b"POST /analyze HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nPrefer: respond-async\r\n"
+        )
         began = time.monotonic()
         writer.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         status, fields, answer = await read_answer(reader)

@@ -35,8 +35,10 @@ _FULL_CLIENTS = 200
 _FULL_STREAMS = 500
 _FULL_SECONDS = 60
 _DRIP_SECONDS = 0.25
-_HEAD_BYTES = b"GET /health HTTP/1.1\r\nHost: x\r\nX-Drip: " + b"y" * 1_000
-_BODY_HEAD = b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+_HEAD_BYTES = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Drip: " + b"y" * 1_000
+_BODY_HEAD = (
+    b"POST /analyze HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+)
 _LARGE = 6_000_000
 _KINDS = ("head", "body", "reader")
 
@@ -59,7 +61,7 @@ class SlowClients:
         async with httpx2.AsyncClient(base_url=self._url, timeout=60, trust_env=False) as http:
             body = {"analysis": "large", "input": {"size": _LARGE}}
             result_id = (await http.post("/analyze", json=body)).raise_for_status().json()["result_id"]
-        self._large_answers = f"GET /analyze/results/{result_id} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+        self._large_answers = f"GET /analyze/results/{result_id} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         self._tasks = [asyncio.create_task(self._again(_KINDS[n % len(_KINDS)])) for n in range(self._count)]
         return self
 

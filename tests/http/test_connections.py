@@ -53,22 +53,22 @@ UNREADABLE = {
     "TLS": bytes.fromhex("16030100c8010000c40303") + bytes(200),
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "HTTP/0.9": b"GET /health\r\n\r\n",
-    "HTTP/3": b"GET /health HTTP/3.0\r\nHost: x\r\n\r\n",
+    "HTTP/3": b"GET /health HTTP/3.0\r\nHost: localhost\r\n\r\n",
     "no host": b"GET /health HTTP/1.1\r\n\r\n",
     "two hosts": get("/health", "Host: y"),
     "two lengths": post(b"{}", "Content-Length: 3"),
     "length and chunks": post(b"{}", "Transfer-Encoding: chunked"),
-    "zipped chunks": b"POST /analyze HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-    "a length that is none": b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-    "a length without end": b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 30 + b"\r\n\r\n",
+    "zipped chunks": b"POST /analyze HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "a length that is none": b"POST /analyze HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    "a length without end": b"POST /analyze HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + b"9" * 30 + b"\r\n\r\n",
     "a space in a name": get("/health", "X-Y : 1"),
-    "a folded line": b"GET /health HTTP/1.1\r\nHost: x\r\nX-Y: 1\r\n 2\r\n\r\n",
+    "a folded line": b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Y: 1\r\n 2\r\n\r\n",
     "NUL in a value": get("/health", "X-Y: \x00"),
-    "no such method": b"GRAB /health HTTP/1.1\r\nHost: x\r\n\r\n",
-    "no path": b"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n",
-    "tunnel": b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n",
-    "letters that are not ASCII": "GET /ä HTTP/1.1\r\nHost: x\r\n\r\n".encode(),
-    "a chunk that is none": b"POST /analyze HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "no such method": b"GRAB /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "no path": b"GET http://x HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "tunnel": b"CONNECT x:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "letters that are not ASCII": "GET /ä HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
+    "a chunk that is none": b"POST /analyze HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
 }
 
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_read_is_a_problem_like_any_other(quick: Live, name: str)
         (get("/health?" + "x" * 9_000), 414),
         (get("/health", "X-Long: " + "y" * 17_000), 431),
         (get("/health", *(f"X-{n}: 1" for n in range(100))), 431),
-        (b"GET /health HTTP/1.1\r\nHost: x\r\nX-Endless: " + b"z" * 60_000, 431),
+        (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Endless: " + b"z" * 60_000, 431),
         (b"GET /" + b"z" * 60_000, 414),
     ],
 )
@@ -108,7 +108,7 @@ def test_a_head_within_the_bounds_is_read(quick: Live) -> None:
         assert wire.reply().status == 200
 
 
-@pytest.mark.parametrize("start", [b"", b"GET /hea", get()[:-2], b"POST /analyze HTTP/1.1\r\nHost: x\r\n"])
+@pytest.mark.parametrize("start", [b"", b"GET /hea", get()[:-2], b"POST /analyze HTTP/1.1\r\nHost: localhost\r\n"])
 def test_a_head_that_does_not_come_is_not_waited_for(quick: Live, start: bytes) -> None:
     """408 after the deadline, and nothing for a client that never said a word."""
     began = time.monotonic()
@@ -176,7 +176,7 @@ def test_a_client_that_sends_on_still_hears_why_it_was_refused(quick: Live) -> N
 def test_chunks_are_counted_while_they_are_read(quick: Live) -> None:
     """Nobody announced them, and they are refused at the byte that is too much."""
     with Wire(quick.url) as wire:
-        fields = b"Host: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        fields = b"Host: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         wire.send(b"POST /analyze HTTP/1.1\r\n" + fields)
         for _ in range(LARGEST // 10_000 + 1):
             wire.send(b"2710\r\n" + b" " * 10_000 + b"\r\n")
@@ -251,7 +251,7 @@ def test_a_flood_of_requests_is_cut_off(quick: Live) -> None:
 @pytest.mark.parametrize("cut", [0, 40, -5])
 def test_an_upgrade_is_not_taken(quick: Live, cut: int) -> None:
     """The request is answered in the protocol it came in; its body is a body, whatever it looks like."""
-    body = b'{"query": "GET /health HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"}'
+    body = b'{"query": "GET /health HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n"}'
     upgraded = post(body, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAA")
     with Wire(quick.url) as wire:
         for data in (upgraded, get("/health", "Connection: upgrade", "Upgrade: websocket"), upgraded):
@@ -269,6 +269,72 @@ def test_a_body_behind_an_upgrade_is_no_request(quick: Live) -> None:
         wire.reply().problem(400, "bad_request")
         wire.send(get("/health", "X-Request-Id: open", "Connection: close"))
         assert b"hidden" not in wire.rest()
+
+
+def chunked(after: bytes, *headers: str) -> bytes:
+    """A submission in chunks, and what stands behind the last of them."""
+    fields = [
+        "Host: localhost",
+        "Content-Type: application/json",
+        "Prefer: respond-async",
+        "Transfer-Encoding: chunked",
+        *headers,
+    ]
+    return "\r\n".join(["POST /analyze HTTP/1.1", *fields, "", ""]).encode() + b'd\r\n{"query":"x"}\r\n0\r\n' + after
+
+
+def test_what_stands_behind_a_body_is_no_header(quick: Live) -> None:
+    """Whoever stands before this server and sets the org looks at headers; nobody says another one after the body."""
+    with Wire(quick.url) as wire:
+        wire.send(chunked(b"X-Org-Id: other\r\nX-Request-Id: late\r\n\r\n"))
+        reply = wire.reply()
+        assert reply.status == 202
+        assert reply.headers["x-request-id"] != "late"
+        assert b'"org_id":"default-org"' in reply.body
+        wire.send(get())
+        assert wire.reply().status == 200
+
+
+@pytest.mark.parametrize("start", [b"0\r\nX-Endless: ", b"0\r\nX-", b"5;x="])
+def test_what_stands_around_a_body_has_bounds(quick: Live, start: bytes) -> None:
+    """A field behind the body, or a word behind the size of a chunk, is not collected for as long as it comes."""
+    with Wire(quick.url) as wire:
+        wire.send(chunked(b"")[: -len(b"0\r\n")] + start)
+        for _ in range(40):
+            wire.send(b"x" * 10_000)
+        wire.reply().problem(431, "head_too_large")
+        assert wire.closed()
+
+
+@pytest.mark.parametrize("late", [b"\r\n", b"x" * 50], ids=["empty line", "rest of a body"])
+def test_what_begins_no_request_does_not_keep_a_connection(tmp_path: Path, late: bytes) -> None:
+    """Only a request keeps it: an empty line after an answer, or the rest of a body that nobody read, is none."""
+    with live(tmp_path) as server:
+        server.server.config.timeout_keep_alive = 1
+        with Wire(server.url) as wire:
+            wire.send(get("/health", "Content-Length: 50") if late.startswith(b"x") else get())
+            assert wire.reply().status == 200
+            wire.send(late)
+            assert wire.closed()
+
+
+@pytest.mark.parametrize(("version", "connection"), [("1.0", "upgrade"), ("1.1", "close, upgrade")])
+def test_an_upgrade_that_is_not_taken_changes_nothing_else(quick: Live, version: str, connection: str) -> None:
+    """The version is the client's, and a connection that was to be closed after it is."""
+    hidden = get("/health", "X-Request-Id: hidden")
+    asked = get("/health", f"Connection: {connection}", "Upgrade: h2c")
+    with Wire(quick.url) as wire:
+        wire.send(asked.replace(b"HTTP/1.1", f"HTTP/{version}".encode()) + hidden)
+        reply = wire.reply()
+        assert (reply.status, reply.headers["connection"]) == (200, "close")
+        assert wire.closed()
+
+
+def test_a_client_of_the_old_version_is_not_told_to_go_on(quick: Live) -> None:
+    """HTTP/1.0 knows one answer to a request."""
+    with Wire(quick.url) as wire:
+        wire.send(post(b'{"query":"x"}', "Expect: 100-continue").replace(b"HTTP/1.1", b"HTTP/1.0"))
+        assert wire.reply().status == 202
 
 
 def large_answers(server: Live) -> bytes:
@@ -336,6 +402,29 @@ def test_idle_connections_make_room_for_new_ones(tmp_path: Path) -> None:
         assert silent[0].closed()
         for wire in silent:
             wire.socket.close()
+
+
+def test_one_that_makes_room_is_gone_although_it_does_not_read(tmp_path: Path) -> None:
+    """A part of its answer is still on its way: nobody waits for that longer than for any other client."""
+    with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="2", LANGLAUF_WRITE_SECONDS=str(WRITE)) as server:
+        job = server.wait(server.submit("echo", query="x" * 20_000)["job_id"])
+        server.http.close()
+        with Wire(server.url, receive_buffer=4_096) as wire:
+            deadline = time.monotonic() + 10
+            unread = 0
+            while not unread:  # each answer is complete before the next is asked for, so that the connection is idle
+                assert time.monotonic() < deadline
+                wire.send(get(f"/analyze/results/{job['result_id']}"))
+                time.sleep(0.01)
+                unread = sum(one.transport.get_write_buffer_size() for one in server.server.server_state.connections)
+            assert unread < 2**16
+            before = descriptors()
+            others = [Wire(server.url) for _ in range(3)]
+            others[-1].send(get())
+            assert others[-1].reply().status == 200
+            for other in others:
+                other.socket.close()
+            _until_descriptors(before - 1)
 
 
 def test_with_all_connections_at_work_health_is_still_answered(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_caller_that_goes_away_does_not_stop_the_job(server: Live) -> None:
         address = urlsplit(server.url)
         with socket.create_connection((address.hostname, address.port)) as caller:
             head = (
-                b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Org-Id: %s\r\n"
+                b"POST /analyze HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Org-Id: %s\r\n"
                 % org.encode()
             )
             caller.sendall(head + prefer + b"Content-Length: %d\r\n\r\n" % len(body) + body)

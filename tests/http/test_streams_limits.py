@@ -214,7 +214,7 @@ def test_a_client_that_leaves_is_noticed_and_forgotten(
             stream = await Stream.open(port_of(server.url), job_id)
             await stream.piece()
             if how == "pipeline":  # uvicorn tells the newest request of a connection alone that it is gone
-                stream.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+                stream.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 await asyncio.sleep(0.01)
             await stream.close() if how == "close" else stream.cut()
         await _until_open(server, 0)

@@ -133,7 +133,7 @@ class Live:
 
 
 @contextmanager
-def live(folder: Path, app: Langlauf | None = None, **environment: str) -> Iterator[Live]:
+def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, **environment: str) -> Iterator[Live]:
     """Serves an application until the block ends; settings come from the environment given, and from nothing else."""
     app = app or sample_app()
     known = {"ASYNC_JOBS_STORE_FILE": str(folder / "store.db"), "LANGLAUF_PORT": "0", "LANGLAUF_RETRY_BASE": "0.01"}
@@ -153,7 +153,7 @@ def live(folder: Path, app: Langlauf | None = None, **environment: str) -> Itera
         if app.runtime is not None:
             app.runtime.hints.close()
 
-    server = make_server(app.asgi(), settings, started=started, stopping=stopping)
+    server = make_server(app.asgi(), settings, started=started, stopping=stopping, any_name=any_name)
 
     async def main() -> None:
         async with app.lifespan():

@@ -83,11 +83,11 @@ class Wire:
 
 def get(path: str = "/health", *headers: str) -> bytes:
     """A request without a body."""
-    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: x", *headers, "", ""]).encode("latin-1")
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: localhost", *headers, "", ""]).encode("latin-1")
 
 
 def post(body: bytes, *headers: str, path: str = "/analyze", length: int | None = None) -> bytes:
     """A submission; `length` is what it says of its body, where that is not the truth."""
-    fields = ["Host: x", "Content-Type: application/json", "Prefer: respond-async", *headers]
+    fields = ["Host: localhost", "Content-Type: application/json", "Prefer: respond-async", *headers]
     fields.append(f"Content-Length: {len(body) if length is None else length}")
     return "\r\n".join([f"POST {path} HTTP/1.1", *fields, "", ""]).encode("latin-1") + body

@@ -170,6 +170,7 @@ SAME, CROSS = {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "cross-site"
         ({"Sec-Fetch-Site": "none"}, True, 403),
         ({"Origin": "https://evil.example"}, True, 403),
         ({"Origin": "null"}, True, 403),
+        ({"Origin": "http://["}, True, 403),
         ({"Origin": ""}, True, 403),
     ],
     ids=str,

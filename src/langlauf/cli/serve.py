@@ -28,7 +28,11 @@ BUNDLED = "langlauf.bundled:app"
 
 @click.command()
 @click.argument("target", metavar="[MODULE:APP]", default=BUNDLED)
-@click.option("--allow-open", is_flag=True, help="Listen beyond this machine although nobody is asked for a key.")
+@click.option(
+    "--allow-open",
+    is_flag=True,
+    help="Listen beyond this machine, and to any name, although nobody is asked for a key.",
+)
 @server_options
 def serve(target: str, allow_open: bool, **flags: Any) -> None:
     """Serve an application: its API and its workers. Without MODULE:APP, the bundled analyses."""
@@ -45,7 +49,9 @@ def serve(target: str, allow_open: bool, **flags: Any) -> None:
             app.runtime.hints.close()
 
     listening = _listen(settings)
-    server = make_server(app.asgi(), settings, started=lambda url: _welcome(url, app), stopping=stopping)
+    server = make_server(
+        app.asgi(), settings, started=lambda url: _welcome(url, app), stopping=stopping, any_name=allow_open
+    )
     run(_serve(app, server, listening))
 
 

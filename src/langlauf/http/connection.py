@@ -23,6 +23,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from langlauf.http.crowd import Crowd
 from langlauf.http.mounting import root_address
+from langlauf.http.names import NAMES
 from langlauf.http.problems import Problem, bad_request, problem_response
 from langlauf.http.tenant import request_id_from
 from langlauf.http.transport import TRANSPORT
@@ -80,6 +81,9 @@ class Connection(HttpToolsProtocol):
         self._unwritten = 0
         self._head_bytes = 0
         self._field_bytes = 0
+        #: bytes of chunks and of what follows them since the last that belonged to a body
+        self._framing_bytes = 0
+        self._has_body = False
         self._hosts = 0
         #: the request that is being answered; uvicorn's own `cycle` is the last one that was read
         self._answering: RequestResponseCycle | None = None
@@ -112,7 +116,7 @@ class Connection(HttpToolsProtocol):
         self._disarm()
         if self._stage is Stage.HEAD or self._over_limit:
             self._write_problem(_overloaded())
-        self.transport.close()
+        self._close()
 
     def shutdown(self) -> None:
         """The server stops: what is under way is answered, what has not been sent yet is not waited for."""
@@ -133,7 +137,7 @@ class Connection(HttpToolsProtocol):
         if self._drained is not None:
             self._drain(len(data))
             return
-        self._unset_keepalive_if_required()
+        self._has_body = False
         try:
             self._parse(data)
         except httptools.HttpParserError:
@@ -145,8 +149,12 @@ class Connection(HttpToolsProtocol):
                 self._refuse(self._headers_too_large())
             elif self._deadline is None:
                 self._arm(self._bounds.head_seconds, self._head_is_late)
-        elif self._stage is Stage.BODY and self._deadline is None:
-            self._arm(self._bounds.body_seconds, self._body_is_late)
+        elif self._stage is Stage.BODY:
+            self._framing_bytes = 0 if self._has_body else self._framing_bytes + len(data)
+            if self._framing_bytes > self._bounds.max_headers + _HEAD_MARGIN:
+                self._refuse(self._headers_too_large())
+            elif self._deadline is None:
+                self._arm(self._bounds.body_seconds, self._body_is_late)
 
     def _parse(self, data: bytes) -> None:
         try:
@@ -160,16 +168,22 @@ class Connection(HttpToolsProtocol):
 
     def _head_without_upgrade(self) -> bytes:
         method = self.parser.get_method()
+        version = self.parser.get_http_version().encode()
+        wishes = b",".join(value for name, value in self.headers if name == b"connection").lower().split(b",")
         fields = [field for field in self.headers if field[0] not in (b"connection", b"upgrade", b"http2-settings")]
+        if b"close" in (wish.strip() for wish in wishes):
+            fields.append((b"connection", b"close"))
         lines = [b"%b: %b\r\n" % field for field in fields]
-        return b"".join([method, b" ", self.url, b" HTTP/1.1\r\n", *lines, b"\r\n"])
+        return b"".join([method, b" ", self.url, b" HTTP/", version, b"\r\n", *lines, b"\r\n"])
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._unset_keepalive_if_required()
         scope: Scope = self.scope  # type: ignore[assignment]  # a scope may hold more than the standard names
         scope[TRANSPORT] = self.transport
+        scope[NAMES] = self._bounds.names
         self._stage = Stage.HEAD
-        self._head_bytes = self._field_bytes = self._hosts = 0
+        self._head_bytes = self._field_bytes = self._framing_bytes = self._hosts = 0
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -179,6 +193,8 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # Called for every field of every request, so it does not pass on to uvicorn's, which does no more than this.
+        if self._stage is not Stage.HEAD:
+            return  # behind the body, where nobody between looks for it: it says nothing about the request
         name = name.lower()
         self.headers.append((name, value))
         self._field_bytes += len(name) + len(value)
@@ -199,6 +215,7 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
             return
         self._disarm()
+        self._unset_keepalive_if_required()
         self._crowd.asked(self)
         self._check_head()
         super().on_headers_complete()
@@ -208,6 +225,10 @@ class Connection(HttpToolsProtocol):
         # Answered before its body is complete, a request ends its connection, unless its body is short.
         self._keep_alive = cycle.keep_alive and not self._over_limit
         cycle.keep_alive = self._keep_alive and self._is_short()
+
+    def on_body(self, body: bytes) -> None:
+        self._has_body = True
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         if self.parser.should_upgrade():
@@ -241,6 +262,8 @@ class Connection(HttpToolsProtocol):
             self._stop(bad_request("This server speaks HTTP/1.1 and HTTP/1.0."))
         if self._hosts > 1 or (version == "1.1" and not self._hosts):
             self._stop(bad_request("An HTTP/1.1 request has one Host.", "Host"))
+        if version == "1.0":
+            self.expect_100_continue = False  # a client of that time knows one answer to a request
         if len(self.pipeline) >= _MOST_PIPELINED:
             self._stop(bad_request("Too many requests were sent without waiting for an answer."))
 
@@ -318,7 +341,7 @@ class Connection(HttpToolsProtocol):
             started = answering.response_started
             _let_go(answering)
             if started:  # half an answer is not followed by another
-                self.transport.close()
+                self._close()
                 return
         self._stage = Stage.HEAD
         self._write_problem(problem)
@@ -349,15 +372,19 @@ class Connection(HttpToolsProtocol):
         self._disarm()
         self._crowd.asked(self)
         if self._stage in (Stage.IDLE, Stage.READ) or not self.transport.can_write_eof():
-            self.transport.close()
-            if self.transport.get_write_buffer_size():
-                self._watch_writing()
+            self._close()
             return
         # With bytes of it unread, the system would answer the client with a reset, and that takes our answer away.
         self._drained = 0
         self.flow.resume_reading()
         self.transport.write_eof()
         self._arm(self._linger_seconds, self.transport.abort)
+
+    def _close(self) -> None:
+        """Closes once everything is written; for a client that does not read that would be never."""
+        self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self._watch_writing()
 
     def _drain(self, count: int) -> None:
         self._drained = (self._drained or 0) + count

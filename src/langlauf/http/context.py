@@ -12,6 +12,7 @@ from langlauf.domain.access import ANYBODY, OPEN, Grant, Scope
 from langlauf.domain.views import JobView
 from langlauf.http.credentials import forbidden, grant_of, secret_in, unauthorized
 from langlauf.http.mounting import root_address
+from langlauf.http.names import refuse_strange_name
 from langlauf.http.presenting import Links, job_out
 from langlauf.http.problems import not_found
 from langlauf.http.rates import count_guess, count_request, refuse_guesses
@@ -56,8 +57,10 @@ class Context(msgspec.Struct, frozen=True):
         if grant is None:
             count_guess(self.rates, request)
             raise unauthorized()
-        if grant.issuer == OPEN and request.method not in READING and from_elsewhere(request, self.settings):
-            raise forbidden("A page of another site may not change anything here.")
+        if grant.issuer == OPEN:
+            refuse_strange_name(request)
+            if request.method not in READING and from_elsewhere(request, self.settings):
+                raise forbidden("A page of another site may not change anything here.")
         caller = caller_of(request, grant)
         if grant.job_id is not None and not one_job:
             raise forbidden("This token is for reading one job; it is good for nothing else.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from uvicorn.server import ServerState
 
+from langlauf.http.names import names_of
 from langlauf.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,9 +36,11 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     max_connections: int
     #: where the application is, seen from the caller, where that is known
     public_url: str | None
+    #: what it is called there; None where any name will do
+    names: frozenset[str] | None
 
 
-def bounds_from(settings: Settings) -> Bounds:
+def bounds_from(settings: Settings, *, any_name: bool) -> Bounds:
     """The bounds that the settings name; no more connections than the system has descriptors for."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     possible = max(_LEAST_CONNECTIONS, descriptors - _OTHER_DESCRIPTORS)
@@ -52,6 +55,7 @@ def bounds_from(settings: Settings) -> Bounds:
         max_fields=settings.max_header_fields,
         max_connections=min(settings.max_connections, possible),
         public_url=settings.public_url,
+        names=None if any_name else names_of(settings),
     )
 
 

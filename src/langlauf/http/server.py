@@ -66,9 +66,14 @@ class Server(uvicorn.Server):
 
 
 def make_server(
-    app: ASGIApp, settings: Settings, *, started: Callable[[str], None], stopping: Callable[[], None]
+    app: ASGIApp,
+    settings: Settings,
+    *,
+    started: Callable[[str], None],
+    stopping: Callable[[], None],
+    any_name: bool = False,
 ) -> Server:
-    """A server for one application."""
+    """A server for one application. With `any_name` it is also open to whoever calls it by a name it does not know."""
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -84,4 +89,4 @@ def make_server(
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_CANCEL_SECONDS,
     )
-    return Server(config, bounds_from(settings), started=started, stopping=stopping)
+    return Server(config, bounds_from(settings, any_name=any_name), started=started, stopping=stopping)

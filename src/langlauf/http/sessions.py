@@ -5,7 +5,7 @@ something must come from this origin and carry the mark of the session, which no
 """
 
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -50,7 +50,7 @@ def from_here(request: Request, settings: Settings) -> bool:
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
-    origin = urlsplit(request.headers.get("origin", ""))
+    origin = _origin(request)
     if settings.public_url is not None:
         here = urlsplit(settings.public_url)
         return (origin.scheme, origin.netloc) == (here.scheme, here.netloc)
@@ -58,9 +58,24 @@ def from_here(request: Request, settings: Settings) -> bool:
 
 
 def from_elsewhere(request: Request, settings: Settings) -> bool:
-    """Whether a browser says that a page of another site made it ask, one that is not allowed to."""
-    elsewhere = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
-    return elsewhere and not {"*", request.headers.get("origin")} & set(settings.cors_origins)
+    """Whether a browser says that a page of another site made it ask, one that is not allowed to.
+
+    Without https browsers name the site to this machine alone, and older ones never; their `Origin` tells as much.
+    """
+    if {"*", request.headers.get("origin")} & set(settings.cors_origins):
+        return False
+    site = request.headers.get("sec-fetch-site")
+    if site is None:
+        return "origin" in request.headers and _origin(request).netloc != request.headers.get("host")
+    return site in ("cross-site", "same-site")
+
+
+def _origin(request: Request) -> SplitResult:
+    """The origin that a browser names; an empty one where it names none that can be read."""
+    try:
+        return urlsplit(request.headers.get("origin", ""))
+    except ValueError:
+        return urlsplit("")
 
 
 def keep_cookie(request: Request, settings: Settings, response: Response, name: str, value: str, seconds: int) -> None:
