@@ -123,7 +123,11 @@ def _welcome(url: str, app: Langlauf) -> None:
     example = _example(app)
     if example:
         # In double quotes: the shell puts the key in.
-        key = "" if app.runtime is None or app.runtime.services.access.open else ' -H "X-API-Key: $LANGLAUF_KEY"'
+        key = (
+            ""
+            if app.runtime is None or app.runtime.services.access.open
+            else ' -H "Authorization: Bearer $LANGLAUF_KEY"'
+        )
         click.echo(f"  try    curl -s {url}{app.api_prefix}{key} --json '{example}'", err=True)
     click.echo("  stop   Ctrl-C", err=True)
 
