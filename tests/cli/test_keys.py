@@ -68,6 +68,14 @@ def test_a_key_is_revoked_for_good(tmp_path: Path) -> None:
     assert _run("keys", "revoke", "llk_unknown", *store).returncode == 4
 
 
+def test_a_key_that_was_found_somewhere_is_revoked_as_it_is(tmp_path: Path) -> None:
+    """Whoever has all of it need not know which part is the id."""
+    store = ("--store", str(tmp_path / "store.db"))
+    made = _json("keys", "create", "--org", "acme", *store)
+    assert _json("keys", "revoke", made["key"], *store)["key_id"] == made["key_id"]
+    assert _run("keys", "revoke", made["key"][:-1] + "!", *store).returncode == 4
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -130,3 +138,17 @@ def test_a_store_with_a_key_may_listen_beyond_this_machine(tmp_path: Path) -> No
     _json("keys", "revoke", made["key_id"], "--store", str(store))
     with serving(store, settings={"LANGLAUF_HOST": "0.0.0.0"}) as server:  # noqa: S104
         assert httpx2.get(f"http://127.0.0.1:{server.port}/analyze/jobs", trust_env=False).status_code == 401
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["open", "closed"])
+def test_what_a_server_offers_to_try_works_with_the_key_in_the_environment(tmp_path: Path, closed: bool) -> None:
+    """Pasted as it is: where a key is asked for, the command takes it from where client commands do."""
+    store = tmp_path / "store.db"
+    key = _json("keys", "create", "--org", "acme", "--store", str(store))["key"] if closed else ""
+    with serving(store, app="langlauf.bundled:app") as server:
+        httpx2.get(f"{server.url}/ready", trust_env=False)
+        stopped = server.stop()
+    assert stopped == 0
+    offered = next(line for line in server.log if "try    curl" in line)
+    assert ("$LANGLAUF_KEY" in offered) == closed
+    assert not key or key not in "".join(server.log)

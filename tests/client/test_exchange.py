@@ -5,7 +5,7 @@ import json
 import pytest
 
 from langlauf.client import Client
-from langlauf.client.errors import ApiError, Forbidden, NotLanglauf, Unavailable, Unreachable
+from langlauf.client.errors import ApiError, BadRequest, Forbidden, NotLanglauf, Unavailable, Unreachable
 from langlauf.client.exchange import (
     CALLING,
     FOLLOWING,
@@ -52,6 +52,18 @@ def test_the_server_says_when_to_come_back() -> None:
     talk = ask(Request(path="/x"))
     next(talk)
     assert talk.send(BUSY).delay >= 3
+
+
+def test_a_request_that_did_not_arrive_in_time_is_sent_again() -> None:
+    """408 says that nothing was done; an address or a head that is too large will not be smaller next time."""
+    talk = ask(Request(path="/x"))
+    next(talk)
+    assert talk.send(Reply(408, {}, b"")).path == "/x"
+    for status in (414, 431):
+        talk = ask(Request(path="/x"))
+        next(talk)
+        with pytest.raises(BadRequest):
+            talk.send(Reply(status, {}, b""))
 
 
 def test_a_far_retry_after_is_told_and_not_waited_for() -> None:

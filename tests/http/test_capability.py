@@ -1,6 +1,7 @@
 """`LANGLAUF_ACCESS=capability`: whoever has an id may read what it names, and nothing else changes."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,6 +63,25 @@ def test_a_header_that_cannot_be_read_is_still_refused(closed: Closed, job: dict
     """Nobody needs an org here, but one that is named must be one."""
     answer = closed.live.http.get(path_of(BY_ID[0], job), headers={"X-Org-Id": "a b"})
     assert_problem(answer, 400, "bad_request")
+
+
+def test_an_id_is_no_way_around_the_rate(tmp_path: Path) -> None:
+    """Who reads by an id counts for the org that it belongs to, also where they name another one."""
+    with live(tmp_path, LANGLAUF_ACCESS="capability", LANGLAUF_RATE_LIMIT="3/1h") as server:
+        path = f"/analyze/jobs/{server.submit('echo', query='x')['job_id']}"
+        left = [server.http.get(path, headers={"X-Org-Id": org}).headers["ratelimit"] for org in ("a", "b")]
+        assert [told.split(";")[1] for told in left] == ["r=1", "r=0"]
+        assert_problem(server.http.get(path, headers={"X-Org-Id": "c"}), 429, "rate_limited")
+
+
+def test_the_document_says_that_an_id_is_enough(closed: Closed) -> None:
+    """Nothing is asked for where an id opens, and a key everywhere else."""
+    document = closed.live.http.get("/openapi.json").json()
+    described = {one["operationId"]: one for path in document["paths"].values() for one in path.values()}
+    assert {} not in document["security"]
+    for operation in BY_ID:
+        assert {} in described[operation.name]["security"]
+    assert not any({} in described[operation.name].get("security", []) for operation in OTHERS)
 
 
 def test_waiting_works_without_a_key(closed: Closed) -> None:

@@ -168,6 +168,25 @@ def test_the_server_of_the_document_is_where_it_was_read(tmp_path: Path) -> None
     assert {} in DOCUMENTS["bundled"]["security"]
 
 
+def test_whatever_shows_who_calls_is_described() -> None:
+    """A token in the address is a way in where it is a parameter, and nowhere else."""
+    document = DOCUMENTS["bundled"]
+    for path, method, operation in _operations(document):
+        ways = operation["security"] if "security" in operation else document["security"]
+        by_token = {"token": []} in ways
+        assert by_token == any(one["name"] == "access_token" for one in operation["parameters"]), (method, path)
+        used = {name for way in ways for name in way}
+        assert used <= set(document["components"]["securitySchemes"])
+
+
+def test_the_headers_that_a_job_keeps_are_described() -> None:
+    """Where a job is made, the trace and the person it belongs to can be named."""
+    made = [one for _, _, one in _operations(DOCUMENTS["bundled"]) if one["operationId"] in ("analyze", "retryJob")]
+    for operation in made:
+        named = {one["name"] for one in operation["parameters"] if one["in"] == "header"}
+        assert {"X-User-Id", "traceparent", "tracestate", "Idempotency-Key"} <= named
+
+
 def test_the_webhook_is_described_with_what_this_version_does_with_it(server: Live) -> None:
     """The callback stands at the submission, and says that it is not sent yet, which is so."""
     callbacks = DOCUMENTS["bundled"]["paths"]["/analyze"]["post"]["callbacks"]

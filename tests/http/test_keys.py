@@ -40,6 +40,16 @@ def test_the_scope_matrix_is_exact(closed: Closed, job: dict[str, Any], operatio
     assert_problem(call(closed.live, operation, job, {}), 401, "unauthorized")
 
 
+def test_a_missing_scope_names_a_next_step_that_leads_somewhere(closed: Closed) -> None:
+    """Another key where there can be one; what no key is good for says so instead."""
+    key = make_key(closed.store, "org-a", Scope.SUBMIT)
+    wanted = closed.live.http.get("/analyze/jobs", headers=bearer(key.text)).json()["message"]
+    assert "scope read" in wanted
+    operators = closed.live.http.get("/metrics", headers=bearer(key.text)).json()["message"]
+    assert "API_AUTH_TOKEN" in operators
+    assert "ask for one" not in operators
+
+
 def test_every_operation_has_a_scope_or_is_meant_for_everybody() -> None:
     """What needs no key is a short list that a test has to be changed for."""
     assert {one.name for one in OPERATIONS if one.scope is None} == {"health", "ready", "openapi"}

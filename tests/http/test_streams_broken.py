@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +66,13 @@ def test_an_error_ends_a_stream_between_two_events(
 
 
 @contextmanager
-def _mounted(folder: Path, **environment: str) -> Iterator[tuple[int, Any]]:
+def _mounted(folder: Path, *, grace: int = 5, **environment: str) -> Iterator[tuple[int, Any]]:
     """The application inside another one, on a server that knows nothing of it."""
     app = sample_app()
     known = {"ASYNC_JOBS_STORE_FILE": str(folder / "store.db"), "LANGLAUF_WATCHDOG": "0"}
     app.use(load_settings({**known, "LANGLAUF_SHUTDOWN_GRACE": "0", **environment}))
     outer = Starlette(routes=[Mount("/", app.asgi())], lifespan=app.lifespan)
-    server = uvicorn.Server(uvicorn.Config(outer, port=0, log_config=None, timeout_graceful_shutdown=5))
+    server = uvicorn.Server(uvicorn.Config(outer, port=0, log_config=None, timeout_graceful_shutdown=grace))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -121,3 +121,22 @@ def test_a_stream_works_and_ends_under_another_server(
         GATES.wait_until_reached(gate)
         asyncio.run(body(port, app, answer.json()["job"]["job_id"]))
     assert not any(record.exc_info for record in caplog.records)
+
+
+def test_another_server_that_stops_leaves_a_stream_with_a_clean_end(tmp_path: Path, gate: str) -> None:
+    """It cancels what goes on past its own grace; the client has the last chunk all the same."""
+
+    async def body(stack: ExitStack) -> None:
+        port, _ = stack.enter_context(_mounted(tmp_path, grace=1))
+        wish = {"analysis": "gated", "input": {"gate": gate}, "options": {"async_mode": {"requested": True}}}
+        answer = httpx2.post(f"http://127.0.0.1:{port}/analyze", json=wish, trust_env=False)
+        GATES.wait_until_reached(gate)
+        async with stream_of(port, answer.json()["job"]["job_id"]) as stream:
+            while (await stream.next()).kind != "job.running":
+                pass
+            await asyncio.to_thread(stack.close)
+            await stream.rest()
+            assert stream.ended
+
+    with ExitStack() as stack:
+        asyncio.run(body(stack))

@@ -112,14 +112,14 @@ def _api_hints(error: errors.ApiError) -> tuple[str, ...]:
         case errors.Unauthorized():
             hints = ("show a key with --key or LANGLAUF_KEY",)
         case errors.Forbidden():
-            hints = ("does the key belong to this org? leave --org out, or show another --key",)
+            hints = ("show another key with --key or LANGLAUF_KEY, or leave out an --org that is not the key's",)
         case errors.NotFound():
             hints = (f"see what there is: {command_line('jobs')}", "is it another org's? name it with --org")
         case errors.Expired(problem={"job_id": str(job_id)}):
             hints = (f"compute it again: {command_line('retry', job_id)}",)
         case errors.Conflict():
             hints = _conflict_hints(error)
-        case errors.Unavailable(retry_after=float(seconds)):
+        case errors.Unavailable(retry_after=float(seconds)) if "try again in" not in error.message:
             hints = (f"try again in {seconds:g} s",)
         case _ if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and error.request_id:
             hints = (f"the server's log tells more under request id {error.request_id}",)

@@ -16,7 +16,7 @@ from langlauf.cli.stores import located, settings_for
 from langlauf.domain.access import GRANTABLE, USUAL, Scope
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.domain.keys import LONGEST_NAME, Key
+from langlauf.domain.keys import LONGEST_NAME, Key, key_id_of
 from langlauf.hints import Hints
 from langlauf.service.keys import Keys
 from langlauf.service.tenant import usable_name
@@ -105,7 +105,9 @@ def list_(org: str | None, store: str | None, as_json: bool) -> None:
 @_json
 def revoke(key_id: str, store: str | None, as_json: bool) -> None:
     """End a key, and whatever was signed in or shared with it. Repeating it changes nothing."""
-    revoked = _with_keys(store, lambda keys: keys.revoke(key_id, org_id=None))
+    # Whoever finds a key in the wrong place has all of it: its id is how it begins.
+    wanted = key_id_of(key_id) or key_id
+    revoked = _with_keys(store, lambda keys: keys.revoke(wanted, org_id=None))
     if revoked is None:
         raise _NoSuchKey("there is no such key; `langlauf keys list` shows the ids")
     if as_json:

@@ -67,6 +67,10 @@ def _listen(settings: Settings) -> socket.socket:
 async def _serve(app: Langlauf, server: Server, listening: socket.socket) -> None:
     """Serves until a signal; then connections are closed while the workers finish or give back what they run."""
     async with running_until_stopped(app, server.stop):
+        if app.runtime is not None:
+            access = app.runtime.services.access
+            await access.refresh()  # what is offered to try depends on it
+            access.forget()  # the first request looks for itself
         await server.serve([listening])
 
 
@@ -124,7 +128,13 @@ def _welcome(url: str, app: Langlauf) -> None:
     click.echo(f"  open   {url}/", err=True)
     example = _example(app)
     if example:
-        click.echo(f"  try    curl -s {url}{app.api_prefix} --json '{example}'", err=True)
+        # In double quotes: the shell puts the key in.
+        key = (
+            ""
+            if app.runtime is None or app.runtime.services.access.open
+            else ' -H "Authorization: Bearer $LANGLAUF_KEY"'
+        )
+        click.echo(f"  try    curl -s {url}{app.api_prefix}{key} --json '{example}'", err=True)
     click.echo("  stop   Ctrl-C", err=True)
 
 

@@ -15,8 +15,8 @@ from langlauf.client.errors import ApiError, NotLanglauf, Unreachable, kind_of
 from langlauf.clock import draw, new_id
 
 T = TypeVar("T")
-#: Answers that ask to come back: a busy or restarting server, or the proxy before it.
-COME_BACK = frozenset({429, 502, 503, 504})
+#: Answers that ask to come back: a busy or restarting server, one that got half of a request, or the proxy before it.
+COME_BACK = frozenset({408, 429, 502, 503, 504})
 NOT_MODIFIED = 304
 _GRACE_SECONDS = 0.05
 

@@ -19,11 +19,12 @@ from typing import Any, cast
 import httptools
 from starlette.types import Scope
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from langlauf.http.crowd import Crowd
 from langlauf.http.mounting import root_address
 from langlauf.http.names import NAMES
+from langlauf.http.patience import Patient
 from langlauf.http.problems import Problem, bad_request, problem_response
 from langlauf.http.tenant import request_id_from
 from langlauf.http.transport import TRANSPORT
@@ -38,12 +39,6 @@ _MOST_PIPELINED = 16
 #: The rest of a body up to this is waited for although the request has its answer.
 _SHORT_BODY = 65_536
 _LONG_NUMBER = 10
-#: After an answer that ends a connection, what the client still sends is read away, so that the answer is not lost.
-_LINGER_SECONDS = 5.0
-_LINGER_AT_STOP = 1.0
-_LINGER_BYTES = 16 * 1_048_576
-#: A client that reads slower than this, over `write_seconds`, does not read.
-_LEAST_BYTES_PER_SECOND = 1_024
 #: What the lines of a head take beside names, values and the address.
 _HEAD_MARGIN = 1_024
 
@@ -61,8 +56,8 @@ class _Refused(Exception):
     """Stops the parser; the problem is with the connection."""
 
 
-class Connection(HttpToolsProtocol):
-    """uvicorn's protocol with deadlines, bounds, and answers in our own shape."""
+class Connection(Patient):
+    """uvicorn's protocol with bounds, deadlines for what a client sends, and answers in our own shape."""
 
     def __init__(
         self,
@@ -73,12 +68,8 @@ class Connection(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._crowd = server_state
-        self._bounds = server_state.bounds
         self._max_headers, self._max_fields = self._bounds.max_headers, self._bounds.max_fields
         self._stage = Stage.IDLE
-        self._deadline: asyncio.TimerHandle | None = None
-        self._write_deadline: asyncio.TimerHandle | None = None
-        self._unwritten = 0
         self._head_bytes = 0
         self._field_bytes = 0
         #: bytes of chunks and of what follows them since the last that belonged to a body
@@ -90,9 +81,6 @@ class Connection(HttpToolsProtocol):
         self._keep_alive = True
         self._over_limit = False
         self._refusal: Problem | None = None
-        #: bytes that were read away since nothing more is listened to; None before that
-        self._drained: int | None = None
-        self._linger_seconds = _LINGER_SECONDS
 
     # -- its life ------------------------------------------------------------------------------------------------------
 
@@ -121,10 +109,10 @@ class Connection(HttpToolsProtocol):
     def shutdown(self) -> None:
         """The server stops: what is under way is answered, what has not been sent yet is not waited for."""
         self.pipeline.clear()
-        self._linger_seconds = _LINGER_AT_STOP
+        self._linger_briefly()
         if self._drained is not None:
-            self._arm(_LINGER_AT_STOP, self.transport.abort)
-        elif self._stage is Stage.BODY or self._stage is Stage.HEAD:
+            return
+        if self._stage is Stage.BODY or self._stage is Stage.HEAD:
             self._refuse(_stopping())
         elif self._answering is None:
             self._hang_up()
@@ -279,15 +267,6 @@ class Connection(HttpToolsProtocol):
 
     # -- deadlines -----------------------------------------------------------------------------------------------------
 
-    def _arm(self, seconds: float, late: Callable[[], None]) -> None:
-        self._disarm()
-        self._deadline = self.loop.call_later(seconds, late)
-
-    def _disarm(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
     def _head_is_late(self) -> None:
         if self._stage is Stage.IDLE:  # not one byte: there is nothing to answer
             self._hang_up()
@@ -365,58 +344,12 @@ class Connection(HttpToolsProtocol):
 
     # -- closing -------------------------------------------------------------------------------------------------------
 
+    def _is_unread(self) -> bool:
+        return self._stage not in (Stage.IDLE, Stage.READ)
+
     def _hang_up(self) -> None:
-        """Ends the connection in a way that lets the client read what it was told."""
-        if self.transport.is_closing():
-            return
-        self._disarm()
         self._crowd.asked(self)
-        if self._stage in (Stage.IDLE, Stage.READ) or not self.transport.can_write_eof():
-            self._close()
-            return
-        # With bytes of it unread, the system would answer the client with a reset, and that takes our answer away.
-        self._drained = 0
-        self.flow.resume_reading()
-        self.transport.write_eof()
-        self._arm(self._linger_seconds, self.transport.abort)
-
-    def _close(self) -> None:
-        """Closes once everything is written; for a client that does not read that would be never."""
-        self.transport.close()
-        if self.transport.get_write_buffer_size():
-            self._watch_writing()
-
-    def _drain(self, count: int) -> None:
-        self._drained = (self._drained or 0) + count
-        if self._drained > _LINGER_BYTES:
-            self.transport.abort()
-
-    # -- a client that does not read -----------------------------------------------------------------------------------
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._watch_writing()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._disarm_writing()
-
-    def _watch_writing(self) -> None:
-        self._disarm_writing()
-        self._unwritten = self.transport.get_write_buffer_size()
-        self._write_deadline = self.loop.call_later(self._bounds.write_seconds, self._look_at_writing)
-
-    def _look_at_writing(self) -> None:
-        written = self._unwritten - self.transport.get_write_buffer_size()
-        if written < _LEAST_BYTES_PER_SECOND * self._bounds.write_seconds:
-            self.transport.abort()
-        else:
-            self._watch_writing()
-
-    def _disarm_writing(self) -> None:
-        if self._write_deadline is not None:
-            self._write_deadline.cancel()
-            self._write_deadline = None
+        super()._hang_up()
 
 
 class _Outlet:

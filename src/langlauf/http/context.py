@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.analysis.schema import invalid
-from langlauf.domain.access import ANYBODY, OPEN, Grant, Scope
+from langlauf.domain.access import ANYBODY, GRANTABLE, OPEN, Grant, Scope
 from langlauf.domain.views import JobView
 from langlauf.http.credentials import forbidden, grant_of, secret_in, unauthorized
 from langlauf.http.mounting import root_address
@@ -65,7 +65,7 @@ class Context(msgspec.Struct, frozen=True):
         if grant.job_id is not None and not one_job:
             raise forbidden("This token is for reading one job; it is good for nothing else.")
         if scope not in caller.scopes:
-            raise forbidden(f"This key does not have the scope {scope}; ask for one that has.")
+            raise forbidden(_scope_missing(scope))
         count_request(self.rates, request, scope, caller.org_id)
         return caller
 
@@ -74,6 +74,7 @@ class Context(msgspec.Struct, frozen=True):
         owner = await self.services.reads.owner(kind, request.path_params[f"{kind}_id"])
         if owner is None:
             raise not_found()
+        count_request(self.rates, request, Scope.READ, owner.org_id)
         read = frozenset({Scope.READ})
         return caller_of(request, Grant(issuer=ANYBODY, org_id=owner.org_id, scopes=read, job_id=owner.job_id))
 
@@ -99,6 +100,12 @@ class Context(msgspec.Struct, frozen=True):
         body = JobAnswer(request_id=caller.request_id, job=job_out(view.job, moment, links))
         headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(view.job.job_id)}
         return answer(body, status, headers=headers)
+
+
+def _scope_missing(scope: Scope) -> str:
+    if scope not in GRANTABLE:
+        return "No key is good for this: it is the operator's alone, with API_AUTH_TOKEN."
+    return f"This key does not have the scope {scope}; ask for one that has."
 
 
 def convert(kind: type[Any], values: Any, prefix: str = "") -> Any:

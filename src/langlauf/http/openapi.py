@@ -46,17 +46,23 @@ class Description:
         await services.access.refresh()
         base, is_open = root_address(request.scope, self._context.settings.public_url), services.access.open
         if (base, is_open) not in self._made:
-            made = build_document(services.registry, self._context.prefix, base=base, is_open=is_open)
+            by_id = self._context.settings.by_id
+            made = build_document(services.registry, self._context.prefix, base=base, is_open=is_open, by_id=by_id)
             self._made = {(base, is_open): msgspec.json.encode(made)}
         headers = {"Cache-Control": "public, max-age=300"}
         return Response(self._made[base, is_open], headers=headers, media_type="application/json")
 
 
-def build_document(registry: Registry, prefix: str = "/analyze", *, base: str = "", is_open: bool = True) -> Document:
-    """Complete and true: every route, every shape, every analysis. `base` is where the application is mounted."""
+def build_document(
+    registry: Registry, prefix: str = "/analyze", *, base: str = "", is_open: bool = True, by_id: bool = False
+) -> Document:
+    """Complete and true: every route, every shape, every analysis. `base` is where the application is mounted.
+
+    `is_open` says that nobody is asked for a key, `by_id` that whoever has an id may read what it names.
+    """
     paths: Document = {}
     for operation in OPERATIONS:
-        described = _operation(operation, registry, prefix)
+        described = {**_operation(operation, registry, prefix), **access(operation, is_open=is_open, by_id=by_id)}
         paths.setdefault(operation.path_under(prefix), {})[operation.method] = described
     text = _TEXT.format(names=", ".join(registry.names))
     document: Document = {
@@ -87,7 +93,6 @@ def _operation(operation: Operation, registry: Registry, prefix: str) -> Documen
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.tag],
-        **access(operation),
         "parameters": [parameter(name) for name in operation.parameters],
         "responses": responses(operation, prefix),
     }

@@ -10,6 +10,8 @@ from langlauf.http import schemas
 
 Codes = Mapping[int, tuple[str, ...]]
 _TENANT = ("X-Org-Id", "X-Tenant-Id", "X-Request-Id")
+#: What a job keeps of where it came from.
+_ORIGIN = ("X-User-Id", "traceparent", "tracestate")
 #: What any request can get, whatever it asks for.
 ANYWHERE: Codes = {500: ("internal",)}
 #: What any address gives to a method it does not know; no operation lists it, because none can get it.
@@ -83,7 +85,7 @@ OPERATIONS: tuple[Operation, ...] = (
         successes=(200, 202),
         accepts=True,
         body="AnalyzeRequest",
-        parameters=(*_TENANT, "X-User-Id", "Prefer", "Idempotency-Key"),
+        parameters=(*_TENANT, *_ORIGIN, "Prefer", "Idempotency-Key"),
         headers={
             200: ("Content-Location", "Preference-Applied?", "Idempotent-Replayed?"),
             202: ("Location", "Retry-After", "Preference-Applied?", "Idempotent-Replayed?"),
@@ -190,7 +192,7 @@ OPERATIONS: tuple[Operation, ...] = (
         accepts=True,
         headers={202: ("Location", "Retry-After", "Idempotent-Replayed?")},
         body="RetryBody",
-        parameters=("job_id", *_TENANT, "X-User-Id", "Idempotency-Key"),
+        parameters=("job_id", *_TENANT, *_ORIGIN, "Idempotency-Key"),
         problems={**_ONE, **_BODY, **_QUEUE, 409: ("not_terminal", "duplicate_job"), 422: ("idempotency_mismatch",)},
     ),
     Operation(

@@ -12,12 +12,18 @@ from langlauf.domain.notification import Channel, DeliveryStatus
 from langlauf.domain.outbound import Uuid
 from langlauf.domain.result import ResultKind
 from langlauf.domain.state import Status
+from langlauf.service.tokens import LONGEST_SECONDS
+from langlauf.settings import LONGEST_DURATION
 
 #: A stored JSON value that is sent as it is, never decoded on the way.
 JsonValue = Any
 KeyScope = Literal["submit", "read", "cancel", "admin"]
-#: Seconds, or a text like `30m`.
-Duration = Annotated[float, msgspec.Meta(gt=0)] | Annotated[str, msgspec.Meta(max_length=20)]
+#: A text like `30m`, over nothing; how long it may be no pattern can say.
+DURATION_TEXT = {"pattern": r"^(?=[^1-9]*[1-9])\s*[0-9]+(\.[0-9]+)?\s*[smhd]?\s*$"}
+_DurationText = Annotated[str, msgspec.Meta(max_length=20, extra_json_schema=DURATION_TEXT)]
+#: Seconds, or a text like `30m`. What is too long is told by what reads it, in words.
+Duration = Annotated[float, msgspec.Meta(gt=0, extra_json_schema={"maximum": LONGEST_DURATION})] | _DurationText
+TokenDuration = Annotated[float, msgspec.Meta(gt=0, extra_json_schema={"maximum": LONGEST_SECONDS})] | _DurationText
 MaxRetries = Annotated[int, msgspec.Meta(ge=0, le=100)]
 Name = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.:-]{1,128}$")]
 RetryHint = Literal["retry_with_backoff", "check_input_and_retry"]
@@ -78,7 +84,7 @@ class CreateKeyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class TokenBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """How long a token lives: seconds, or a text like `10m`; an hour unless said, a day at the most."""
 
-    expires_in: Duration | None = None
+    expires_in: TokenDuration | None = None
 
 
 class JobOut(msgspec.Struct, kw_only=True):

@@ -109,6 +109,9 @@ class EventStream(Response):
                 await _cut(scope, watching)
             except OSError:
                 return  # some servers say so when the client is gone
+            except asyncio.CancelledError:  # another server than ours stops, and waits no longer
+                await sender.end_now()
+                raise
             finally:
                 watching.cancel()
 
@@ -182,6 +185,12 @@ class _Sender:
     async def end(self) -> None:
         """The clean end."""
         await self.send(b"", more=False)
+
+    async def end_now(self) -> None:
+        """The same where nothing may wait any more: for a client that reads."""
+        self._patience = 0.0
+        with suppress(OSError, RuntimeError):  # no time is left, or the answer had not begun
+            await self.end()
 
 
 async def _watch(receive: Receive, follower: Follower) -> None:

@@ -31,7 +31,7 @@ class SignInPages:
         await self._services.access.refresh()
         if self._services.access.open or await self._signed_in(visit.request):
             return _go(onward)
-        return await self._rendering.sign_in(visit, onward=onward)
+        return await self._rendering.sign_in(visit, 200, onward=onward)
 
     async def _signed_in(self, request: Request) -> bool:
         text = request.cookies.get(COOKIE)

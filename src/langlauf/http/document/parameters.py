@@ -40,6 +40,12 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         _ANY,
         "An id of the caller's, sent back and kept: 1 to 128 characters `A-Z a-z 0-9 _ . : -`. Another is ignored.",
     ),
+    "traceparent": (
+        "header",
+        _ANY,
+        "The trace that the job shall belong to (W3C trace context). One that cannot be read is as none.",
+    ),
+    "tracestate": ("header", _ANY, "What tracing systems keep for themselves, passed on with `traceparent`."),
     "Prefer": ("header", _ANY, "`respond-async`, and with it `wait=N` seconds. What is not known is ignored."),
     "Idempotency-Key": (
         "header",
@@ -49,8 +55,8 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
     "If-None-Match": ("header", _ANY, "The ETag of a known answer, or a list of them."),
     "Last-Event-ID": (
         "header",
-        {"type": "string", "pattern": "^[0-9]*$"},
-        "Of a stream: only events past this number, whatever `after` says.",
+        _ANY,
+        "Of a stream: only events past this number, whatever `after` says; a page does not look at it.",
     ),
     "access_token": ("query", {"type": "string"}, "A token for this one job, where a header cannot be sent."),
     "wait": ("query", _number(0, 30, 0), "Hold the answer until the job changes, at most so many seconds."),

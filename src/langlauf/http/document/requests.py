@@ -19,7 +19,7 @@ _EXAMPLES: Document = {
 _TIMEOUT: Document = {
     "anyOf": [
         {"type": "number", "exclusiveMinimum": 0},
-        {"type": "string", "pattern": r"^(?=[^1-9]*[1-9])\s*[0-9]+(\.[0-9]+)?\s*[smhd]?\s*$"},
+        {"type": "string", **schemas.DURATION_TEXT},
         {"type": "null"},
     ],
     "description": "Lowers the time limit of an attempt: seconds, or a text like `30m`.",
