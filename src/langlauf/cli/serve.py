@@ -128,12 +128,9 @@ def _welcome(url: str, app: Langlauf) -> None:
     click.echo(f"  open   {url}/", err=True)
     example = _example(app)
     if example:
+        is_open = app.runtime is None or app.runtime.services.access.open
         # In double quotes: the shell puts the key in.
-        key = (
-            ""
-            if app.runtime is None or app.runtime.services.access.open
-            else ' -H "Authorization: Bearer $LANGLAUF_KEY"'
-        )
+        key = "" if is_open else ' -H "Authorization: Bearer $LANGLAUF_KEY"'
         click.echo(f"  try    curl -s {url}{app.api_prefix}{key} --json '{example}'", err=True)
     click.echo("  stop   Ctrl-C", err=True)
 
