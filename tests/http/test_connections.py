@@ -240,6 +240,16 @@ def test_requests_ahead_of_their_answers_are_answered_in_order(quick: Live) -> N
         assert [wire.reply().headers["x-request-id"] for _ in range(10)] == [f"n{n}" for n in range(10)]
 
 
+def test_a_head_is_not_measured_by_what_came_with_it(quick: Live) -> None:
+    """The body of the request before it stands in the same packet, and is no part of it."""
+    following = get("/health")
+    with Wire(quick.url) as wire:
+        wire.send(post(b" " * 60_000 + b'{"query":"x"}') + following[:20])
+        assert wire.reply().status == 202
+        wire.send(following[20:])
+        assert wire.reply().status == 200
+
+
 def test_a_flood_of_requests_is_cut_off(quick: Live) -> None:
     """Some are answered, then the connection ends; thousands of them are not kept."""
     with Wire(quick.url) as wire:

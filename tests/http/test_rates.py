@@ -14,8 +14,10 @@ from langlauf.http.operations import OPERATIONS
 from langlauf.service.rates import Kind, Rates
 from langlauf.settings import load_settings
 from tests.http.test_errors import assert_problem
-from tests.support.live import Live, live
+from tests.support.keys import bearer, make_key
+from tests.support.live import Live, live, sample_app
 
+QUERY = {"analysis": "echo", "query": "x"}
 _FIELD = re.compile(r'^"(default|submit)";r=(\d+);t=(\d+)$')
 
 
@@ -109,6 +111,31 @@ def test_an_address_that_guesses_is_not_listened_to() -> None:
     assert _shown("203.0.113.5", ["right"] * 9) == [200] * 9
     assert _shown("203.0.113.5", ["wrong", "wrong", "wrong", "wrong", "right", None]) == [401] * 3 + [429] * 3
     assert _shown("2001:db8::1", ["wrong"] * 4) == [401] * 3 + [429]
+
+
+def test_guesses_of_one_do_not_shut_out_the_others_at_its_address(tmp_path: Path) -> None:
+    """Behind a proxy, or one address for a whole office: a good key is no guess, nor is what was made with one."""
+    store = tmp_path / "store.db"
+    key = make_key(store, "org-a").text
+
+    async def main() -> None:
+        known = {"LANGLAUF_STORE": str(store), "API_AUTH_TOKEN": "right", "LANGLAUF_RATE_LIMIT_WRONG_KEYS": "3/1h"}
+        app = sample_app(settings=load_settings(known))
+        transport = httpx2.ASGITransport(app.asgi(), client=("203.0.113.5", 1))
+        async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
+            job = (await client.post("/analyze", json=QUERY, headers={**bearer(key), "Prefer": "respond-async"})).json()
+            path = f"/analyze/jobs/{job['job']['job_id']}"
+            token = (await client.post(f"{path}/token", headers=bearer(key))).json()["token"]
+            wrong = key[:-1] + ("0" if key[-1] != "0" else "1")
+            told = [(await client.get("/analyze/jobs", headers=bearer(wrong))).status_code for _ in range(5)]
+            assert told == [401] * 3 + [429] * 2
+            assert (await client.get("/analyze/jobs", headers=bearer(key))).status_code == 200
+            assert (await client.get(path, headers=bearer(token))).status_code == 200
+            assert (await client.get(path, params={"access_token": token})).status_code == 200
+            for guess in ("right", "wrong"):  # the operator's token was thought out by somebody, and can be guessed
+                assert (await client.get("/analyze/jobs", headers=bearer(guess))).status_code == 429
+
+    asyncio.run(main())
 
 
 def test_a_proxy_on_this_machine_is_not_shut_out() -> None:

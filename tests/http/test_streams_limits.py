@@ -18,6 +18,7 @@ from tests.http.test_errors import assert_problem
 from tests.support.crafting import lengthen_log
 from tests.support.live import GATES, Live, live
 from tests.support.streaming import Stream, port_of, stream_of
+from tests.support.wire import Wire, get
 
 CUT = 'langlauf_facts_total{fact="stream_cut"}'
 STREAM = {"Accept": "text/event-stream"}
@@ -135,6 +136,28 @@ def test_an_org_has_so_many_places_and_no_more(tmp_path: Path, gate: str) -> Non
         job_id = server.submit("gated", gate=gate)["job_id"]
         GATES.wait_until_reached(gate)
         asyncio.run(body(server, job_id, other))
+
+
+def test_a_long_poll_whose_client_leaves_gives_its_place_back(tmp_path: Path, gate: str) -> None:
+    """At once, not when its time is over: asking and leaving would else take every place and cost nothing."""
+    with _live(tmp_path, LANGLAUF_MAX_STREAMS_PER_ORG="5") as server:
+        job_id = server.submit("gated", gate=gate)["job_id"]
+        GATES.wait_until_reached(gate)
+        server.wait(job_id, until="running")
+        for _ in range(3):
+            wires = [Wire(server.url) for _ in range(5)]
+            for wire in wires:
+                wire.send(get(f"/analyze/jobs/{job_id}?wait=30"))
+            _until_metric(server, "langlauf_polls_open", 5)
+            for wire in wires:
+                wire.socket.close()
+            _until_metric(server, "langlauf_polls_open", 0)
+
+
+def _until_metric(server: Live, name: str, value: float) -> None:
+    deadline = time.monotonic() + 10
+    while _metric(server, name) != value:
+        assert time.monotonic() < deadline, name
 
 
 def test_a_long_poll_takes_a_place_while_it_waits(tmp_path: Path, gate: str) -> None:

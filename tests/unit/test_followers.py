@@ -103,9 +103,7 @@ def test_a_look_wakes_for_what_time_alone_changes(tmp_path: Path) -> None:
             made = await started(store, clock, org="org-a")
             reads = services.reads
             poll = asyncio.create_task(
-                services.followers.until(
-                    CALLER, made.lease.job_id, 60, lambda view: reads.phase(view) is Phase.SILENT, poll=True
-                )
+                services.followers.until(CALLER, made.lease.job_id, 60, lambda view: reads.phase(view) is Phase.SILENT)
             )
             await _settle()
             clock.pass_(LEASE_SECONDS / 2)

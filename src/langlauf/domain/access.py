@@ -49,3 +49,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     def key_id(self) -> str | None:
         """The key behind it, where there is one."""
         return self.issuer if self.issuer.startswith("llk_") else None
+
+    @property
+    def guessable(self) -> bool:
+        """Whether somebody thought out what was shown: the operator's token. All else is drawn by chance, or signed."""
+        drawn = (self.key_id, self.job_id, self.session_id)
+        return self.issuer not in (OPEN, ANYBODY) and not any(drawn)

@@ -74,7 +74,9 @@ class Connection(Patient):
         self._field_bytes = 0
         #: bytes of chunks and of what follows them since the last that belonged to a body
         self._framing_bytes = 0
+        #: whether the packet that is read has a part of a body, and the end of a request
         self._has_body = False
+        self._has_end = False
         self._hosts = 0
         #: the request that is being answered; uvicorn's own `cycle` is the last one that was read
         self._answering: RequestResponseCycle | None = None
@@ -125,14 +127,14 @@ class Connection(Patient):
         if self._drained is not None:
             self._drain(len(data))
             return
-        self._has_body = False
+        self._has_body = self._has_end = False
         try:
             self._parse(data)
         except httptools.HttpParserError:
             self._refuse(self._refusal or bad_request("This is not an HTTP/1.1 request."))
             return
         if self._stage is Stage.HEAD:
-            self._head_bytes += len(data)
+            self._head_bytes += 0 if self._has_end else len(data)
             if self._head_bytes > self._bounds.max_headers + self._bounds.max_url + _HEAD_MARGIN:
                 self._refuse(self._headers_too_large())
             elif self._deadline is None:
@@ -222,6 +224,7 @@ class Connection(Patient):
         if self.parser.should_upgrade():
             return
         super().on_message_complete()
+        self._has_end = True
         self._disarm()
         self._stage = Stage.READ
         if self.cycle.response_complete:

@@ -50,10 +50,10 @@ class Context(msgspec.Struct, frozen=True):
 
         `one_job` says that what is called for is part of a job, and so open to a token for that job.
         """
-        refuse_guesses(self.rates, request)
         grant = await grant_of(request, self.services, in_address=in_address)
         if grant is None and in_address is None and secret_in(request) is None:
             grant = await session_grant(request, self.services, self.settings, how)
+        refuse_guesses(self.rates, request, grant)
         if grant is None:
             count_guess(self.rates, request)
             raise unauthorized()

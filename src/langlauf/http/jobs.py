@@ -1,5 +1,7 @@
 """Jobs: their status, list, log and messages, and what a person may do with them."""
 
+from functools import partial
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,7 +29,7 @@ from langlauf.http.schemas import (
     RetryBody,
     StatusAnswer,
 )
-from langlauf.http.streams import Streams
+from langlauf.http.streams import Streams, watch_client
 from langlauf.http.submitting import Submitting
 from langlauf.service.control import NotCancelable, NotTerminal
 from langlauf.service.tenant import Caller
@@ -53,7 +55,7 @@ class Jobs:
         job_id = request.path_params["job_id"]
         known = known_tags(request)
         if known is not None or wait:
-            view = await self._settled(caller, job_id, known, wait)
+            view = await self._settled(request, caller, known, wait)
             if known is not None and matches(known, self._etag(view)):
                 moment = await self._services.reads.moment(view)
                 return not_modified(self._etag(view), {"Retry-After": str(moment.poll_after)})
@@ -70,9 +72,9 @@ class Jobs:
         body = StatusAnswer(request_id=caller.request_id, job=job)
         return answer(body, headers=headers, cache=REVALIDATED)
 
-    async def _settled(self, caller: Caller, job_id: str, known: str | None, wait: int) -> JobView:
+    async def _settled(self, request: Request, caller: Caller, known: str | None, wait: int) -> JobView:
         """The job, as soon as it differs from what the caller has or from what it was at the request."""
-        had = known
+        had, watch = known, partial(watch_client, request.receive)
 
         def differs(view: JobView) -> bool:
             nonlocal had
@@ -80,7 +82,7 @@ class Jobs:
             had = had or etag
             return not matches(had, etag) or view.job.terminal
 
-        view = await self._services.followers.until(caller, job_id, wait, differs, poll=True)
+        view = await self._services.followers.until(caller, request.path_params["job_id"], wait, differs, poll=watch)
         if view is None:
             raise not_found()
         return view

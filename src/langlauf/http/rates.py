@@ -4,7 +4,7 @@ import ipaddress
 
 from starlette.requests import Request
 
-from langlauf.domain.access import Scope
+from langlauf.domain.access import Grant, Scope
 from langlauf.http.problems import Problem
 from langlauf.service.rates import Kind, Quota, Rates
 
@@ -24,8 +24,13 @@ def count_request(rates: Rates, request: Request, scope: Scope, org_id: str) -> 
         raise _too_many(quota, "This org has sent too many requests")
 
 
-def refuse_guesses(rates: Rates, request: Request) -> None:
-    """Raises where an address has shown too many wrong keys: before the next one is looked at."""
+def refuse_guesses(rates: Rates, request: Request, grant: Grant | None) -> None:
+    """Raises where an address has shown too many wrong keys, whether the next one is good or not.
+
+    A good key cannot have been guessed: it passes, so that one who guesses does not shut out all at the same address.
+    """
+    if grant is not None and not grant.guessable:
+        return
     quota = rates.peek(Kind.WRONG_KEY, _address(request)) if rates.remembers(Kind.WRONG_KEY) else None
     if quota is not None and not quota.standing.allowed:
         raise _too_many(quota, "Too many wrong keys came from this address")

@@ -99,7 +99,7 @@ class EventStream(Response):
             self._followers.following(self._caller, job_id, self._is_news) as follower,
         ):
             follower.job = self._job
-            watching = asyncio.create_task(_watch(receive, follower), name="stream client")
+            watching = asyncio.create_task(watch_client(receive, follower), name="stream client")
             sender = _Sender(send, self._settings.stream_patience)
             try:
                 await sender.pass_on(start)
@@ -193,8 +193,8 @@ class _Sender:
             await self.end()
 
 
-async def _watch(receive: Receive, follower: Follower) -> None:
-    """Tells the stream when its client has gone, also while nothing is sent."""
+async def watch_client(receive: Receive, follower: Follower) -> None:
+    """Tells a stream or a poll when its client has gone, also while nothing is sent."""
     while (await receive())["type"] != "http.disconnect":
         pass
     follower.leave()

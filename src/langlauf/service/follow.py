@@ -8,8 +8,9 @@ missed every hint is still right: it reads what is stored, and a wake-up carries
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from langlauf.domain.errors import StoreError, TurnedAway
 from langlauf.domain.views import JobView, Pulse
@@ -57,6 +58,10 @@ class Follower:
         if not self.turned_away:
             self.turned_away = True
             self.event.set()
+
+
+#: Tells a follower when its client has gone.
+Watch = Callable[[Follower], Coroutine[Any, Any, None]]
 
 
 class Followers:
@@ -119,32 +124,40 @@ class Followers:
             follower.look(pulses.get(follower.job))
 
     async def until(
-        self, caller: Caller, job_id: str, seconds: float, enough: Callable[[JobView], bool], *, poll: bool = False
+        self,
+        caller: Caller,
+        job_id: str,
+        seconds: float,
+        enough: Callable[[JobView], bool],
+        *,
+        poll: Watch | None = None,
     ) -> JobView | None:
         """The job as soon as it is as wished, or as it is when the time is over or the program stops.
 
-        A `poll` only looks: waiting takes a place (`NoPlace` where none is left) and the right to stay (`TurnedAway`).
+        A `poll` only looks: waiting takes a place (`NoPlace` where none is left), the right to stay (`TurnedAway`), and
+        a client that is still there, which the poll watches.
         """
         deadline = time.monotonic() + seconds
         reads = self._reads.of(caller)
         view: JobView | None = None
-        placed = False
+        watching: asyncio.Task[None] | None = None
 
         def matters(pulse: Pulse | None) -> bool:
             return view is not None and (pulse is None or _differs(view, pulse, enough))
 
-        with self.following(caller, job_id, matters) as follower, ExitStack() as place:
+        with self.following(caller, job_id, matters) as follower, ExitStack() as stay:
             while True:
                 follower.event.clear()
                 view = await reads.job(job_id)
                 left = deadline - time.monotonic()
                 if poll and follower.turned_away:
                     raise TurnedAway
-                if view is None or enough(view) or left <= 0 or self.closing:
+                if view is None or enough(view) or left <= 0 or self.closing or follower.left:
                     return view
-                if poll and not placed:
-                    place.enter_context(self.places.take(caller.org_id, "poll"))
-                    placed = True
+                if poll and watching is None:
+                    stay.enter_context(self.places.take(caller.org_id, "poll"))
+                    watching = asyncio.create_task(poll(follower), name="poll client")
+                    stay.callback(watching.cancel)
                 follower.job = (view.job.org_id, job_id)
                 try:
                     async with asyncio.timeout(left):

@@ -49,8 +49,8 @@ class SignInPages:
         say, org = visit.language.say, fields.get("org", "").strip()
         if not (nonce and is_ours and from_here(visit.request, self._context.settings)):
             return await self._rendering.sign_in(visit, 403, onward=onward, org=org, flaw=say("signin.again"))
-        refuse_guesses(self._context.rates, visit.request)
         grant = await self._services.access.by_secret(fields.get("key", "").strip().encode())
+        refuse_guesses(self._context.rates, visit.request, grant)
         if grant is None:
             count_wrong_key(self._context.rates, visit.request)
             return await self._rendering.sign_in(
