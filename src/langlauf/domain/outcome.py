@@ -19,7 +19,7 @@ from langlauf.domain.errors import (
 )
 from langlauf.domain.instant import Instant, to_text
 from langlauf.domain.job import CanceledBy
-from langlauf.domain.redact import clean_details, clean_message
+from langlauf.domain.redact import clean_details, clean_message, without_paths
 
 #: A job whose worker vanished this often is given up: it may be what kills them.
 MOST_LOST_LEASES = 10
@@ -115,7 +115,8 @@ def classify(error: BaseException, transient_types: tuple[type[BaseException], .
             hint=_hint(getattr(error, "hint", None)) or error.default_hint,
             meta=clean_details(getattr(error, "meta", {})),
         )
-    message = clean_message(_words_of(error))
+    # Nobody chose these words for the one who asked: they may tell where things lie on the machine.
+    message = clean_message(without_paths(_words_of(error)))
     code, transient, hint = _kind_of(error)
     if isinstance(error, transient_types):
         transient, hint = True, "retry_with_backoff"

@@ -7,6 +7,7 @@ from typing import Any
 from langlauf.domain.text import first_flaw
 
 MASK = "[redacted]"
+PATH_MASK = "[path]"
 _LONGEST_MESSAGE = 2_000
 _DEEPEST_DETAILS = 4
 _MOST_DETAILS = 50
@@ -32,6 +33,8 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
+#: An absolute path of two parts or more, as exceptions of files have it; an address behind `://` is none.
+_PATH = re.compile(r"(?<![\w:/.\]])/[\w.@+~-]+(?:/[\w.@+~-]+)+/?")
 #: Without any of these there is nothing to mask; looking for them is quick, whatever the text.
 _SIGNS = re.compile(
     r"(?i)bearer|basic|authorization|://|eyJ|AKIA|key|token|secret|passw|cookie|[?&](?:sig|code)|whsec_|sk_|ll[kst]_"
@@ -52,6 +55,11 @@ def clean_text(text: str, longest: int) -> str:
     text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
     text = redacted(text[: 4 * longest])  # masking takes time; what is cut off anyway need not be masked
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def without_paths(text: str) -> str:
+    """The text without where things lie on the machine: that is for the log, not for whoever asked."""
+    return _PATH.sub(PATH_MASK, text)
 
 
 def clean_message(text: str) -> str:

@@ -251,3 +251,17 @@ def test_ids_are_sorted_by_time_and_unguessable() -> None:
     assert len(set(made)) == len(made)
     assert all(one[14] == "7" and one[19] in "89ab" and len(one) == 36 for one in made)
     assert [one[:13] for one in made] == sorted(one[:13] for one in made)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[Errno 2] No such file or directory: '/srv/data/in.csv'", "[Errno 2] No such file or directory: '[path]'"),
+        ("cannot read /etc/app/secret.d/x.toml, nor /tmp/a_b/", "cannot read [path], nor [path]"),
+        ("GET https://api.example/v1/items: 3/4 and 2026/11/16 of /analyze", None),
+    ],
+)
+def test_what_an_unexpected_error_says_names_no_path(text: str, told: str | None) -> None:
+    """The log has it, for operators; an author's own words are left as they are."""
+    assert classify(RuntimeError(text)).message == f"RuntimeError: {told or text}"
+    assert classify(PermanentError(text)).message == text
