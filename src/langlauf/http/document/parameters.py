@@ -8,8 +8,13 @@ _NAME = {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,128}$"}
 _ANY = {"type": "string"}
 #: NUL is refused everywhere; the empty text counts as not given.
 _TEXT = {"type": "string", "maxLength": 256, "pattern": "^[^\\u0000]*$"}
-#: Bare or quoted, which are the same; a pair of quotes around nothing is no key.
-_KEY = {"type": "string", "pattern": '^(?!""$)([!-~]{1,255}|"[!-~]{1,255}")$', "minLength": 1, "maxLength": 257}
+#: Bare, or quoted with a backslash before a quote or a backslash; a bare one does not begin with a quote.
+_KEY = {
+    "type": "string",
+    "pattern": r'^([!#-~][!-~]{0,254}|"([!#-\[\]-~]|\\["\\]){1,255}")$',
+    "minLength": 1,
+    "maxLength": 512,
+}
 
 
 def _number(lowest: int, highest: int, default: int) -> Document:
