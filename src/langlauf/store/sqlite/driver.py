@@ -280,8 +280,11 @@ class SqliteStore:
 
     def _run_reads(self, batch: Sequence[Callable[[apsw.Connection], Any]]) -> list[Any]:
         """Runs what waits on one snapshot; it is let go at once, so that the log can be reset."""
-        with self._no_reader:
-            return self._run_reads_alone(batch)
+        try:
+            with self._no_reader:
+                return self._run_reads_alone(batch)
+        except apsw.Error as error:  # not of one read, but of what is around all of them
+            raise StoreUnavailable(f"the store cannot be read: {error}") from error
 
     def _run_reads_alone(self, batch: Sequence[Callable[[apsw.Connection], Any]]) -> list[Any]:
         answers: list[Any] = []
