@@ -3,6 +3,7 @@
 import asyncio
 import time
 import uuid
+from abc import abstractmethod
 from typing import Self
 
 import httpx2
@@ -10,15 +11,14 @@ import httpx2
 from tests.faults.plan import Plan
 from tests.faults.report import Figure, at_least, at_most, never
 
-_PAUSE = 0.02
 
+class _Asking:
+    """Asks a server on its own connections, one round after the other, until it is left."""
 
-class Ordinary:
-    """Asks in turn for a submission, its status and /health, each of them until it is left."""
+    pause = 0.02
 
-    def __init__(self, url: str, *, pause: float = _PAUSE) -> None:
+    def __init__(self, url: str) -> None:
         self._http = httpx2.AsyncClient(base_url=url, timeout=30, trust_env=False)
-        self._pause = pause
         self._stop = asyncio.Event()
         self.times: list[float] = []
         self.failed: list[str] = []
@@ -34,11 +34,22 @@ class Ordinary:
 
     async def _run(self) -> None:
         while not self._stop.is_set():
-            body = {"analysis": "echo", "input": {"value": uuid.uuid4().hex}}
-            answer = await self._ask("POST", "/analyze", json=body)
-            if answer is not None:
-                await self._ask("GET", answer.headers["location"])
-            await self._ask("GET", "/health")
+            await self._round()
+
+    @abstractmethod
+    async def _round(self) -> None:
+        """What is asked once."""
+
+
+class Ordinary(_Asking):
+    """Asks in turn for a submission, its status and /health."""
+
+    async def _round(self) -> None:
+        body = {"analysis": "echo", "input": {"value": uuid.uuid4().hex}}
+        answer = await self._ask("POST", "/analyze", json=body)
+        if answer is not None:
+            await self._ask("GET", answer.headers["location"])
+        await self._ask("GET", "/health")
 
     async def _ask(self, method: str, path: str, **more: object) -> httpx2.Response | None:
         began = time.monotonic()
@@ -50,7 +61,7 @@ class Ordinary:
             return None
         finally:
             self.times.append(time.monotonic() - began)
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(self.pause)
         if answer.is_error:
             self.failed.append(f"{method} {path}: {answer.status_code}")
             return None
@@ -65,37 +76,22 @@ class Ordinary:
         ]
 
 
-class Prober:
-    """Asks for /health and /ready on a connection of their own, at a steady pace."""
+class Prober(_Asking):
+    """Asks for /health and /ready, at a steady pace."""
 
-    def __init__(self, url: str, *, pause: float = 0.05) -> None:
-        self._http = httpx2.AsyncClient(base_url=url, timeout=30, trust_env=False)
-        self._pause = pause
-        self._stop = asyncio.Event()
-        self.times: list[float] = []
-        self.failed: list[str] = []
+    pause = 0.05
 
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._run())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._stop.set()
-        await self._task
-        await self._http.aclose()
-
-    async def _run(self) -> None:
-        while not self._stop.is_set():
-            for path in ("/health", "/ready"):
-                began = time.monotonic()
-                try:
-                    answer = await self._http.get(path)
-                    if answer.status_code != httpx2.codes.OK:
-                        self.failed.append(f"{path}: {answer.status_code}")
-                except httpx2.TransportError as error:
-                    self.failed.append(f"{path}: {error!r}")
-                self.times.append(time.monotonic() - began)
-            await asyncio.sleep(self._pause)
+    async def _round(self) -> None:
+        for path in ("/health", "/ready"):
+            began = time.monotonic()
+            try:
+                answer = await self._http.get(path)
+                if answer.status_code != httpx2.codes.OK:
+                    self.failed.append(f"{path}: {answer.status_code}")
+            except httpx2.TransportError as error:
+                self.failed.append(f"{path}: {error!r}")
+            self.times.append(time.monotonic() - began)
+        await asyncio.sleep(self.pause)
 
     def figures(self, *, slowest: float = 1.0) -> list[Figure]:
         """What it found."""

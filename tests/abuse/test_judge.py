@@ -18,7 +18,7 @@ WRONG = {
     "plain text": Reply(400, {**HEADERS, "content-type": "text/plain"}, BODY),
     "a member missing": Reply(400, HEADERS, BODY.replace(b'"message":"x",', b"")),
     "another status in the body": Reply(404, HEADERS, BODY),
-    "a path": Reply(400, HEADERS, BODY.replace(b'"x","ok"', b'"/tmp/a/store.db","ok"')),
+    "a path": Reply(400, HEADERS, BODY.replace(b'"x","ok"', b'"/usr/lib/x.so","ok"')),
     "a statement": Reply(400, HEADERS, BODY.replace(b'"x","ok"', b'"SELECT 1","ok"')),
 }
 

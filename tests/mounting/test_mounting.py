@@ -99,12 +99,12 @@ def test_a_prefix_that_a_proxy_cuts_off_is_in_every_address(tmp_path: Path) -> N
         done = server.http.post("/tools/analyze", json={"text": "x"})
         assert done.headers["content-location"].startswith("/proxy/tools/analyze/jobs/")
         assert server.http.get("/tools").headers["location"] == "/proxy/tools/"
-    public = {"LANGLAUF_PUBLIC_URL": "https://jobs.example/work/"}
+    public = {"LANGLAUF_PUBLIC_URL": "https://jobs.example/office/"}
     with uvicorn("mounted_starlette:app", tmp_path, **public) as server:
         done = server.http.post("/tools/analyze", json={"text": "x"})
-        assert done.headers["content-location"].startswith("https://jobs.example/work/analyze/jobs/")
-        assert server.http.get("/tools/nothing").json()["type"] == "https://jobs.example/work/problems/not_found"
-        assert server.http.get("/tools/openapi.json").json()["servers"] == [{"url": "https://jobs.example/work"}]
+        assert done.headers["content-location"].startswith("https://jobs.example/office/analyze/jobs/")
+        assert server.http.get("/tools/nothing").json()["type"] == "https://jobs.example/office/problems/not_found"
+        assert server.http.get("/tools/openapi.json").json()["servers"] == [{"url": "https://jobs.example/office"}]
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "tools", "/tools/", "//"])

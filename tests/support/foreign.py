@@ -5,54 +5,35 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
 
-from tests.support.server import ROOT, environment
-
-_RUNNING = re.compile(r"Uvicorn running on (http://\S+)")
+from tests.support.server import ROOT, ServerProcess, environment
 
 
-class Foreign:
-    """A server that runs, and what it has printed."""
+class Foreign(ServerProcess):
+    """uvicorn, and a client for what it serves."""
+
+    ready = re.compile(r"Uvicorn running on (http://\S+)")
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        self.log: list[str] = []
-        self._started = threading.Event()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        assert self._started.wait(30), "the server did not start"
-        self.http = httpx2.Client(base_url=self._url(), timeout=60, trust_env=False)
+        super().__init__(process)
+        self.http = httpx2.Client(base_url=self.url, timeout=60, trust_env=False)
 
     @property
     def text(self) -> str:
         """The whole log."""
         return "".join(self.log)
 
-    def stop(self) -> None:
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Ends it as an operator would."""
         self.http.close()
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(30) in (0, -signal.SIGTERM), self.text
-        self._reader.join(10)
-
-    def _url(self) -> str:
-        match = _RUNNING.search(self.text)
-        assert match is not None, self.text
-        return match[1]
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.log.append(line)
-            if _RUNNING.search(line):
-                self._started.set()
-        self._started.set()
+        code = super().stop(how)
+        assert code in (0, -how), self.text
+        return code
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SAMPLE_APP = "tests.support.sample_app:app"
-_READY = re.compile(r"Langlauf serves .* on (http://\S+)")
 _OURS = ("LANGLAUF_", "ASYNC_JOB", "API_AUTH_TOKEN")
 #: Quick in everything that a test would have to wait for.
 _QUICK = {
@@ -37,6 +36,9 @@ def command(*words: str) -> list[str]:
 
 class ServerProcess:
     """A server that runs. `log` is what it has printed."""
+
+    #: the line that says where it listens
+    ready = re.compile(r"Langlauf serves .* on (http://\S+)")
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -63,7 +65,7 @@ class ServerProcess:
 
     def _read_url(self) -> str:
         for line in self._lines():
-            if match := _READY.search(line):
+            if match := self.ready.search(line):
                 return match[1]
         raise AssertionError("the server did not start:\n" + "".join(self.log))
 

@@ -347,12 +347,9 @@ class Connection(Patient):
 
     # -- closing -------------------------------------------------------------------------------------------------------
 
-    def _is_unread(self) -> bool:
-        return self._stage not in (Stage.IDLE, Stage.READ)
-
     def _hang_up(self) -> None:
         self._crowd.asked(self)
-        super()._hang_up()
+        self._end(unread=self._stage not in (Stage.IDLE, Stage.READ))
 
 
 class _Outlet:

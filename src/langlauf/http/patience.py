@@ -53,16 +53,15 @@ class Patient(HttpToolsProtocol):
 
     # -- closing -------------------------------------------------------------------------------------------------------
 
-    def _is_unread(self) -> bool:
-        """Whether bytes of a request may be unread, or on their way."""
-        raise NotImplementedError
+    def _end(self, *, unread: bool) -> None:
+        """Ends the connection in a way that lets the client read what it was told.
 
-    def _hang_up(self) -> None:
-        """Ends the connection in a way that lets the client read what it was told."""
+        `unread` says that bytes of a request may be here unread, or on their way.
+        """
         if self.transport.is_closing():
             return
         self._disarm()
-        if not self._is_unread() or not self.transport.can_write_eof():
+        if not unread or not self.transport.can_write_eof():
             self._close()
             return
         # With bytes of it unread, the system would answer the client with a reset, and that takes our answer away.

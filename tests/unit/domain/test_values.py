@@ -257,7 +257,7 @@ def test_ids_are_sorted_by_time_and_unguessable() -> None:
     ("text", "told"),
     [
         ("[Errno 2] No such file or directory: '/srv/data/in.csv'", "[Errno 2] No such file or directory: '[path]'"),
-        ("cannot read /etc/app/secret.d/x.toml, nor /tmp/a_b/", "cannot read [path], nor [path]"),
+        ("cannot read /etc/app/secret.d/x.toml, nor /var/a_b/", "cannot read [path], nor [path]"),
         ("GET https://api.example/v1/items: 3/4 and 2026/11/16 of /analyze", None),
     ],
 )
