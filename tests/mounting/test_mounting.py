@@ -59,7 +59,7 @@ app = Starlette(
 def test_two_applications_live_side_by_side(tmp_path: Path) -> None:
     """Each has its analyses, its store and its addresses; one whose lifespan nobody entered says what to do."""
     (tmp_path / "two_apps.py").write_text(TWO, "utf-8")
-    with uvicorn("two_apps:app", tmp_path) as server:
+    with uvicorn("two_apps:app", tmp_path, LANGLAUF_SHUTDOWN_GRACE="0") as server:
         upper = server.http.post("/one/analyze", json={"text": "Bern"})
         lower = server.http.post("/deep/two/v2", json={"text": "Bern"})
         assert (upper.json()["result"], lower.json()["result"]) == ("BERN", "bern")
@@ -75,7 +75,7 @@ def test_two_applications_live_side_by_side(tmp_path: Path) -> None:
         hanging = server.http.post("/deep/two/v2", json={"analysis": "hang"}, headers={"Prefer": "respond-async"})
         assert _runs(server.http, hanging.headers["location"])
         server.stop()
-    with uvicorn("two_apps:app", tmp_path) as server:
+    with uvicorn("two_apps:app", tmp_path, LANGLAUF_SHUTDOWN_GRACE="0") as server:
         kinds = [one["event_type"] for one in _events(server.http, hanging.headers["location"])]
         assert kinds[:3] == ["job.queued", "job.running", "job.released"]
 
