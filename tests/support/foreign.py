@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ class Foreign(ServerProcess):
     ready = re.compile(r"Uvicorn running on (http://\S+)")
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._told = threading.Condition()
         super().__init__(process)
         self.http = httpx2.Client(base_url=self.url, timeout=60, trust_env=False)
 
@@ -27,6 +29,17 @@ class Foreign(ServerProcess):
     def text(self) -> str:
         """The whole log."""
         return "".join(self.log)
+
+    def says(self, text: str) -> bool:
+        """Whether the log has a text, or gets it soon: it is read beside what is answered."""
+        with self._told:
+            return self._told.wait_for(lambda: text in self.text, 10)
+
+    def _lines(self) -> Iterator[str]:
+        for line in super()._lines():
+            with self._told:
+                self._told.notify_all()
+            yield line
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Ends it as an operator would."""
