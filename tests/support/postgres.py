@@ -1,0 +1,173 @@
+"""PostgreSQL for the tests: one server per run, databases of it that are fresh, and servers of a test's own.
+
+The server of a run is the one that `LANGLAUF_TEST_POSTGRES` names, or one that the first test which asks for it starts;
+all processes of the run share it. It ends with the run, also with one that is interrupted or killed.
+"""
+
+import asyncio
+import atexit
+import json
+import os
+import secrets
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
+
+import asyncpg
+
+from tests.support.locks import locked
+from tests.support.postgres_guardian import Guarded, guard
+from tests.support.postgres_programs import find
+from tests.support.postgres_server import LOOPBACK, Server, running
+
+T = TypeVar("T")
+
+#: The URL of a server that is already there.
+GIVEN = "LANGLAUF_TEST_POSTGRES"
+#: The folder of the run: the processes of a run find each other by it.
+_RUN = "LANGLAUF_TEST_RUN"
+_guardians: list["subprocess.Popen[bytes]"] = []
+
+
+def begin_run() -> Callable[[], None]:
+    """Makes this process the one whose end is the end of the run; returns what ends it sooner."""
+    guarded = Guarded()
+    os.environ[_RUN] = str(guarded.folder)
+
+    def end() -> None:
+        os.environ.pop(_RUN, None)
+        if given := os.environ.get(GIVEN):
+            _drop_all(given, _names(guarded.folder))
+        guarded.end()
+        for guardian in _guardians:
+            guardian.wait()
+        shared_server.cache_clear()
+
+    return end
+
+
+@cache
+def shared_server() -> str:
+    """The URL of the run's server; its role may create databases and roles."""
+    if given := os.environ.get(GIVEN):
+        return given
+    run = _run()
+    with locked(run / "server.lock"):
+        said = run / "server.json"
+        if not said.exists():
+            _guardians.append(guard(run))
+            url = Server.create(run, find(run)).url()
+            said.write_text(json.dumps(url), encoding="utf-8")
+        return str(json.loads(said.read_text(encoding="utf-8")))
+
+
+@contextmanager
+def own_server(
+    *,
+    source: str | None = None,
+    listen: Sequence[str] = (LOOPBACK,),
+    prefix: Sequence[str] = (),
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
+    """A server of the test's own, to be stopped, killed and started again.
+
+    `listen` are its addresses, and `prefix` the words before its command line, such as those that lead into a network
+    namespace. `source` is where its programs come from: `system` or `wheel`.
+    """
+    with running(lambda shelf: find(shelf, source), listen=listen, prefix=prefix, settings=settings) as server:
+        yield server
+
+
+@contextmanager
+def fresh_database(*, template: str | None = None, server: str | None = None) -> Iterator[str]:
+    """The URL of a new database: empty, or a copy of a template. It is dropped at the end, whoever is connected."""
+    server = server or shared_server()
+    name = _names(_run()) + secrets.token_hex(6)
+    execute(server, f'CREATE DATABASE "{name}" TEMPLATE "{template or "template0"}"')
+    try:
+        yield address(server, name)
+    finally:
+        execute(server, f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def template(name: str, fill: Callable[[str], None], *, server: str | None = None) -> str:
+    """The name of a database to copy. The first who asks for it makes it and calls `fill` with its URL.
+
+    `fill` runs in a thread of its own and may use `asyncio.run`. Afterwards nobody can connect to the template, since
+    it can only be copied while nobody does.
+    """
+    server, run = server or shared_server(), _run()
+    full = f"{_names(run)}t_{name}"
+    with locked(run / f"{full}.lock"):
+        if not fetch(server, "SELECT FROM pg_database WHERE datname = $1 AND NOT datallowconn", full):
+            execute(server, f'DROP DATABASE IF EXISTS "{full}" WITH (FORCE)', f'CREATE DATABASE "{full}"')
+            url = address(server, full)
+            _apart(lambda: fill(url))
+            execute(server, f'ALTER DATABASE "{full}" ALLOW_CONNECTIONS false')
+            fetch(server, "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = $1", full)
+    return full
+
+
+def address(url: str, database: str, user: str | None = None, password: str | None = None) -> str:
+    """The same server, another database; as another user if one is named."""
+    parts = urlsplit(url)
+    login, at, host = parts.netloc.rpartition("@")
+    if user is not None:
+        login, at = quote(user, safe="") + (f":{quote(password, safe='')}" if password else ""), "@"
+    return f"{parts.scheme}://{login}{at}{host}/{database}" + (f"?{parts.query}" if parts.query else "")
+
+
+def execute(url: str, *statements: str) -> None:
+    """Runs statements on a connection of their own, each in its own transaction; also where a loop runs already."""
+
+    async def main() -> None:
+        connection = await asyncpg.connect(url)
+        try:
+            for statement in statements:
+                await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    _apart(lambda: asyncio.run(main()))
+
+
+def fetch(url: str, query: str, *values: object) -> list[Any]:
+    """The rows of a query, on a connection of its own; also where a loop runs already."""
+
+    async def main() -> list[Any]:
+        connection = await asyncpg.connect(url)
+        try:
+            return list(await connection.fetch(query, *values))
+        finally:
+            await connection.close()
+
+    return _apart(lambda: asyncio.run(main()))
+
+
+def _apart(work: Callable[[], T]) -> T:
+    """Does work in a thread of its own, so that it may have a loop of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def _run() -> Path:
+    """The folder of the run; a program that is no run of tests begins one for itself."""
+    if _RUN not in os.environ:
+        atexit.register(begin_run())
+    return Path(os.environ[_RUN])
+
+
+def _names(run: Path) -> str:
+    """How the databases of a run begin: two runs may share a server."""
+    return f"langlauf_{run.name.rpartition('-')[2].lower()}_"
+
+
+def _drop_all(server: str, prefix: str) -> None:
+    """Removes what a run has left on a server that stays."""
+    for row in fetch(server, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", prefix):
+        execute(server, f'DROP DATABASE IF EXISTS "{row["datname"]}" WITH (FORCE)')
