@@ -11,8 +11,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal, Self
 
-from tests.support.postgres_guardian import Guarded, data_of, guard, pid_of
+from tests.support.postgres_guardian import Guarded, data_of, guard, pid_of, processes_in
 from tests.support.postgres_programs import Programs
+from tests.support.processes import wait_until
 
 SUPERUSER = "postgres"
 LOOPBACK = "127.0.0.1"
@@ -110,6 +111,17 @@ class Server:
         except RuntimeError:
             if self.running:
                 raise
+
+    def kill(self) -> None:
+        """Kills its first process with a signal that nothing can answer, and waits until the others have noticed.
+
+        Some systems keep the number of a process that nobody has waited for, and PostgreSQL then takes its own lock
+        files for those of a living server; so they go as well, once nobody is left who could need them.
+        """
+        os.kill(self.pid, signal.SIGKILL)
+        wait_until(lambda: not processes_in(self.data))
+        for lock in (self.data / "postmaster.pid", *self._home.glob(".s.PGSQL.*.lock")):
+            lock.unlink()
 
     def restart(self, mode: Literal["fast", "immediate"] = "fast") -> None:
         """Ends it and starts it again, on the same port."""
