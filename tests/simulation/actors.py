@@ -17,8 +17,8 @@ from langlauf.domain.job import INLINE, CanceledBy, Job, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest
+from langlauf.store.operations import Recording
 from langlauf.store.sqlite.claiming import RenewRequest
-from langlauf.store.sqlite.recording import Recording
 from langlauf.store.sqlite.sweeping import SweepOne, TidyLanes
 from tests.simulation.oracle import Oracle
 from tests.simulation.rules import ANALYSES, BACKOFF, GRACE_SECONDS, LEASE_SECONDS, MOST_JOBS, Rules

@@ -9,8 +9,8 @@ from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import Accepted, Duplicate, KeyReused, NewJob, QueueFull, Replayed, Submitted
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest, JobView, Swept
+from langlauf.store.operations import Recording
 from langlauf.store.sqlite.claiming import RenewRequest
-from langlauf.store.sqlite.recording import Recording
 from langlauf.store.sqlite.sweeping import SweepOne, TidyLanes
 from tests.simulation.claims import judge_claims
 from tests.simulation.disagreement import agree

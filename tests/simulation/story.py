@@ -7,8 +7,8 @@ from langlauf.domain.attempt import ClaimRequest, Lease
 from langlauf.domain.instant import SECOND
 from langlauf.domain.job import NewJob
 from langlauf.domain.views import CancelRequest
+from langlauf.store.operations import Recording
 from langlauf.store.sqlite.claiming import RenewRequest
-from langlauf.store.sqlite.recording import Recording
 from langlauf.store.sqlite.sweeping import SweepOne
 from tests.simulation.schedule import START, Failure
 from tests.simulation.world import Fate, ListSweepable

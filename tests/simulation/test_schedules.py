@@ -14,7 +14,7 @@ import pytest
 
 from langlauf.domain.attempt import Write
 from langlauf.domain.event import EventType
-from langlauf.store.sqlite.recording import Recording
+from langlauf.store.operations import Recording
 from langlauf.store.sqlite.verifying import check_file
 from tests.simulation.mutants import without
 from tests.simulation.schedule import Run, play, shrink

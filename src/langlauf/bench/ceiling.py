@@ -23,8 +23,8 @@ from langlauf.domain.notification import TEMPLATES, Notification, dedupe_key
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind, Snapshot
 from langlauf.domain.state import Status
 from langlauf.store.queries import load
+from langlauf.store.rows import json_text
 from langlauf.store.sqlite.connection import migrate, open_connection
-from langlauf.store.sqlite.transaction import json_text
 
 #: A statement by name and the values it runs with, once per entry.
 Step = tuple[str, Sequence[Any]]

@@ -22,14 +22,16 @@ from langlauf.domain.waiting import Load
 from langlauf.hints import Hints
 from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.migrate import migrations_in
+from langlauf.store.operations import Recording
 from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
+from langlauf.store.rows import json_text
 from langlauf.store.sqlite import access, claiming, ending, loading, recording, retiring, submitting, sweeping
 from langlauf.store.sqlite.announcing import announce
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.steady import SteadyClock
-from langlauf.store.sqlite.transaction import Row, Transaction, json_text
+from langlauf.store.sqlite.transaction import Row, Transaction
 from langlauf.telemetry import Fact, tell
 
 T = TypeVar("T")
@@ -49,7 +51,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     NewJob: submitting.submit,
     ClaimRequest: claiming.claim,
     claiming.RenewRequest: claiming.renew,
-    recording.Recording: recording.record,
+    Recording: recording.record,
     CancelRequest: ending.cancel,
     sweeping.SweepOne: sweeping.sweep_one,
     sweeping.TidyLanes: sweeping.tidy_lanes,
@@ -130,7 +132,7 @@ class SqliteStore:
         return cast("list[Renewal]", await self._writes.do(claiming.RenewRequest(tuple(leases), lease_seconds)))
 
     async def record(self, lease: Lease, write: Write) -> bool:
-        return cast("bool", await self._writes.do(recording.Recording(lease, write)))
+        return cast("bool", await self._writes.do(Recording(lease, write)))
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return cast("JobView | None", await self._writes.do(request))

@@ -10,7 +10,8 @@ from langlauf.domain.instant import after, to_text
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Lost, Outcome, Released, Retry, after_crash
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest, JobView
-from langlauf.store.sqlite.transaction import Transaction, json_text
+from langlauf.store.rows import json_text
+from langlauf.store.sqlite.transaction import Transaction
 
 
 def give_up_lease(tx: Transaction, lease: Lease) -> bool:

@@ -14,7 +14,8 @@ from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import applied_migrations, open_connection
-from langlauf.store.sqlite.transaction import Row, job_from
+from langlauf.store.rows import job_from
+from langlauf.store.sqlite.transaction import Row
 from langlauf.store.v1_json import SCHEMA_VERSION, event_entry, job_entry, notification_entry, result_entry
 
 Entry = tuple[str, Any]

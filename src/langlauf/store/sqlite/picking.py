@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.fairness import Queue, Turns, deal, share
 from langlauf.domain.instant import Instant, after
-from langlauf.store.sqlite.transaction import Row, Transaction, json_text
+from langlauf.store.rows import json_text
+from langlauf.store.sqlite.transaction import Row, Transaction
 
 #: Where the columns stand that every pick has in common.
 ORG, JOB, ANALYSIS, PRIORITY, QUEUED_AT = 0, 1, 4, 11, 12

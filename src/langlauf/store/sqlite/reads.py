@@ -7,15 +7,15 @@ from typing import Any, Protocol, TypeVar
 
 import apsw
 
-from langlauf.domain.event import LAST_WORDS, Event, EventType
+from langlauf.domain.event import LAST_WORDS, Event
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import Job
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, ResultView, StatusView
 from langlauf.domain.waiting import Rank
-from langlauf.store.sqlite.transaction import Row, job_from, json_text
+from langlauf.store.rows import event_from, json_text, view_from
+from langlauf.store.sqlite.transaction import Row
 
 T = TypeVar("T")
 #: A position in a list that goes from the newest to the oldest.
@@ -28,7 +28,6 @@ _ROWS_OF_TEXT = 100
 #: After so many turns a page is given out as it is, with where to go on.
 _WALKS_PER_PAGE = 20
 _KEYS_AT_ONCE = 1_000
-_EVENT_TYPE = Event.__struct_fields__.index("event_type")
 
 
 class RunRead(Protocol):
@@ -51,7 +50,7 @@ class SqliteTenantReads:
 
     def _job(self, connection: apsw.Connection, job_id: str) -> JobView | None:
         rows = self._rows(connection, "read_job", job_id=job_id)
-        return _view(rows[0]) if rows else None
+        return view_from(rows[0]) if rows else None
 
     async def job(self, job_id: str) -> JobView | None:
         return await self._run(lambda connection: self._job(connection, job_id))
@@ -66,7 +65,7 @@ class SqliteTenantReads:
             if view.job.status is Status.COMPLETED:
                 rows = self._rows(connection, "read_small_payload", result_id=view.job.result_id, limit=inline_limit)
                 result = rows[0][0] if rows else None
-            return StatusView(view, [_event(row) for row in reversed(latest)], result)
+            return StatusView(view, [event_from(row) for row in reversed(latest)], result)
 
         return await self._run(read)
 
@@ -99,7 +98,7 @@ class SqliteTenantReads:
         rows = await self._run(
             lambda connection: self._rows(connection, "read_events_after", job_id=job_id, after=after, limit=limit)
         )
-        return [_event(row) for row in rows]
+        return [event_from(row) for row in rows]
 
     async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
         def read(connection: apsw.Connection) -> LogPage:
@@ -120,7 +119,7 @@ class SqliteTenantReads:
         events: list[Event] = []
         with closing(connection.execute(self._queries["read_events_after"], values)) as rows:
             for row in rows:
-                events.append(_event(row))
+                events.append(event_from(row))
                 most_bytes -= len(events[-1].payload_json)
                 if most_bytes <= 0:
                     return events, True
@@ -181,7 +180,7 @@ class SqliteTenantReads:
             limit=wanted,
             **_from(before, rows),
         )
-        return [_view(row) for row in found], self._end_of_walk(connection, before, rows)
+        return [view_from(row) for row in found], self._end_of_walk(connection, before, rows)
 
     def _end_of_walk(self, connection: apsw.Connection, before: Position, rows: int) -> Position | None:
         found = self._rows(connection, "read_end_of_walk", **_from(before, rows))
@@ -220,14 +219,3 @@ class SqliteTenantReads:
 def _from(before: Position, rows: int) -> dict[str, Any]:
     """Where a walk starts, and how far it goes."""
     return {"before_at": before[0], "before_id": before[1], "walk": rows}
-
-
-def _view(row: Row) -> JobView:
-    job: Job = job_from(row[:-1])
-    return JobView(job, row[-1])
-
-
-def _event(row: Row) -> Event:
-    values = list(row)
-    values[_EVENT_TYPE] = EventType(values[_EVENT_TYPE])
-    return Event(*values)

@@ -1,19 +1,11 @@
 """What an attempt writes while it runs. Each statement carries the fence: without the lease nothing changes."""
 
-import msgspec
-
-from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress, Write
+from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress
 from langlauf.domain.event import EventType
 from langlauf.domain.progress import stored_percent
+from langlauf.store.operations import Recording
 from langlauf.store.sqlite.ending import give_up_lease, write_end
 from langlauf.store.sqlite.transaction import Transaction
-
-
-class Recording(msgspec.Struct, frozen=True):
-    """A write of an attempt under its lease."""
-
-    lease: Lease
-    write: Write
 
 
 def record(tx: Transaction, recording: Recording) -> bool:

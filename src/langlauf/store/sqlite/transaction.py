@@ -17,27 +17,11 @@ from langlauf.domain.notification import TEMPLATES, dedupe_key
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
+from langlauf.store.rows import job_from, json_text
 
 Row = tuple[Any, ...]
-_encode = msgspec.json.Encoder().encode
-_STATUS = Job.__struct_fields__.index("status")
-_RETRYABLE = Job.__struct_fields__.index("retryable")
 #: How much the newest run counts in the mean of recent runs.
 _NEWEST_RUN_WEIGHT = 0.2
-
-
-def json_text(value: Any) -> str:
-    """A value of our own making as JSON text."""
-    return _encode(value).decode()
-
-
-def job_from(row: Sequence[Any]) -> Job:
-    """A job from its columns."""
-    values = list(row)
-    values[_STATUS] = Status(values[_STATUS])
-    if values[_RETRYABLE] is not None:
-        values[_RETRYABLE] = bool(values[_RETRYABLE])
-    return Job(*values)
 
 
 class Transaction:

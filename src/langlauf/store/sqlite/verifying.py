@@ -13,9 +13,10 @@ from langlauf.domain.redact import redacted
 from langlauf.store.joblog import LogJudge
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
+from langlauf.store.rows import job_from
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.steady import SteadyClock
-from langlauf.store.sqlite.transaction import Row, job_from
+from langlauf.store.sqlite.transaction import Row
 from langlauf.store.verify import RULES, Violation
 
 #: Told of each step: what is checked, how much of it is done, how much there is.

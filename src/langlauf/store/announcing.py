@@ -1,0 +1,29 @@
+"""What was just committed, told to whoever waits in this process. It comes from the commit: callers may be gone."""
+
+from langlauf.domain.attempt import ClaimRequest
+from langlauf.domain.job import Accepted, NewJob
+from langlauf.domain.outcome import Crashed, Released, Retry
+from langlauf.domain.views import CancelRequest, JobView, Swept
+from langlauf.hints import Hints
+from langlauf.store.operations import Recording
+
+
+def announce(hints: Hints, operation: object, answer: object) -> None:
+    """Wakes whoever may want to know of an operation and its answer."""
+    match operation, answer:
+        case NewJob(), Accepted():
+            hints.work()
+        case ClaimRequest(), list(claims):
+            hints.changed(claim.lease.job_id for claim in claims)
+        case Recording(lease=lease, write=write), True:
+            hints.changed((lease.job_id,))
+            if isinstance(write, Retry):
+                hints.work_after(write.delay_seconds)
+            elif isinstance(write, Released | Crashed):
+                hints.work()
+        case CancelRequest(job_id=job_id), JobView():
+            hints.changed((job_id,))
+            hints.attention()
+        case _, Swept(job_id=job_id):
+            hints.changed((job_id,))
+            hints.work()

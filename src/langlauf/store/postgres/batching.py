@@ -1,0 +1,74 @@
+"""Batches of writes that are carried out once, also where their answer was lost.
+
+Each batch has an id that the database keeps with the answers. A batch whose answer did not come is sent again under the
+same id: if it was committed, its answers come back; if it is still under way, the database waits for its end.
+"""
+
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from langlauf.domain.errors import StoreError, StoreUnavailable
+
+Operation = TypeVar("Operation")
+#: Sends a batch under an id and returns its answers.
+Send = Callable[[Any, Sequence[Operation]], Awaitable[Sequence[Any]]]
+
+
+def rounds(batch: Sequence[Operation], keys: Callable[[Operation], Sequence[Hashable]]) -> list[list[int]]:
+    """The places of the operations, in rounds: no two of a round have a key in common, and each keeps its order."""
+    found: list[list[int]] = []
+    last: dict[Hashable, int] = {}
+    for place, operation in enumerate(batch):
+        mine = keys(operation)
+        number = max((last.get(key, -1) for key in mine), default=-1) + 1
+        for key in mine:
+            last[key] = number
+        if number == len(found):
+            found.append([])
+        found[number].append(place)
+    return found
+
+
+async def run_rounds(
+    batch: Sequence[Operation],
+    keys: Callable[[Operation], Sequence[Hashable]],
+    size: Callable[[Operation], int],
+    send: Send[Operation],
+) -> list[Any]:
+    """Carries out a batch round by round; an operation that the database refuses spoils none of its neighbours."""
+    answers: list[Any] = [None] * len(batch)
+    for places in rounds(batch, keys):
+        for part in _bounded(places, [size(batch[place]) for place in places]):
+            for place, answer in zip(part, await _send_all(send, [batch[place] for place in part]), strict=True):
+                answers[place] = answer
+    return answers
+
+
+#: The largest part in bytes: arrays of the database have a limit, and so has the patience of those who wait.
+_LARGEST_PART = 16 * 1024 * 1024
+
+
+def _bounded(places: list[int], sizes: list[int]) -> list[list[int]]:
+    parts: list[list[int]] = [[]]
+    filled = 0
+    for place, size in zip(places, sizes, strict=True):
+        if parts[-1] and filled + size > _LARGEST_PART:
+            parts.append([])
+            filled = 0
+        parts[-1].append(place)
+        filled += size
+    return parts
+
+
+async def _send_all(send: Send[Operation], batch: Sequence[Operation]) -> list[Any]:
+    try:
+        return list(await send(uuid4(), batch))
+    except StoreUnavailable as error:
+        return [error] * len(batch)
+    except StoreError as error:
+        if len(batch) == 1:
+            return [error]
+    # One operation spoils the statement of all: in halves, and halves of those, its neighbours get their answers.
+    middle = len(batch) // 2
+    return await _send_all(send, batch[:middle]) + await _send_all(send, batch[middle:])

@@ -1,0 +1,193 @@
+"""The PostgreSQL store: writes of one kind go together, as one statement over arrays, one round trip and one commit.
+
+Submissions, claims, writes of attempts, heartbeats and wishes have a connection each: none of them waits for another
+kind. What decides is in the database: its functions hold the rules, its clock the time, its locks the limits.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Self, cast
+from uuid import UUID, uuid4
+
+from langlauf.clock import Clock, steady
+from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
+from langlauf.domain.errors import Overloaded
+from langlauf.domain.instant import after
+from langlauf.domain.job import Job, NewJob, Submitted
+from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES
+from langlauf.domain.retry import Backoff
+from langlauf.domain.views import CancelRequest, JobView, Swept
+from langlauf.hints import Hints
+from langlauf.store.announcing import announce
+from langlauf.store.batching import MOST_WAITING, GroupCommit
+from langlauf.store.operations import Recording
+from langlauf.store.postgres import recording, submitting
+from langlauf.store.postgres.batching import run_rounds
+from langlauf.store.postgres.clock import DatabaseClock
+from langlauf.store.postgres.link import Link
+from langlauf.store.postgres.migrating import migrate
+from langlauf.store.rows import view_from
+
+
+class PostgresStore:
+    """Durable truth in one database, for any number of hosts."""
+
+    def __init__(self, url: str, *, hints: Hints, clock: Clock | None = None) -> None:
+        self._url = url
+        self._hints = hints
+        self._own_clock = DatabaseClock()
+        #: tests bring a clock of their own, which the database is then told
+        self._set_clock = clock
+        self.clock: Clock = clock or self._own_clock
+        tell = partial(announce, hints)
+        self._submits: GroupCommit[NewJob, Any] = GroupCommit(self._submit_batch, name="langlauf-submits", done=tell)
+        self._records: GroupCommit[Recording, Any] = GroupCommit(self._record_batch, name="langlauf-records", done=tell)
+        self._cancels: GroupCommit[CancelRequest, Any] = GroupCommit(
+            self._cancel_batch, name="langlauf-cancels", done=tell
+        )
+        self._links = {
+            name: Link(url, name) for name in ("submit", "claim", "record", "heartbeat", "control", "upkeep")
+        }
+
+    @classmethod
+    async def open(cls, url: str, *, hints: Hints, clock: Clock | None = None) -> Self:
+        """Connects to the database and brings its schema up to date."""
+        store = cls(url, hints=hints, clock=clock)
+        try:
+            await store._links["upkeep"].use(migrate)
+            await store._learn_time()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    @property
+    def _at(self) -> int | None:
+        return None if self._set_clock is None else self._set_clock.now()
+
+    async def _learn_time(self) -> None:
+        asked_at = steady()
+        told = await self._links["heartbeat"].call("moment", None)
+        self._own_clock.learn(told, asked_at, steady())
+
+    # -- the life of a job ---------------------------------------------------------------------------------------------
+
+    async def submit(self, new: NewJob) -> Submitted:
+        if self._submits.waiting >= MOST_WAITING:
+            raise Overloaded(f"{self._submits.waiting} writes wait already; nothing more is accepted")
+        return cast("Submitted", await self._submits.do(new))
+
+    async def _submit_batch(self, batch: Sequence[NewJob]) -> list[Any]:
+        return await run_rounds(batch, submitting.keys_of, submitting.size_of, self._send_submits)
+
+    async def _send_submits(self, batch_id: UUID, batch: Sequence[NewJob]) -> Sequence[Any]:
+        answers = await self._links["submit"].call("submit", self._at, batch_id, *submitting.columns_of(batch))
+        return await submitting.submitted(batch, answers, self._find_jobs)
+
+    async def _find_jobs(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Job]:
+        orgs, ids = zip(*jobs, strict=True)
+        rows = await self._links["submit"].rows("views_of", list(orgs), list(ids))
+        views = [view_from(tuple(row)) for row in rows]
+        return {(view.job.org_id, view.job.job_id): view.job for view in views}
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        rows = await self._links["claim"].claims(
+            "claim",
+            self._at,
+            uuid4(),
+            request.worker_id,
+            request.slots,
+            list(request.analyses),
+            after(0, request.lease_seconds),
+            request.max_running,
+            list(request.limits),
+            list(request.limits.values()),
+            request.max_running_org,
+        )
+        claims = [_claim_of(tuple(row)) for row in rows]
+        announce(self._hints, request, claims)
+        return claims
+
+    async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
+        if not leases:
+            return []
+        orgs, jobs, attempts = zip(*((lease.org_id, lease.job_id, lease.attempt) for lease in leases), strict=True)
+        answers = await self._links["heartbeat"].call(
+            "renew", self._at, list(orgs), list(jobs), list(attempts), after(0, lease_seconds)
+        )
+        return [
+            Renewal(lease, held=said is not None, cancel_reason=said[5:] if said and said.startswith("stop ") else None)
+            for lease, said in zip(leases, answers, strict=True)
+        ]
+
+    async def record(self, lease: Lease, write: Write) -> bool:
+        return cast("bool", await self._records.do(Recording(lease, write)))
+
+    async def _record_batch(self, batch: Sequence[Recording]) -> list[Any]:
+        return await run_rounds(batch, recording.key_of, recording.size_of, self._send_records)
+
+    async def _send_records(self, batch_id: UUID, batch: Sequence[Recording]) -> Sequence[Any]:
+        answers = await self._links["record"].call("record", self._at, batch_id, *recording.values_of(batch))
+        return [said == "true" for said in answers]
+
+    async def cancel(self, request: CancelRequest) -> JobView | None:
+        return cast("JobView | None", await self._cancels.do(request))
+
+    async def _cancel_batch(self, batch: Sequence[CancelRequest]) -> list[Any]:
+        link = self._links["control"]
+        orgs, ids = [one.org_id for one in batch], [one.job_id for one in batch]
+        details = [one.by for one in batch], [one.reason for one in batch], [one.request_id for one in batch]
+        await link.call("cancel", self._at, orgs, ids, *details)
+        views = [view_from(tuple(row)) for row in await link.rows("views_of", orgs, ids)]
+        found = {(view.job.org_id, view.job.job_id): view for view in views}
+        return [found.get((one.org_id, one.job_id)) for one in batch]
+
+    async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
+        swept: list[Swept] = []
+        link = self._links["upkeep"]
+        while True:
+            rows = await link.rows(
+                "sweep",
+                self._at,
+                after(0, grace_seconds),
+                after(0, grace_seconds + CANCEL_MARGIN),
+                backoff.base,
+                backoff.cap,
+                MOST_LOST_LEASES,
+                limit,
+            )
+            page = [Swept(*row) for row in rows]
+            for one in page:
+                announce(self._hints, None, one)
+            swept += page
+            if len(page) < limit:
+                break
+        await link.call("tidy", self._at)
+        await self._learn_time()
+        return swept
+
+    async def close(self) -> None:
+        for queue in (self._submits, self._records, self._cancels):
+            await queue.finish()
+        await asyncio.gather(*(link.close() for link in self._links.values()))
+
+
+def _claim_of(row: tuple[Any, ...]) -> Claim:
+    (org_id, job_id, attempt, analysis, payload, started_at, expires_at, timeout_seconds, *rest) = row
+    progress_percent, retry_count, max_retries, trace_id, request_id, traceparent, tracestate = rest
+    return Claim(
+        lease=Lease(org_id, job_id, attempt),
+        analysis=analysis,
+        payload=payload,
+        started_at=started_at,
+        expires_at=expires_at,
+        timeout_seconds=timeout_seconds,
+        progress_percent=progress_percent,
+        retry_count=retry_count,
+        max_retries=max_retries,
+        trace_id=trace_id,
+        request_id=request_id,
+        traceparent=traceparent,
+        tracestate=tracestate,
+    )

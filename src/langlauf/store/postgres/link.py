@@ -1,0 +1,151 @@
+"""One connection to the database that comes back by itself: opened when it is needed, replaced when it is gone.
+
+What is asked over it is one statement, and that statement is one transaction: nothing is left open when an answer is
+lost. Whoever asks says whether the same question may be asked again, and gets an answer within a bounded time.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import Any, TypeVar
+
+import asyncpg
+
+from langlauf.clock import steady
+from langlauf.domain.errors import StoreError, StoreUnavailable
+
+T = TypeVar("T")
+#: How long a question may take in all, with every new connection. Whoever waits behind one that gave up waits as long
+#: again: so a request is refused within ten seconds.
+PATIENCE = 4.0
+_CONNECT_SECONDS = 2.0
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 0.5
+#: The database chose between two that waited for each other: nothing of ours was kept, and it may be tried again.
+_CLASHES = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+#: The database is away, starting, stopping, full, or did not answer in time.
+_AWAY = (
+    OSError,
+    EOFError,
+    TimeoutError,
+    ssl.SSLError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+)
+#: Set on every connection: what is stuck ends by itself, a host that vanished holds nothing, a commit is on disk.
+_SESSION = f"""
+SET application_name = 'langlauf';
+SET search_path = langlauf, pg_temp;
+SET statement_timeout = '{int(PATIENCE * 1000)}ms';
+SET lock_timeout = '{int(PATIENCE * 750)}ms';
+SET idle_in_transaction_session_timeout = '10s';
+SET tcp_user_timeout = '10s';
+SET tcp_keepalives_idle = 5;
+SET tcp_keepalives_interval = 2;
+SET tcp_keepalives_count = 3;
+SET client_connection_check_interval = '2s';
+SET plan_cache_mode = force_generic_plan;
+SET jit = off;
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
+"""
+#: What one statement of upkeep may take, such as a count over all rows.
+LONG = 120.0
+
+
+class Link:
+    """A connection by name. Statements follow one another; who comes meanwhile waits."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self._url = url
+        self._name = name
+        self._connection: Any = None
+        self._turn = asyncio.Lock()
+
+    async def call(self, function: str, *values: Any, patience: float = PATIENCE) -> Any:
+        """The one value that a function of the schema gives."""
+        statement = f"SELECT {_called(function, len(values))}"
+        return await self._ask(lambda connection: connection.fetchval(statement, *values), patience)
+
+    async def rows(self, function: str, *values: Any, patience: float = PATIENCE) -> list[Any]:
+        """The rows that a function of the schema gives."""
+        statement = f"SELECT * FROM {_called(function, len(values))}"  # noqa: S608 - the name is one of ours
+        return list(await self._ask(lambda connection: connection.fetch(statement, *values), patience))
+
+    async def claims(self, function: str, *values: Any, patience: float = PATIENCE) -> list[Any]:
+        """The same for a function that is told, behind its values, whether it was asked before."""
+        statement = f"SELECT * FROM {_called(function, len(values) + 1)}"  # noqa: S608 - the name is one of ours
+        before = iter([False])
+        return list(
+            await self._ask(lambda connection: connection.fetch(statement, *values, next(before, True)), patience)
+        )
+
+    async def use(self, work: Callable[[Any], Awaitable[T]], *, patience: float = LONG) -> T:
+        """Runs something of several statements on the connection, once."""
+        return await self._ask(work, patience, again=False)
+
+    async def close(self) -> None:
+        """Lets go of the connection."""
+        async with self._turn:
+            connection, self._connection = self._connection, None
+            if connection is not None and not connection.is_closed():
+                try:
+                    await connection.close(timeout=1.0)
+                except (*_AWAY, asyncio.CancelledError):
+                    connection.terminate()
+
+    async def _ask(self, ask: Callable[[Any], Awaitable[T]], patience: float, *, again: bool = True) -> T:
+        deadline = steady() + patience
+        pause = _FIRST_PAUSE
+        async with self._turn:
+            while True:
+                try:
+                    async with asyncio.timeout(max(0.01, deadline - steady())):
+                        return await ask(await self._connected())
+                except _CLASHES as error:
+                    reason: Exception = error
+                except _AWAY as error:
+                    self._drop()
+                    reason = error
+                except asyncpg.PostgresError as error:
+                    raise StoreError(f"the database refused a statement: {error}") from error
+                except BaseException:
+                    # Somebody went away in the middle: what the connection is doing is not known any more.
+                    self._drop()
+                    raise
+                if not again or steady() + pause >= deadline:
+                    raise StoreUnavailable(
+                        f"the database does not answer: {reason or type(reason).__name__}"
+                    ) from reason
+                await asyncio.sleep(pause)
+                pause = min(_LONGEST_PAUSE, pause * 2)
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+    async def _connected(self) -> Any:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = None
+            connection = await asyncpg.connect(self._url, timeout=_CONNECT_SECONDS, command_timeout=None)
+            try:
+                await connection.execute(_SESSION)
+            except BaseException:
+                connection.terminate()
+                raise
+            self._connection = connection
+        return self._connection
+
+
+@cache
+def _called(function: str, values: int) -> str:
+    return f"{function}({', '.join(f'${number}' for number in range(1, values + 1))})"

@@ -1,0 +1,41 @@
+"""Brings the schema of a database up to date: each step once, under a lock, whoever else starts at the same moment."""
+
+from typing import Any
+
+from langlauf.store.migrate import migrations_in, pending
+
+PACKAGE = "langlauf.store.postgres"
+#: Whoever migrates holds this lock of the database until its transaction ends.
+_LOCK = 0x6C616E676C617566
+_LEDGER = """
+CREATE SCHEMA IF NOT EXISTS langlauf;
+CREATE TABLE IF NOT EXISTS langlauf.migrations (
+    number integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
+"""
+
+
+async def applied_migrations(connection: Any) -> int:
+    """How many migrations the database has seen."""
+    if await connection.fetchval("SELECT to_regclass('langlauf.migrations')") is None:
+        return 0
+    return int(await connection.fetchval("SELECT coalesce(max(number), 0) FROM langlauf.migrations"))
+
+
+async def migrate(connection: Any) -> list[str]:
+    """Applies what is missing, all of it or nothing; returns the names."""
+    known = migrations_in(PACKAGE)
+    if await applied_migrations(connection) == len(known):
+        return []
+    async with connection.transaction():
+        await connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        await connection.execute(_LEDGER)
+        # Another host may have been faster while this one waited for the lock.
+        done = pending(known, await applied_migrations(connection))
+        for step in done:
+            await connection.execute("SET LOCAL search_path = langlauf, pg_temp")
+            await connection.execute(step.sql)
+            await connection.execute(
+                "INSERT INTO langlauf.migrations (number, name) VALUES ($1, $2)", step.number, step.name
+            )
+    return [f"{step.number:04d}_{step.name}" for step in done]

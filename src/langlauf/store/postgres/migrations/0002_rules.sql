@@ -1,0 +1,36 @@
+-- What nobody may do, whatever statement is run. The conditions are part of the triggers: a legal change calls no function.
+
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '%', TG_ARGV[0] USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+
+CREATE TRIGGER jobs_are_born_queued BEFORE INSERT ON jobs FOR EACH ROW
+WHEN (NEW.status <> 'queued' AND NEW.imported_at IS NULL AND current_setting('langlauf.copying', true) IS DISTINCT FROM 'on')
+EXECUTE FUNCTION refuse('illegal transition: a job starts as queued');
+
+CREATE TRIGGER jobs_change_legally BEFORE UPDATE OF status ON jobs FOR EACH ROW
+WHEN (OLD.status <> NEW.status AND OLD.status || '>' || NEW.status NOT IN (
+    'queued>running', 'queued>canceled', 'running>partial', 'running>completed', 'running>failed', 'running>canceled', 'partial>completed', 'partial>failed', 'partial>canceled'
+))
+EXECUTE FUNCTION refuse('illegal transition');
+
+CREATE TRIGGER jobs_stay_ended BEFORE UPDATE OF
+    status, progress_percent, partial_count, result_id, finished_at, error_code, canceled_at, attempt, event_seq, next_attempt_at
+ON jobs FOR EACH ROW
+WHEN (OLD.finished_at IS NOT NULL)
+EXECUTE FUNCTION refuse('a job that has ended does not change');
+
+CREATE TRIGGER job_events_are_appended BEFORE UPDATE ON job_events FOR EACH STATEMENT
+EXECUTE FUNCTION refuse('events are append-only');
+
+CREATE TRIGGER api_keys_stay BEFORE DELETE ON api_keys FOR EACH STATEMENT
+EXECUTE FUNCTION refuse('a key is revoked, never removed');
+
+CREATE TRIGGER api_keys_stay_what_they_are BEFORE UPDATE OF key_id, org_id, secret_hash, scopes, created_at, expires_at ON api_keys
+FOR EACH STATEMENT
+EXECUTE FUNCTION refuse('a key does not change: make another one');
+
+CREATE TRIGGER api_keys_stay_revoked BEFORE UPDATE OF revoked_at ON api_keys FOR EACH ROW
+WHEN (OLD.revoked_at IS NOT NULL)
+EXECUTE FUNCTION refuse('a key that was revoked stays revoked');

@@ -1,0 +1,202 @@
+-- Accepting jobs, a batch at a time. Every function of the engine takes the time it acts at; none means this database's
+-- clock, and only tests give one.
+
+CREATE FUNCTION moment(at bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT coalesce(at, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+$$;
+
+-- RFC 3339 with microseconds, as everywhere.
+CREATE FUNCTION time_text(at bigint) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT to_char(timestamp 'epoch' + at * interval '1 microsecond', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+$$;
+
+-- A text as JSON.
+CREATE FUNCTION said(words text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce(to_json(words)::text, 'null')
+$$;
+
+-- Counts waiting jobs in or out, in the shard of this connection.
+CREATE FUNCTION count_waiting(names text[], changes bigint[]) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO waiting_counts AS mine (analysis, shard, waiting)
+    SELECT name, pg_backend_pid() % 32, sum(change) FROM unnest(names, changes) AS new (name, change)
+    GROUP BY name HAVING sum(change) <> 0 ORDER BY name
+    ON CONFLICT (analysis, shard) DO UPDATE SET waiting = mine.waiting + excluded.waiting
+$$;
+
+-- Locks the lanes of orgs, always in the same order, so that nobody waits in a circle. Lanes that are named are made first.
+CREATE FUNCTION lock_lanes(org_ids text[], analyses text[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    LOOP
+        INSERT INTO lanes (org_id, analysis, waiting, virtual_start)
+        SELECT DISTINCT org_id, analysis, 0, 0 FROM unnest(org_ids, analyses) AS named (org_id, analysis)
+        ORDER BY org_id, analysis
+        ON CONFLICT DO NOTHING;
+        PERFORM 1 FROM lanes WHERE org_id = ANY (org_ids) ORDER BY org_id, analysis FOR UPDATE;
+        -- A lane that was tidied away between the two is made again.
+        EXIT WHEN NOT EXISTS (
+            SELECT 1 FROM unnest(org_ids, analyses) AS named (org_id, analysis)
+            WHERE NOT EXISTS (SELECT 1 FROM lanes WHERE lanes.org_id = named.org_id AND lanes.analysis = named.analysis));
+    END LOOP;
+END $$;
+
+-- Accepts jobs or tells why not, in the order they came: the key first, then duplicates, then room in the queue. No two of a
+-- batch have the same key, nor the same input where duplicates are refused. The answers are: accepted, time and ticket;
+-- replayed and the job's id; reused; duplicate and the job's id; full, whose queue, and how many wait.
+CREATE FUNCTION submit(
+    at bigint, batch uuid, org_ids text[], job_ids text[], names text[], classes text[], hashes text[], refs text[],
+    payloads text[], timeouts float8[], retries integer[], trace_ids text[], request_ids text[], users text[],
+    key_ids text[], estimates float8[], retry_ofs text[], traceparents text[], tracestates text[], keys text[],
+    refuses boolean[], resume_froms text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[]
+) RETURNS text[] LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(org_ids)]);
+    now bigint;
+    of_all bigint;
+    hit record;
+BEGIN
+    INSERT INTO batches (batch_id, made_at, answers) VALUES (batch, moment(at), '{}') ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN (SELECT known.answers FROM batches AS known WHERE batch_id = batch);
+    END IF;
+    PERFORM lock_lanes(org_ids, names);
+    now := moment(at);
+
+    IF EXISTS (SELECT 1 FROM unnest(keys) AS key WHERE key IS NOT NULL) THEN
+        -- Whoever brings a key first keeps it; another one with the same key waits here until that is decided.
+        FOR hit IN
+            WITH new AS (
+                SELECT * FROM unnest(org_ids, keys, job_ids, hashes) WITH ORDINALITY AS wish (org_id, key, job_id, hash, place)
+                WHERE key IS NOT NULL),
+            kept AS (
+                INSERT INTO idempotency_keys (org_id, idempotency_key, job_id, payload_hash, created_at)
+                SELECT org_id, key, job_id, hash, now FROM new ORDER BY org_id, key
+                ON CONFLICT DO NOTHING RETURNING job_id)
+            SELECT place FROM new WHERE job_id NOT IN (SELECT job_id FROM kept)
+        LOOP
+            outcomes[hit.place] := (
+                SELECT CASE WHEN used.payload_hash = hashes[hit.place] THEN 'replayed ' || used.job_id ELSE 'reused' END
+                FROM idempotency_keys AS used
+                WHERE used.org_id = org_ids[hit.place] AND used.idempotency_key = keys[hit.place]);
+        END LOOP;
+    END IF;
+
+    FOR hit IN
+        SELECT wish.place, twin.job_id
+        FROM unnest(org_ids, names, hashes, refuses, outcomes) WITH ORDINALITY
+            AS wish (org_id, analysis, hash, refuse, answer, place)
+        CROSS JOIN LATERAL (
+            SELECT jobs.job_id FROM jobs
+            WHERE jobs.org_id = wish.org_id AND jobs.analysis = wish.analysis AND jobs.request_payload_hash = wish.hash
+              AND jobs.finished_at IS NULL
+            LIMIT 1) AS twin
+        WHERE wish.refuse AND wish.answer IS NULL
+    LOOP
+        outcomes[hit.place] := 'duplicate ' || hit.job_id;
+    END LOOP;
+
+    FOR hit IN
+        WITH mine AS (SELECT org_id, sum(waiting) AS waiting FROM lanes WHERE org_id = ANY (org_ids) GROUP BY org_id),
+        placed AS (
+            SELECT wish.place, wish.most, mine.waiting + row_number() OVER (PARTITION BY wish.org_id ORDER BY wish.place) - 1 AS before
+            FROM unnest(org_ids, most_of_org, outcomes) WITH ORDINALITY AS wish (org_id, most, answer, place)
+            JOIN mine USING (org_id) WHERE wish.answer IS NULL)
+        SELECT place, least(before, most) AS waiting FROM placed WHERE before >= most
+    LOOP
+        outcomes[hit.place] := 'full org ' || hit.waiting;
+    END LOOP;
+
+    SELECT coalesce(sum(waiting), 0) INTO of_all FROM waiting_counts;
+    FOR hit IN
+        WITH counted AS (SELECT analysis, sum(waiting) AS waiting FROM waiting_counts WHERE analysis = ANY (names) GROUP BY analysis),
+        placed AS (
+            SELECT wish.place, wish.most_all, wish.most_analysis,
+                of_all + row_number() OVER (ORDER BY wish.place) - 1 AS before_all,
+                coalesce(counted.waiting, 0) + row_number() OVER (PARTITION BY wish.analysis ORDER BY wish.place) - 1 AS before_analysis
+            FROM unnest(names, most_of_all, most_of_analysis, outcomes) WITH ORDINALITY
+                AS wish (analysis, most_all, most_analysis, answer, place)
+            LEFT JOIN counted USING (analysis) WHERE wish.answer IS NULL)
+        SELECT place, before_all >= most_all AS all_full, before_all, before_analysis FROM placed
+        WHERE before_all >= most_all OR before_analysis >= most_analysis
+    LOOP
+        outcomes[hit.place] := CASE WHEN hit.all_full THEN 'full all ' || hit.before_all
+                                     ELSE 'full analysis ' || hit.before_analysis END;
+    END LOOP;
+
+    IF EXISTS (SELECT 1 FROM unnest(keys, outcomes) AS wish (key, answer) WHERE key IS NOT NULL AND answer IS NOT NULL) THEN
+        DELETE FROM idempotency_keys AS unused USING unnest(org_ids, job_ids, outcomes) AS wish (org_id, job_id, answer)
+        WHERE unused.org_id = wish.org_id AND unused.job_id = wish.job_id AND wish.answer IS NOT NULL;
+    END IF;
+
+    FOR hit IN
+        WITH wish AS (
+            SELECT * FROM unnest(
+                org_ids, job_ids, names, classes, hashes, refs, payloads, timeouts, retries, trace_ids, request_ids, users,
+                key_ids, estimates, retry_ofs, traceparents, tracestates, outcomes
+            ) WITH ORDINALITY AS one (
+                org_id, job_id, analysis, class, hash, ref, payload, timeout, retries, trace_id, request_id, user_id,
+                key_id, estimate, retry_of, traceparent, tracestate, answer, place)
+            WHERE answer IS NULL),
+        numbered AS MATERIALIZED (
+            SELECT wish.*, CASE wish.class WHEN 'expedite' THEN lane.expedite_last ELSE lane.default_last END
+                + row_number() OVER (PARTITION BY wish.org_id, wish.analysis, wish.class ORDER BY wish.place) AS ticket
+            FROM wish JOIN lanes AS lane USING (org_id, analysis)),
+        made AS (
+            INSERT INTO jobs (
+                org_id, job_id, analysis, status, priority_class, request_payload_hash, request_payload_ref, queued_at,
+                updated_at, timeout_seconds, max_retries, trace_id, request_id, requested_by_user_id, api_key_id,
+                estimated_seconds, retry_of, traceparent, tracestate, ticket)
+            SELECT org_id, job_id, analysis, 'queued', class, hash, ref, now, now, timeout, retries, trace_id, request_id,
+                user_id, key_id, estimate, retry_of, traceparent, tracestate, ticket
+            FROM numbered),
+        given AS (
+            INSERT INTO job_inputs (org_id, job_id, queued_at, payload) SELECT org_id, job_id, now, payload FROM numbered),
+        told AS (
+            INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
+            SELECT org_id, job_id, 1, 'job.queued', now, 'user',
+                '{"analysis":' || said(analysis) || CASE WHEN retry_of IS NULL THEN '' ELSE ',"retry_of":' || said(retry_of) END || '}',
+                trace_id, request_id
+            FROM numbered)
+        SELECT place, ticket FROM numbered
+    LOOP
+        outcomes[hit.place] := 'accepted ' || now || ' ' || hit.ticket;
+    END LOOP;
+
+    IF EXISTS (SELECT 1 FROM unnest(resume_froms) AS origin WHERE origin IS NOT NULL) THEN
+        INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
+        SELECT chunk.org_id, wish.job_id, chunk.chunk_key, chunk.payload, chunk.created_at
+        FROM unnest(org_ids, job_ids, resume_froms, outcomes) AS wish (org_id, job_id, origin, answer)
+        JOIN job_chunks AS chunk ON chunk.org_id = wish.org_id AND chunk.job_id = wish.origin
+        WHERE wish.answer LIKE 'accepted %';
+    END IF;
+    PERFORM join_lanes(org_ids, names, classes, outcomes);
+    UPDATE batches SET answers = outcomes WHERE batch_id = batch;
+    RETURN outcomes;
+END $$;
+
+-- Counts accepted jobs into their lanes. An org that has waiting jobs keeps its place; one that had none joins where the
+-- virtual clock stands, not where it left. All lanes of an org show the same turn.
+CREATE FUNCTION join_lanes(org_ids text[], names text[], classes text[], answers text[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    clock bigint := (SELECT virtual_now FROM lane_clock);
+BEGIN
+    WITH new AS (
+        SELECT org_id, analysis, count(*) AS jobs, count(*) FILTER (WHERE class = 'expedite') AS urgent
+        FROM unnest(org_ids, names, classes, answers) AS wish (org_id, analysis, class, answer)
+        WHERE answer LIKE 'accepted %' GROUP BY org_id, analysis),
+    turns AS (
+        SELECT org_id, coalesce(max(virtual_start) FILTER (WHERE waiting > 0), greatest(clock, max(virtual_start))) AS turn,
+            max(served) AS served
+        FROM lanes WHERE org_id IN (SELECT org_id FROM new) GROUP BY org_id)
+    UPDATE lanes SET
+        waiting = waiting + new.jobs,
+        expedite_last = expedite_last + new.urgent,
+        default_last = default_last + new.jobs - new.urgent,
+        virtual_start = turns.turn, served = turns.served
+    FROM new JOIN turns USING (org_id)
+    WHERE lanes.org_id = new.org_id AND lanes.analysis = new.analysis;
+    PERFORM count_waiting(array_agg(analysis), array_agg(1::bigint))
+    FROM unnest(names, answers) AS wish (analysis, answer) WHERE answer LIKE 'accepted %' HAVING count(*) > 0;
+END $$;

@@ -1,0 +1,122 @@
+"""Writes of attempts as columns."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langlauf.domain.attempt import Checkpoint, Partial, Progress
+from langlauf.domain.instant import after
+from langlauf.domain.job import INLINE
+from langlauf.domain.outcome import (
+    MOST_CRASHES,
+    MOST_LOST_LEASES,
+    Canceled,
+    Completed,
+    Crashed,
+    Failed,
+    Retry,
+)
+from langlauf.domain.progress import stored_percent
+from langlauf.store.operations import Recording
+from langlauf.store.rows import json_text
+
+#: What each column is where a write says nothing of it.
+_NOTHING: dict[str, Any] = {
+    "percent": None,
+    "step": None,
+    "replayed": False,
+    "key": None,
+    "result_id": None,
+    "payload": None,
+    "ref": INLINE,
+    "summary": None,
+    "code": None,
+    "message": None,
+    "meta": None,
+    "retryable": None,
+    "hint": None,
+    "delay": None,
+    "timed_out": False,
+    "threshold": None,
+    "own": None,
+    "actor": "worker",
+    "by": None,
+}
+_PLACES = {name: place for place, name in enumerate(_NOTHING)}
+_EMPTY = tuple(_NOTHING.values())
+
+
+def key_of(recording: Recording) -> list[tuple[str, str]]:
+    """No two writes of one statement may be for the same job."""
+    return [(recording.lease.org_id, recording.lease.job_id)]
+
+
+def size_of(recording: Recording) -> int:
+    """About how many bytes it carries."""
+    return len(getattr(recording.write, "payload", "")) + 200
+
+
+def values_of(batch: Sequence[Recording]) -> list[Any]:
+    """The writes, column by column, and the limits that a decision may need."""
+    leases = [one.lease for one in batch]
+    described = [_described(one) for one in batch]
+    details = zip(*(values for _, values in described), strict=True)
+    return [
+        [lease.org_id for lease in leases],
+        [lease.job_id for lease in leases],
+        [lease.attempt for lease in leases],
+        [kind for kind, _ in described],
+        *map(list, details),
+        MOST_LOST_LEASES,
+        MOST_CRASHES,
+    ]
+
+
+def _row(**said: Any) -> tuple[Any, ...]:
+    row = list(_EMPTY)
+    for name, value in said.items():
+        row[_PLACES[name]] = value
+    return tuple(row)
+
+
+def _described(recording: Recording) -> tuple[str, tuple[Any, ...]]:
+    """The kind of a write and its values."""
+    write = recording.write
+    if isinstance(write, Completed):
+        return "completed", _row(result_id=write.result_id, payload=write.payload, summary=write.summary)
+    if isinstance(write, Progress | Partial | Checkpoint):
+        return _under_way(write)
+    if isinstance(write, Failed | Retry):
+        return _failure(write)
+    if isinstance(write, Canceled):
+        return "canceled", _row(by=write.by, message=write.reason)
+    return ("crashed", _row(message=write.how, own=write.own)) if isinstance(write, Crashed) else ("released", _EMPTY)
+
+
+def _under_way(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[Any, ...]]:
+    if isinstance(write, Checkpoint):
+        return "checkpoint", _row(key=write.key, payload=write.payload)
+    shared = {"percent": stored_percent(write.percent), "step": write.step, "replayed": write.replayed}
+    if isinstance(write, Progress):
+        return "progress", _row(**shared)
+    return "partial", _row(**shared, result_id=write.result_id, payload=write.payload, summary=write.summary)
+
+
+def _failure(write: Failed | Retry) -> tuple[str, tuple[Any, ...]]:
+    threshold = write.meta.get("threshold_seconds")
+    common = {
+        "code": write.code,
+        "message": write.message,
+        "timed_out": write.timed_out,
+        "threshold": None if threshold is None else json_text(threshold),
+    }
+    if isinstance(write, Retry):
+        return "retry", _row(**common, delay=after(0, write.delay_seconds), actor="system")
+    # A time limit is enforced by whoever notices; a vanished worker cannot have said so itself.
+    actor = "system" if write.code == "worker_lost" or write.timed_out else "worker"
+    return "failed", _row(
+        **common,
+        meta=json_text(write.meta) if write.meta else None,
+        retryable=write.retryable,
+        hint=write.hint,
+        actor=actor,
+    )

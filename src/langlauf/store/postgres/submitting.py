@@ -1,0 +1,85 @@
+"""Submissions as columns, and the answers of the database as outcomes."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from langlauf.domain.errors import StoreError
+from langlauf.domain.instant import Instant
+from langlauf.domain.job import Accepted, Duplicate, Job, KeyReused, NewJob, QueueFull, Replayed, Submitted
+
+#: Finds jobs by org and id.
+FindJobs = Callable[[Sequence[tuple[str, str]]], Awaitable[dict[tuple[str, str], Job]]]
+_THERE_BEFORE = ("replayed", "duplicate")
+
+
+def keys_of(new: NewJob) -> list[tuple[str, ...]]:
+    """What no two submissions of one statement may have in common."""
+    job = new.job
+    found: list[tuple[str, ...]] = [("job", job.org_id, job.job_id)]
+    if new.idempotency_key is not None:
+        found.append(("key", job.org_id, new.idempotency_key))
+    if new.refuse_duplicate:
+        found.append(("input", job.org_id, job.analysis, job.request_payload_hash))
+    return found
+
+
+def size_of(new: NewJob) -> int:
+    """About how many bytes it carries."""
+    return len(new.payload) + 500
+
+
+def columns_of(batch: Sequence[NewJob]) -> list[list[Any]]:
+    """The submissions, column by column."""
+    jobs = [new.job for new in batch]
+    return [
+        [job.org_id for job in jobs],
+        [job.job_id for job in jobs],
+        [job.analysis for job in jobs],
+        [job.priority_class for job in jobs],
+        [job.request_payload_hash for job in jobs],
+        [job.request_payload_ref for job in jobs],
+        [new.payload for new in batch],
+        [job.timeout_seconds for job in jobs],
+        [job.max_retries for job in jobs],
+        [job.trace_id for job in jobs],
+        [job.request_id for job in jobs],
+        [job.requested_by_user_id for job in jobs],
+        [job.api_key_id for job in jobs],
+        [job.estimated_seconds for job in jobs],
+        [job.retry_of for job in jobs],
+        [job.traceparent for job in jobs],
+        [job.tracestate for job in jobs],
+        [new.idempotency_key for new in batch],
+        [new.refuse_duplicate for new in batch],
+        [new.resume_from for new in batch],
+        [new.max_waiting_org for new in batch],
+        [new.max_waiting_all for new in batch],
+        [new.max_waiting_analysis for new in batch],
+    ]
+
+
+async def submitted(batch: Sequence[NewJob], answers: Sequence[str], find: FindJobs) -> list[Submitted | StoreError]:
+    """What became of each; jobs that were there before are looked up."""
+    words = [answer.split(" ") for answer in answers]
+    there = [(new.job.org_id, said[1]) for new, said in zip(batch, words, strict=True) if said[0] in _THERE_BEFORE]
+    known = await find(there) if there else {}
+    return [_outcome(new, said, known) for new, said in zip(batch, words, strict=True)]
+
+
+def _outcome(new: NewJob, said: list[str], known: dict[tuple[str, str], Job]) -> Submitted | StoreError:
+    match said:
+        case ["accepted", at, ticket]:
+            now: Instant = int(at)
+            return Accepted(replace(new.job, queued_at=now, updated_at=now, ticket=int(ticket)))
+        case ["reused"]:
+            return KeyReused()
+        case ["full", "org" | "analysis" | "all" as scope, waiting]:
+            return QueueFull(scope, int(waiting))
+        case ["replayed" | "duplicate" as word, job_id]:
+            job = known.get((new.job.org_id, job_id))
+            if job is None:
+                return StoreError(f"the job {job_id} was there a moment ago")
+            return Replayed(job) if word == "replayed" else Duplicate(job)
+    return StoreError(f"the database answered {' '.join(said)!r}")
