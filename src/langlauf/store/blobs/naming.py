@@ -17,6 +17,8 @@ _ESCAPED = "="
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 #: What file systems allow for one name.
 _LONGEST_WORD = 255
+#: What a store keeps a secret for, from which its folder is named: made once, the same in every process ever after.
+IDENTITY = "blobs"
 _PURPOSE = b"langlauf blobs\0"
 _STORE_DIGITS = 32
 

@@ -17,15 +17,12 @@ from langlauf.domain.views import CancelRequest, Depth, JobView, Pulse, Swept
 from langlauf.domain.waiting import Load
 from langlauf.store.access import AccessStore
 from langlauf.store.blobs.collecting import collect
-from langlauf.store.blobs.naming import store_name
+from langlauf.store.blobs.naming import IDENTITY, store_name
 from langlauf.store.blobs.payloads import Payloads
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.reads import ReadsWithBlobs
 from langlauf.store.protocol import Store, TenantReads
 from langlauf.telemetry import Fact, tell
-
-#: A purpose among those of signatures: what it gives is made once and the same in every process ever after.
-IDENTITY = "blobs"
 
 
 class StoreWithBlobs:
