@@ -14,7 +14,8 @@ from typing import NamedTuple
 _REF = re.compile(r"blob:sha256:([0-9a-f]{64}):([0-9]{1,18})")
 _PLAIN = re.compile(r"[a-z0-9_-]{1,128}")
 _ESCAPED = "="
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+#: A digest, and what follows it while a file is being written.
+_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f-]{36})?")
 #: What file systems allow for one name.
 _LONGEST_WORD = 255
 #: What a store keeps a secret for, from which its folder is named: made once, the same in every process ever after.
@@ -74,7 +75,7 @@ def read_key(key: str) -> Place | None:
         return None
     store, org, job, name = words
     org_id, job_id = unescaped(org), unescaped(job)
-    if org_id is None or job_id is None or not _DIGEST.match(name):
+    if org_id is None or job_id is None or not _NAME.fullmatch(name):
         return None
     return Place(store, org_id, job_id, name)
 
