@@ -76,6 +76,25 @@ def test_a_lost_blob_is_503_and_tells_nothing(tmp_path: Path) -> None:
     assert any("payload_unavailable" in line and job_id in line for line in server.log)
 
 
+def test_a_result_waits_for_a_place_that_is_away(tmp_path: Path) -> None:
+    """The attempt goes on trying, others are not held up, and nothing is computed again."""
+    folder = tmp_path / "blobs"
+    settings = {"LANGLAUF_BLOBS": str(folder), "LANGLAUF_MAX_BODY": str(8 * 1_048_576)}
+    with serving(tmp_path / "store.db", settings=settings) as server, Client(server.url) as client:
+        folder.rmdir()
+        folder.write_text("in the way")
+        waiting = client.submit("echo", value=LARGE)
+        deadline = time.monotonic() + LOOK_SECONDS
+        while not any("blobs_unavailable" in line for line in server.log):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert client.submit("echo", value="small").wait(timeout=LOOK_SECONDS).status == "completed"
+        folder.unlink()
+        state = waiting.wait(timeout=LOOK_SECONDS)
+        assert (state.status, state.attempt) == ("completed", 1)
+        assert waiting.result()["value"] == LARGE
+
+
 def test_a_server_removes_what_has_expired(tmp_path: Path, blobs: dict[str, str]) -> None:
     """410 for the result, and nothing of it is left, within one interval."""
     settings = {**blobs, "LANGLAUF_RETENTION_EVERY": "0.2", "ASYNC_JOB_RESULTS_RETENTION_SECONDS": "0.5"}
