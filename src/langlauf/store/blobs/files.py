@@ -70,6 +70,9 @@ class FileBlobs:
         probe = self._root / f".{new_id()}"
         probe.touch(0o600)
         probe.unlink()
+        # The folder itself must survive a power cut too; one that we may not look into was not made by us.
+        with contextlib.suppress(PermissionError):
+            _synchronise(self._root.parent)
 
     def _write(self, path: Path, data: bytes) -> None:
         self._root.mkdir(_OURS_ALONE, parents=True, exist_ok=True)
