@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from langlauf.analysis.registry import Registry
-from langlauf.domain.errors import LanglaufError, StoreError
+from langlauf.domain.errors import LanglaufError, SettingsError, StoreError
 from langlauf.hints import Hints
 from langlauf.service.access import Access
 from langlauf.service.control import Control
@@ -22,8 +22,12 @@ from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
 from langlauf.service.tokens import JobTokens
 from langlauf.settings import Settings
+from langlauf.store.blobs.location import open_blobs
+from langlauf.store.blobs.protocol import Blobs
+from langlauf.store.blobs.store import StoreWithBlobs
 from langlauf.store.location import resolve_sqlite_path
 from langlauf.store.protocol import Store
+from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import Fact, tell
@@ -84,14 +88,27 @@ class Runtime:
             await self._stopping
 
 
-async def open_store(settings: Settings, hints: Hints, default_analysis: str = "address") -> Store:
+async def open_store(settings: Settings, hints: Hints, default_analysis: str = "address") -> StoreWithBlobs:
     """Opens the store that the settings name; a store of the earlier system is imported first, once."""
     path, earlier = resolve_sqlite_path(settings.store_path)
+    if path == MEMORY and settings.blobs is not None:
+        raise SettingsError("LANGLAUF_BLOBS would keep what a store in memory forgets: name a file as the store")
+    blobs = blobs_of(settings)
     if earlier is not None:
         report = await asyncio.to_thread(import_v1, path, earlier, default_analysis=default_analysis)
         if report.imported:
             tell(Fact.STORE_IMPORTED, source=str(earlier), jobs=report.jobs)
-    return await SqliteStore.open(path, hints=hints)
+    return with_blobs(await SqliteStore.open(path, hints=hints), blobs, settings)
+
+
+def blobs_of(settings: Settings) -> Blobs | None:
+    """The place for large results, where there is one."""
+    return None if settings.blobs is None else open_blobs(settings.blobs, seconds=settings.blob_seconds)
+
+
+def with_blobs(store: Store, blobs: Blobs | None, settings: Settings) -> StoreWithBlobs:
+    """A store whose large results lie there."""
+    return StoreWithBlobs(store, blobs, largest_inline=settings.inline_result, seconds=settings.blob_seconds)
 
 
 def make_services(
@@ -138,6 +155,7 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
         store = await open_store(settings, hints, registry.default or "address")
         stack.callback(tell, Fact.SERVER_STOPPED)
         stack.push_async_callback(store.close)
+        await store.check_blobs()
         keyring = Keyring(store.access, store.clock)
         stack.push_async_callback(_write_last_uses, keyring)
         services = make_services(store, registry, settings, hints, keyring)

@@ -127,6 +127,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("port", "LANGLAUF_PORT", 8080, _port, "number", "The port it listens on; 0 takes a free one."),
     Setting("store", "LANGLAUF_STORE", None, _text, "URL", "sqlite:///path, memory:// or a path; see also ASYNC_JOBS_STORE_FILE."),
     Setting("store_file", "ASYNC_JOBS_STORE_FILE", None, _text, "path", "The store as a path; .json names a store of the earlier system."),
+    Setting("blobs", "LANGLAUF_BLOBS", None, _text, "URL", "Where results over LANGLAUF_INLINE_RESULT go: a path, file:///path or s3://bucket/prefix; unset, all stay in the store."),
+    Setting("inline_result", "LANGLAUF_INLINE_RESULT", 1_048_576, _whole(0), "bytes", "The largest result or partial that stays in the store where LANGLAUF_BLOBS is set."),
+    Setting("blob_seconds", "LANGLAUF_BLOB_SECONDS", 30.0, _positive_duration, "duration", "How long reading or writing one of the results that lie there may take."),
     Setting("workers", "LANGLAUF_WORKERS", 1, _whole(0), "number", "Workers in this process; 0 serves without working."),
     Setting("max_running", "LANGLAUF_MAX_RUNNING", 8, _whole(1), "jobs", "How many jobs run at once over the whole deployment."),
     Setting("max_running_org", "LANGLAUF_MAX_RUNNING_PER_ORG", None, _whole(1), "jobs", "How many jobs of one org run at once over the whole deployment."),
@@ -192,6 +195,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     store: str | None
     store_file: str | None
+    blobs: str | None
+    inline_result: int
+    blob_seconds: float
     workers: int
     max_running: int
     max_running_org: int | None

@@ -36,6 +36,9 @@ class Fact(StrEnum):
     RETENTION_RAN = "retention_ran"
     STORE_UNAVAILABLE = "store_unavailable"
     UPKEEP_FAILED = "upkeep_failed"
+    BLOBS_UNAVAILABLE = "blobs_unavailable"
+    BLOBS_REMOVED = "blobs_removed"
+    PAYLOAD_UNAVAILABLE = "payload_unavailable"
     STORE_IMPORTED = "store_imported"
     CLOCK_CORRECTED = "clock_corrected"
 

@@ -27,7 +27,7 @@ def test_nobody_is_let_in_while_the_store_cannot_be_read(has_keys: bool, tmp_pat
         _until(server, 401 if has_keys else 200, {})
         assert server.http.get("/analyze/jobs", headers=shown).status_code == 200
         assert server.app.runtime is not None
-        server.app.runtime.store._reader.close()  # type: ignore[attr-defined]  # as if the disk were gone
+        server.app.runtime.store.inner._reader.close()  # type: ignore[attr-defined]  # as if the disk were gone
         for headers in ({}, shown, bearer("llk_of-nobody")):
             _until(server, 503, headers)
             response = server.http.get("/analyze/jobs", headers=headers)

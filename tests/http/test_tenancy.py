@@ -202,7 +202,7 @@ def test_a_key_or_an_input_of_another_org_tells_nothing(house: House) -> None:
 
 def test_foreign_and_unknown_ids_cost_the_same_reads(house: House) -> None:
     """The same statements, in the same number and order: there is nothing for a clock to find."""
-    store: Any = house.server.app.runtime and house.server.app.runtime.store
+    store: Any = house.server.app.runtime and house.server.app.runtime.store.inner  # type: ignore[attr-defined]
     told: list[tuple[str, Any]] = []
 
     def trace(_: Any, sql: str, values: Any) -> bool:

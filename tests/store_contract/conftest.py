@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from langlauf.hints import Hints
+from langlauf.store.blobs.files import FileBlobs
+from langlauf.store.blobs.store import StoreWithBlobs
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import SetClock
@@ -23,7 +25,13 @@ async def _open_memory(_: Path, clock: SetClock, hints: Hints) -> Store:
     return await SqliteStore.open(":memory:", clock=clock, hints=hints)
 
 
-STORES: dict[str, Opener] = {"sqlite": _open_sqlite, "memory": _open_memory}
+async def _open_with_blobs(folder: Path, clock: SetClock, hints: Hints) -> Store:
+    """Not a byte stays in a row."""
+    inner = await _open_sqlite(folder, clock, hints)
+    return StoreWithBlobs(inner, FileBlobs(folder / "blobs"), largest_inline=0, seconds=10)
+
+
+STORES: dict[str, Opener] = {"sqlite": _open_sqlite, "memory": _open_memory, "blobs": _open_with_blobs}
 
 
 class Harness:

@@ -22,7 +22,7 @@ def new_job(
     payload = f'{{"query":"{query or new_id()}"}}'
     priority: PriorityClass = rules.pop("priority_class", "default")
     job = Job(
-        job_id=new_id(),
+        job_id=rules.pop("job_id", None) or new_id(),
         org_id=org,
         analysis=analysis,
         status=Status.QUEUED,

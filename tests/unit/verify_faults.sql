@@ -305,3 +305,11 @@ UPDATE job_results SET payload = '{' WHERE job_id = :completed;
 -- fault: results_named on completed, also snapshots_told
 UPDATE job_events SET payload_json = json_set(payload_json, '$.result_id', 'elsewhere')
 WHERE job_id = :completed AND event_type = 'job.completed';
+
+-- fault: blobs_unchecked on the store
+UPDATE job_results SET payload = NULL, result_payload_ref = 'blob:sha256:' || hex(zeroblob(32)) || ':5'
+WHERE job_id = :plain AND result_kind = 'final';
+
+-- fault: known_values on plain, also blobs_unchecked
+UPDATE job_results SET result_payload_ref = 'blob:sha256:' || hex(zeroblob(32)) || ':5'
+WHERE job_id = :plain AND result_kind = 'final';

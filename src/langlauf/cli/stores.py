@@ -1,11 +1,15 @@
 """Which store a command works on, for the commands that need no server."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from langlauf.bootstrap import blobs_of
 from langlauf.cli.options import STORE_SETTINGS, Stopped
 from langlauf.domain.errors import SettingsError
 from langlauf.settings import BY_NAME, Settings, load_settings
+from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.location import resolve_sqlite_path
 from langlauf.store.sqlite.connection import MEMORY
 
@@ -20,6 +24,20 @@ def settings_for(store: str | None) -> Settings:
         return load_settings(environment, store=store)
     except SettingsError as error:
         raise Stopped(str(error)) from None
+
+
+@contextmanager
+def payloads_for(settings: Settings) -> Iterator[BlockingPayloads | None]:
+    """What reads the blobs of a store, where the settings say where they are."""
+    try:
+        blobs = blobs_of(settings)
+    except SettingsError as error:
+        raise Stopped(str(error)) from None
+    if blobs is None:
+        yield None
+        return
+    with BlockingPayloads(blobs, seconds=settings.blob_seconds) as payloads:
+        yield payloads
 
 
 def located(settings: Settings) -> tuple[str, Path | None]:

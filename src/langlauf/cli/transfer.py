@@ -3,13 +3,15 @@
 import os
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
 
 from langlauf.cli.options import Stopped
-from langlauf.cli.stores import located, settings_for
+from langlauf.cli.stores import located, payloads_for, settings_for
 from langlauf.domain.errors import StoreError
 from langlauf.store.sqlite.exporting import ExportReport, export_v1
 from langlauf.store.sqlite.importing import import_v1
@@ -48,12 +50,15 @@ def import_store(file: Path, store: str | None, analysis: str, as_json: bool) ->
 @_json_option
 def export_store(file: Path, store: str | None, force: bool, as_json: bool) -> None:
     """Export the store to FILE in the format of the earlier system; - is standard output."""
-    path, _ = located(settings_for(store))
+    settings = settings_for(store)
+    path, _ = located(settings)
     to_stdout = str(file) == "-"
     if file.exists() and not to_stdout and not force:
         raise Stopped(f"{file} exists: say --force to replace it")
     try:
-        report = export_v1(path, sys.stdout.buffer.write) if to_stdout else _export_to(path, file)
+        with payloads_for(settings) as payloads:
+            write = partial(export_v1, path, payloads=payloads)
+            report = write(sys.stdout.buffer.write) if to_stdout else _export_to(file, write)
     except StoreError as error:
         raise Stopped(str(error)) from None
     except OSError as error:
@@ -67,14 +72,14 @@ def export_store(file: Path, store: str | None, force: bool, as_json: bool) -> N
         click.echo(f"{file}: {counts}, {report.notifications} notifications", err=True)
 
 
-def _export_to(path: str, file: Path) -> ExportReport:
+def _export_to(file: Path, write: Callable[[Callable[[bytes], object]], ExportReport]) -> ExportReport:
     """Writes beside the place and moves it there when it is whole: a reader sees the old file or the new one."""
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     making = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as out:
-            report = export_v1(path, out.write)
+            report = write(out.write)
             out.flush()
             os.fsync(out.fileno())
         making.replace(file)

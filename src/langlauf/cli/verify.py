@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from langlauf.cli.options import Stopped
-from langlauf.cli.stores import located, settings_for
+from langlauf.cli.stores import located, payloads_for, settings_for
 from langlauf.domain.errors import StoreError
-from langlauf.store.sqlite.verifying import Watch, check_file
-from langlauf.store.verify import RULES, Violation
+from langlauf.store.sqlite.verifying import check_file
+from langlauf.store.verify import RULES, Violation, Watch
 
 
 class CannotCheck(Stopped):
@@ -29,9 +29,10 @@ class CannotCheck(Stopped):
 def verify(store: str | None, as_json: bool) -> None:
     """Check every invariant of a store, also beside a running server. Exit 0: sound, 1: not, 2: cannot be checked."""
     try:
-        path, _ = located(settings_for(store))
-        with _progress() as watch:
-            found = list(check_file(path, watch=watch))
+        settings = settings_for(store)
+        path, _ = located(settings)
+        with _progress() as watch, payloads_for(settings) as payloads:
+            found = list(check_file(path, watch=watch, payloads=payloads))
     except (StoreError, Stopped) as error:
         raise CannotCheck(str(error)) from None
     violations = [one for one in found if not one.warning]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from langlauf.domain.instant import Instant
+from langlauf.domain.job import INLINE
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
 
 
@@ -71,11 +72,13 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True):
     """The attempt shows what it has so far; payload and summary are JSON text."""
 
     result_id: str
-    payload: str
+    #: None where it is kept as a blob
+    payload: str | None
     summary: str | None = None
     percent: float | None = None
     step: str | None = None
     replayed: bool = False
+    payload_ref: str = INLINE
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):

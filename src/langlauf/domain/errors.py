@@ -12,7 +12,8 @@ LanglaufError
 ├── TurnedAway               the caller may no longer see what it waits for
 ├── StoreError
 │   ├── StoreUnavailable     the store did not take the write; nothing of it was kept
-│   │   └── Overloaded       too much is under way to begin with more
+│   │   ├── Overloaded       too much is under way to begin with more
+│   │   └── PayloadUnavailable  a payload that is kept as a blob is missing, damaged or out of reach
 │   └── SchemaTooNew         a newer program has migrated this store
 ├── StaleAttempt             the attempt lost its lease; its writes are refused
 ├── ResultUnstorable         a result that JSON or a database cannot hold
@@ -108,6 +109,10 @@ class StoreUnavailable(StoreError):
 
 class Overloaded(StoreUnavailable):
     """Too much is under way already; nothing was accepted."""
+
+
+class PayloadUnavailable(StoreUnavailable):
+    """A payload that is kept as a blob cannot be read: it is missing, damaged or out of reach."""
 
 
 class SchemaTooNew(StoreError):

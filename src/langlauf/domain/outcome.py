@@ -18,7 +18,7 @@ from langlauf.domain.errors import (
     TransientError,
 )
 from langlauf.domain.instant import Instant, to_text
-from langlauf.domain.job import CanceledBy
+from langlauf.domain.job import INLINE, CanceledBy
 from langlauf.domain.redact import clean_details, clean_message, without_paths
 
 #: A job whose worker vanished this often is given up: it may be what kills them.
@@ -33,8 +33,10 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     """The function returned; this is its final snapshot, as JSON text."""
 
     result_id: str
-    payload: str
+    #: None where it is kept as a blob
+    payload: str | None
     summary: str | None = None
+    payload_ref: str = INLINE
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):

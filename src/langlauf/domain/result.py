@@ -27,6 +27,15 @@ class Snapshot(msgspec.Struct, frozen=True):
     removed_at: Instant | None = None
 
 
+class KeptPayloads(msgspec.Struct, frozen=True):
+    """What the snapshots of one job still name of what lies outside of the store."""
+
+    #: nothing is written for the job any more, so no reference will be added
+    ended: bool
+    #: the references of snapshots that retention has not taken
+    refs: frozenset[str]
+
+
 class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot with its payload, as JSON text, never decoded on the way out."""
 

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocketClose
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.clock import draw
-from langlauf.domain.errors import NoPlace, NotRunning, Overloaded, StoreUnavailable, TurnedAway
+from langlauf.domain.errors import NoPlace, NotRunning, Overloaded, PayloadUnavailable, StoreUnavailable, TurnedAway
 from langlauf.http.cors import Cors
 from langlauf.http.credentials import unauthorized
 from langlauf.http.mounting import root_address
@@ -84,6 +84,9 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
         case Overloaded():
             tell(Fact.REQUEST_REFUSED, logging.DEBUG, status=503, reason=str(error))
             problem = _unavailable("The server has too much to do right now; nothing was accepted. Try again.", "1")
+        case PayloadUnavailable():
+            # What is wrong with it was told where it was found.
+            problem = _unavailable("This result cannot be read right now; its job can. Try again.")
         case StoreUnavailable():
             tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
             problem = _unavailable("The store does not take writes right now; nothing was accepted. Try again.")

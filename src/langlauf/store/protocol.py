@@ -13,7 +13,7 @@ from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.event import Event
 from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.notification import Channel, Notification
-from langlauf.domain.result import Snapshot
+from langlauf.domain.result import KeptPayloads, Snapshot
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
 from langlauf.domain.views import (
@@ -107,6 +107,12 @@ class Store(Protocol):
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
         """Removes what is older than the policy, in small batches."""
+
+    async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]:
+        """What these jobs, by org and id, still name outside of the store; one that does not exist is not there.
+
+        For whoever removes what nobody names: it is read as it is now, not as it was a moment ago.
+        """
 
     def tenant(self, org_id: str) -> TenantReads:
         """The reads of one org."""

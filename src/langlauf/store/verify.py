@@ -3,9 +3,13 @@
 The rules about rows are queries of the driver; the rules about a job's log are in `joblog.py`, for every store alike.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
+
+#: Told of each step: what is checked, how much of it is done, how much there is.
+Watch = Callable[[str, int, int], None]
 
 
 class Rule(NamedTuple):
@@ -61,6 +65,8 @@ RULES: dict[str, Rule] = {
     "result_sequence": Rule("Snapshots are numbered 1, 2, 3 … without a gap."),
     "one_final_result": Rule("A completed job has exactly one final snapshot, any other job none."),
     "newest_result": Rule("A job's result_id is its newest snapshot."),
+    "blobs_kept": Rule("Every payload that is kept as a blob is there, byte for byte."),
+    "blobs_unchecked": Rule("Where LANGLAUF_BLOBS is not set, no payload is kept as a blob.", warning=True),
     "retired_after_end": Rule("Retention took only from ended jobs, and left a note of what it took."),
     # messages, lanes, keys
     "in_app_message": Rule("A completed or failed job has exactly one in-app message, any other job none."),

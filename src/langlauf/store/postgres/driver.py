@@ -29,6 +29,8 @@ from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.migrating import migrate
 from langlauf.store.rows import view_from
 
+_KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep")
+
 
 class PostgresStore:
     """Durable truth in one database, for any number of hosts."""

@@ -52,7 +52,7 @@ def key_of(recording: Recording) -> list[tuple[str, str]]:
 
 def size_of(recording: Recording) -> int:
     """About how many bytes it carries."""
-    return len(getattr(recording.write, "payload", "")) + 200
+    return len(getattr(recording.write, "payload", None) or "") + 200
 
 
 def values_of(batch: Sequence[Recording]) -> list[Any]:
@@ -82,7 +82,9 @@ def _described(recording: Recording) -> tuple[str, tuple[Any, ...]]:
     """The kind of a write and its values."""
     write = recording.write
     if isinstance(write, Completed):
-        return "completed", _row(result_id=write.result_id, payload=write.payload, summary=write.summary)
+        return "completed", _row(
+            result_id=write.result_id, payload=write.payload, ref=write.payload_ref, summary=write.summary
+        )
     if isinstance(write, Progress | Partial | Checkpoint):
         return _under_way(write)
     if isinstance(write, Failed | Retry):
@@ -98,7 +100,9 @@ def _under_way(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[Any, 
     shared = {"percent": stored_percent(write.percent), "step": write.step, "replayed": write.replayed}
     if isinstance(write, Progress):
         return "progress", _row(**shared)
-    return "partial", _row(**shared, result_id=write.result_id, payload=write.payload, summary=write.summary)
+    return "partial", _row(
+        **shared, result_id=write.result_id, payload=write.payload, ref=write.payload_ref, summary=write.summary
+    )
 
 
 def _failure(write: Failed | Retry) -> tuple[str, tuple[Any, ...]]:

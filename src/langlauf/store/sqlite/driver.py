@@ -15,6 +15,7 @@ from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
 from langlauf.domain.job import NewJob, Submitted
+from langlauf.domain.result import KeptPayloads
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
 from langlauf.domain.views import CancelRequest, Depth, JobView, Pulse, Swept
@@ -169,6 +170,9 @@ class SqliteStore:
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
         run = retiring.Retirement(self.path, self._read, self._writes.do, self._queries)
         return await run.run(policy, self.clock.now(), dry_run=dry_run)
+
+    async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
+        return await retiring.kept_payloads(self._read, self._queries, jobs)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ def _completed(tx: Transaction, lease: Lease, outcome: Completed) -> bool:
         return False
     seq, partials, analysis, paced_percent, paced_at, *ids = row
     result_seq = partials + 1
-    tx.snapshot(lease, "final", outcome.result_id, result_seq, outcome.summary, outcome.payload)
+    tx.snapshot(lease, "final", result_seq, outcome)
     facts = {"result_id": outcome.result_id, "result_seq": result_seq, "progress_percent": 100}
     tx.event(lease.org_id, lease.job_id, seq, EventType.COMPLETED, "worker", (ids[0], ids[1]), facts)
     message = {"result_id": outcome.result_id, "progress_percent": 100, "error_code": None, "retry_hint": None}

@@ -7,14 +7,17 @@ from typing import Any
 import apsw
 import msgspec
 
-from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.domain.event import Event
+from langlauf.domain.job import INLINE
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot, StoredResult
+from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
-from langlauf.store.sqlite.connection import applied_migrations, open_connection
 from langlauf.store.rows import job_from
+from langlauf.store.sqlite.connection import applied_migrations, open_connection
+from langlauf.store.sqlite.folders import blob_folder
 from langlauf.store.sqlite.transaction import Row
 from langlauf.store.v1_json import SCHEMA_VERSION, event_entry, job_entry, notification_entry, result_entry
 
@@ -31,15 +34,15 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     notifications: int
 
 
-def export_v1(db_path: str, write: Callable[[bytes], object]) -> ExportReport:
-    """Hands the document out in pieces; raises `StoreError` where the store cannot be read."""
+def export_v1(db_path: str, write: Callable[[bytes], object], payloads: BlockingPayloads | None = None) -> ExportReport:
+    """Hands the document out in pieces, blobs included; raises `StoreError` where the store cannot be read."""
     connection = open_connection(db_path, read_only=True)
     try:
         found, known = applied_migrations(connection), len(migrations_in("langlauf.store.sqlite"))
         if found != known:
             raise StoreUnavailable(f"{db_path} has schema {found}, this program knows {known}: run `langlauf migrate`")
         connection.execute("BEGIN")
-        return _Export(connection, write).run()
+        return _Export(connection, write, payloads).run()
     except apsw.Error as error:
         raise StoreUnavailable(f"the store {db_path} cannot be read: {error}") from error
     finally:
@@ -49,8 +52,12 @@ def export_v1(db_path: str, write: Callable[[bytes], object]) -> ExportReport:
 class _Export:
     """One export of one snapshot."""
 
-    def __init__(self, connection: apsw.Connection, write: Callable[[bytes], object]) -> None:
+    def __init__(
+        self, connection: apsw.Connection, write: Callable[[bytes], object], payloads: BlockingPayloads | None
+    ) -> None:
         self._connection = connection
+        self._payloads = payloads
+        self._blob_folder = blob_folder(connection)
         self._write = write
         self._queries = load("langlauf.store.sqlite", "transfer.sql")
         self._events_written = 0
@@ -100,9 +107,21 @@ class _Export:
             yield job_id, entries
 
     def _results(self) -> Iterator[Entry]:
-        for *columns, payload in self._rows("every_result"):
+        for *columns, text in self._rows("every_result"):
             snapshot = Snapshot(*columns)
+            is_blob = snapshot.result_payload_ref != INLINE and snapshot.removed_at is None
+            payload = self._blob(snapshot) if is_blob else text
             yield snapshot.result_id, result_entry(StoredResult(snapshot=snapshot, payload=payload))
+
+    def _blob(self, snapshot: Snapshot) -> str:
+        if self._payloads is None:
+            raise StoreUnavailable("the store keeps large results as blobs: set LANGLAUF_BLOBS to where they are")
+        ids = (snapshot.org_id, snapshot.job_id)
+        try:
+            return self._payloads.read(self._blob_folder, *ids, snapshot.result_payload_ref)
+        except PayloadUnavailable as error:
+            hint = "export again if retention ran meanwhile, else look with `langlauf verify`"
+            raise StoreUnavailable(f"result {snapshot.result_id}: {error}; {hint}") from error
 
     def _notifications(self) -> Iterator[Entry]:
         for row in self._rows("every_notification"):

@@ -52,7 +52,7 @@ def _partial(tx: Transaction, lease: Lease, write: Partial) -> bool:
         # Either the snapshot was there already, which is fine, or the lease is gone.
         return tx.one("holds_lease", **fenced) is not None
     seq, percent, result_seq, *ids = row
-    tx.snapshot(lease, "partial", write.result_id, result_seq, write.summary, write.payload)
+    tx.snapshot(lease, "partial", result_seq, write)
     facts = {"result_id": write.result_id, "result_seq": result_seq, "progress_percent": percent}
     tx.event(lease.org_id, lease.job_id, seq, EventType.PARTIAL, "worker", (ids[0], ids[1]), facts)
     return True

@@ -89,6 +89,14 @@ UPDATE jobs SET events_expired_at = :now WHERE org_id = :org_id AND job_id = :jo
 -- Its input, log, snapshots, tombstones, messages, chunks and key go with it.
 DELETE FROM jobs WHERE org_id = :org_id AND job_id = :job_id
 
+-- name: kept_payloads
+-- What snapshots of these jobs name outside of the store, a row each; a job that names nothing has one row without.
+SELECT job.org_id, job.job_id, job.finished_at IS NOT NULL, result.result_payload_ref
+FROM json_each(:jobs) AS asked
+CROSS JOIN jobs AS job ON job.org_id = asked.value ->> 0 AND job.job_id = asked.value ->> 1
+LEFT JOIN job_results AS result ON result.org_id = job.org_id AND result.job_id = job.job_id
+    AND result.removed_at IS NULL AND result.result_payload_ref <> 'inline:'
+
 -- name: count_ended
 SELECT count(*) FROM jobs INDEXED BY idx_jobs_status_priority_queued WHERE status IN ('completed', 'failed', 'canceled')
 

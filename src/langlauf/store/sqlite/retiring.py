@@ -8,11 +8,12 @@ import apsw
 import msgspec
 
 from langlauf.domain.instant import SECOND, Instant
+from langlauf.domain.result import KeptPayloads
 from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
 from langlauf.domain.state import Status
 from langlauf.store.sqlite.connection import MEMORY, open_connection
 from langlauf.store.sqlite.reads import RunRead
-from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.store.sqlite.transaction import Row, Transaction, json_text
 
 Kind = Literal["results", "events", "jobs"]
 #: What one page and one write may hold at most, so that nobody waits for retention. A single job is never divided.
@@ -164,6 +165,20 @@ def _count(tally: _Tally, kept: int, missing: int) -> RetentionCount:
         eligible_terminal=tally.eligible,
         skipped_missing_timestamp=missing,
     )
+
+
+async def kept_payloads(
+    read: RunRead, queries: Mapping[str, str], jobs: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], KeptPayloads]:
+    """What these jobs still name outside of the store."""
+    query, asked = queries["kept_payloads"], {"jobs": json_text(jobs)}
+    rows: list[Row] = await read(lambda connection: connection.execute(query, asked).fetchall())
+    refs: dict[tuple[str, str], set[str]] = {}
+    ended: dict[tuple[str, str], bool] = {}
+    for org_id, job_id, over, ref in rows:
+        ended[org_id, job_id] = bool(over)
+        refs.setdefault((org_id, job_id), set()).update({ref} - {None})
+    return {job: KeptPayloads(ended[job], frozenset(refs[job])) for job in ended}
 
 
 def _batches(page: list[_Found]) -> Iterator[tuple[tuple[str, str], ...]]:

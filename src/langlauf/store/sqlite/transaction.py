@@ -9,11 +9,12 @@ import apsw
 import msgspec
 
 from langlauf.clock import new_id
-from langlauf.domain.attempt import Lease
+from langlauf.domain.attempt import Lease, Partial
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.instant import Instant, to_text
-from langlauf.domain.job import INLINE, Job
+from langlauf.domain.job import Job
 from langlauf.domain.notification import TEMPLATES, dedupe_key
+from langlauf.domain.outcome import Completed
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
@@ -82,12 +83,11 @@ class Transaction:
         text = json_text(payload) if payload else "{}"
         self.append("insert_event", (org_id, job_id, seq, new_id(), kind, self.now, actor, text, *ids))
 
-    def snapshot(
-        self, lease: Lease, kind: ResultKind, result_id: str, seq: int, summary: str | None, payload: str
-    ) -> None:
+    def snapshot(self, lease: Lease, kind: ResultKind, seq: int, write: Partial | Completed) -> None:
         """Appends a snapshot of a job."""
-        row = (lease.org_id, result_id, lease.job_id, kind, seq, SCHEMA_VERSION, INLINE, self.now, summary, None)
-        self.append("insert_result", (*row, payload))
+        ids = (lease.org_id, write.result_id, lease.job_id)
+        row = (*ids, kind, seq, SCHEMA_VERSION, write.payload_ref, self.now, write.summary, None, write.payload)
+        self.append("insert_result", row)
 
     def notify(self, org_id: str, job_id: str, status: Status, facts: Mapping[str, Any]) -> None:
         """Leaves the in-app message for a job's end, where that end has one."""

@@ -44,6 +44,7 @@ UNION ALL
 SELECT org_id, job_id, 'a row of job_results' FROM job_results
 WHERE result_kind NOT IN ('partial', 'final')
    OR ((payload IS NULL) <> (removed_at IS NOT NULL) AND result_payload_ref = 'inline:')
+   OR (result_payload_ref <> 'inline:' AND (payload IS NOT NULL OR result_payload_ref NOT GLOB 'blob:sha256:*'))
 UNION ALL
 SELECT org_id, job_id, 'a row of notifications' FROM notifications
 WHERE channel NOT IN ('in_app', 'email', 'webhook') OR attempt_count < 0
@@ -186,6 +187,15 @@ SELECT org_id, job_id, 'result_id ' || coalesce(result_id, 'null') || ', newest 
          ORDER BY result.result_seq DESC LIMIT 1) AS newest
     FROM jobs)
 WHERE result_id IS NOT newest AND imported_at IS NULL
+
+-- name: blobs
+-- Not a rule: what lies outside of the file, for whoever looks there.
+SELECT org_id, job_id, result_id, result_payload_ref FROM job_results
+WHERE result_payload_ref <> 'inline:' AND removed_at IS NULL
+ORDER BY org_id, job_id, result_seq
+
+-- name: still_kept
+SELECT 1 FROM job_results WHERE org_id = :org_id AND result_id = :result_id AND removed_at IS NULL
 
 -- name: retired_after_end
 SELECT job.org_id, job.job_id, 'removed before the end' FROM jobs AS job

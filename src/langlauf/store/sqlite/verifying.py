@@ -1,6 +1,6 @@
 """Checks a file against every invariant: read-only, on one snapshot, beside a running server, row by row."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apsw
@@ -10,17 +10,17 @@ from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.job import Job, payload_hash
 from langlauf.domain.redact import redacted
+from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.joblog import LogJudge
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
 from langlauf.store.rows import job_from
+from langlauf.store.sqlite.blob_check import check_blobs
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.steady import SteadyClock
 from langlauf.store.sqlite.transaction import Row
-from langlauf.store.verify import RULES, Violation
+from langlauf.store.verify import RULES, Violation, Watch
 
-#: Told of each step: what is checked, how much of it is done, how much there is.
-Watch = Callable[[str, int, int], None]
 #: Two sweeps of the default length.
 _PATIENCE = 10 * SECOND
 _WATCH_EVERY = 1_000
@@ -31,14 +31,21 @@ def verify_file(path: str) -> list[Violation]:
     return [found for found in check_file(path) if not found.warning]
 
 
-def check_file(path: str, *, now: Instant | None = None, watch: Watch = lambda *_: None) -> Iterator[Violation]:
-    """What breaks a rule, warnings included, as it is found."""
+def check_file(
+    path: str,
+    *,
+    now: Instant | None = None,
+    watch: Watch = lambda *_: None,
+    payloads: BlockingPayloads | None = None,
+) -> Iterator[Violation]:
+    """What breaks a rule, warnings included, as it is found. Without `payloads` blobs are only counted."""
     connection = open_connection(path, read_only=True)
     try:
         _refuse_other_schema(connection, path)
         connection.execute("BEGIN")
         now = SteadyClock(machine_time()).look(connection) if now is None else now
         yield from _Check(connection, now, watch).run()
+        yield from check_blobs(path, connection, watch, payloads)
     except apsw.CorruptError as error:
         yield Violation("integrity", None, None, str(error))
     except apsw.Error as error:

@@ -1,0 +1,48 @@
+"""Reading blobs one by one, for the commands that go over a whole store and have nothing else to do."""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
+from langlauf.store.blobs.naming import Place, read_ref
+from langlauf.store.blobs.protocol import Blobs
+
+
+class BlockingPayloads:
+    """Payloads of any store that keeps them there, on an event loop of its own."""
+
+    def __init__(self, blobs: Blobs, *, seconds: float) -> None:
+        self._blobs = blobs
+        self._seconds = seconds
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._runner.run(self._blobs.close())
+        self._runner.close()
+
+    def read(self, store: str, org_id: str, job_id: str, ref: str) -> str:
+        """The payload, byte for byte; raises `PayloadUnavailable` with what is wrong with it.
+
+        Where nothing can be said, because the place does not answer, it is `StoreUnavailable` alone.
+        """
+        known = read_ref(ref)
+        if known is None:
+            raise PayloadUnavailable(f"the reference {ref!r} is none that this program knows")
+        place = Place(store, org_id, job_id, known.digest)
+        data = self._runner.run(self._get(place, known.size))
+        if data is None:
+            raise PayloadUnavailable(f"there is no blob {place.key}")
+        if not known.fits(data):
+            raise PayloadUnavailable(f"the blob {place.key} does not hold what was written")
+        return data.decode()
+
+    async def _get(self, place: Place, size: int) -> bytes | None:
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._blobs.get(place.key, at_most=size)
+        except TimeoutError as error:
+            raise StoreUnavailable("the place for blobs did not answer in time") from error

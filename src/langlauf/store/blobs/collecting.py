@@ -1,0 +1,30 @@
+"""Removes blobs that no row names any more: those that retention took, and those of writes that were never made.
+
+A job that has ended has no writers: what none of its rows names will never be named. So nothing here depends on the age
+of a blob, or on anybody's clock. A blob that still waits for its row belongs to a job that has not ended, and those are
+left alone.
+"""
+
+from langlauf.domain.result import KeptPayloads
+from langlauf.store.blobs.naming import Place, read_ref
+from langlauf.store.blobs.payloads import Payloads
+from langlauf.store.protocol import Store
+
+
+async def collect(store: Store, payloads: Payloads) -> int:
+    """Walks over all blobs, a page at a time, and tells how many went. Safe to cut, and to run beside another."""
+    removed = 0
+    async for page in payloads.pages():
+        # Asked after the page was read: a job that has ended by now wrote all it ever will.
+        kept = await store.kept_payloads(sorted({(place.org_id, place.job_id) for place in page}))
+        garbage = [place for place in page if _is_garbage(place, kept.get((place.org_id, place.job_id)))]
+        await payloads.remove(garbage)
+        removed += len(garbage)
+    return removed
+
+
+def _is_garbage(place: Place, job: KeptPayloads | None) -> bool:
+    if job is None:
+        return True
+    refs = (read_ref(text) for text in job.refs)
+    return job.ended and place.name not in {ref.digest for ref in refs if ref is not None}

@@ -1,0 +1,101 @@
+"""Payloads of jobs as blobs: named by what they hold, checked when they are read, and never waited for too long."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
+from langlauf.store.blobs.naming import Place, Ref, read_key, read_ref, ref_of
+from langlauf.store.blobs.protocol import Blobs
+from langlauf.telemetry import Fact, tell
+
+T = TypeVar("T")
+#: Hashing a payload takes as long as many requests: it is done beside the event loop.
+_THREADS = ThreadPoolExecutor(2, "langlauf-hashing")
+
+
+class Payloads:
+    """The blobs of one store. `name` tells its folder, and is asked once."""
+
+    def __init__(self, blobs: Blobs, name: Callable[[], Awaitable[str]], *, seconds: float) -> None:
+        self.blobs = blobs
+        self._ask_name = name
+        self._name: str | None = None
+        self._seconds = seconds
+
+    async def takes(self, org_id: str, job_id: str) -> bool:
+        """Whether this job's payloads can be kept: nearly always."""
+        return Place(await self._store(), org_id, job_id, "").nameable
+
+    async def keep(self, org_id: str, job_id: str, payload: str) -> str:
+        """Keeps a payload and returns its reference. It stays for ever unless a row names it or retention takes it."""
+        data, ref = await _aside(lambda: _named(payload))
+        place = Place(await self._store(), org_id, job_id, ref.digest)
+        try:
+            await self._in_time(self.blobs.put(place.key, data))
+        except StoreUnavailable as error:
+            tell(Fact.BLOBS_UNAVAILABLE, logging.ERROR, org_id=org_id, job_id=job_id, reason=str(error))
+            # What the caller is told may reach a tenant: where blobs lie is none of their business.
+            raise StoreUnavailable("a large payload could not be stored") from error
+        return str(ref)
+
+    async def read(self, org_id: str, job_id: str, ref: str, *, seconds: float | None = None) -> str | None:
+        """The payload behind a reference, exactly as it was written; None where there is no blob."""
+        known = read_ref(ref)
+        if known is None:
+            raise unavailable(org_id, job_id, f"the reference {ref!r} is none that this program knows")
+        place = Place(await self._store(), org_id, job_id, known.digest)
+        try:
+            data = await self._in_time(self.blobs.get(place.key, at_most=known.size), seconds)
+        except StoreUnavailable as error:
+            raise unavailable(org_id, job_id, str(error)) from error
+        if data is None:
+            return None
+        text = await _aside(lambda: _checked(known, data))
+        if text is None:
+            raise unavailable(org_id, job_id, f"the blob {known.digest} does not hold what was written")
+        return text
+
+    async def pages(self) -> AsyncIterator[list[Place]]:
+        """All blobs of the store, some at a time; what somebody else put there is not among them."""
+        pages = self.blobs.pages(await self._store())
+        while (page := await self._in_time(anext(pages, None))) is not None:
+            yield [place for key in page if (place := read_key(key)) is not None]
+
+    async def remove(self, places: Sequence[Place]) -> None:
+        """Removes blobs."""
+        if places:
+            await self._in_time(self.blobs.delete([place.key for place in places]))
+
+    async def _store(self) -> str:
+        if self._name is None:
+            self._name = await self._ask_name()
+        return self._name
+
+    async def _in_time(self, doing: Awaitable[T], seconds: float | None = None) -> T:
+        try:
+            async with asyncio.timeout(seconds or self._seconds):
+                return await doing
+        except TimeoutError as error:
+            raise StoreUnavailable("the place for blobs did not answer in time") from error
+
+
+def unavailable(org_id: str, job_id: str, reason: str) -> PayloadUnavailable:
+    """Tells operators why, and makes the error that says no more than that it is so."""
+    tell(Fact.PAYLOAD_UNAVAILABLE, logging.ERROR, org_id=org_id, job_id=job_id, reason=reason)
+    return PayloadUnavailable(f"the payload of a result of job {job_id} cannot be read")
+
+
+async def _aside(do: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, do)
+
+
+def _named(payload: str) -> tuple[bytes, Ref]:
+    data = payload.encode()
+    return data, ref_of(data)
+
+
+def _checked(ref: Ref, data: bytes) -> str | None:
+    return data.decode() if ref.fits(data) else None

@@ -1,0 +1,133 @@
+"""A store whose large payloads lie elsewhere. It works over any store, and knows only what every store promises."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from langlauf.clock import Clock
+from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Renewal, Write
+from langlauf.domain.errors import StoreError
+from langlauf.domain.job import NewJob, Submitted
+from langlauf.domain.outcome import Completed
+from langlauf.domain.result import KeptPayloads
+from langlauf.domain.retention import RetentionPolicy, RetentionReport
+from langlauf.domain.retry import Backoff
+from langlauf.domain.views import CancelRequest, Depth, JobView, Pulse, Swept
+from langlauf.domain.waiting import Load
+from langlauf.store.access import AccessStore
+from langlauf.store.blobs.collecting import collect
+from langlauf.store.blobs.naming import IDENTITY, store_name
+from langlauf.store.blobs.payloads import Payloads
+from langlauf.store.blobs.protocol import Blobs
+from langlauf.store.blobs.reads import ReadsWithBlobs
+from langlauf.store.protocol import Store, TenantReads
+from langlauf.telemetry import Fact, tell
+
+
+class StoreWithBlobs:
+    """Payloads over a limit become blobs before the row that names them is written, and come back when it is read.
+
+    So a row never names a blob that is not there; a blob that no row came for is found by retention. Without a place
+    for blobs everything stays in rows, and what an earlier run did not keep there cannot be read.
+    """
+
+    def __init__(self, inner: Store, blobs: Blobs | None, *, largest_inline: int, seconds: float) -> None:
+        self.inner = inner
+        self._largest_inline = largest_inline
+        self._payloads = None if blobs is None else Payloads(blobs, self._store_name, seconds=seconds)
+
+    async def _store_name(self) -> str:
+        return store_name(await self.inner.access.signing_secret(IDENTITY))
+
+    async def check_blobs(self) -> None:
+        """Raises `SettingsError` where blobs can never be kept; a place that is only away right now is told of."""
+        if self._payloads is None:
+            return
+        try:
+            await self._payloads.blobs.check()
+        except StoreError as error:
+            tell(Fact.BLOBS_UNAVAILABLE, logging.ERROR, reason=str(error))
+
+    async def record(self, lease: Lease, write: Write) -> bool:
+        if isinstance(write, Partial | Completed):
+            write = await self._lightened(lease, write)
+        return await self.inner.record(lease, write)
+
+    async def _lightened(self, lease: Lease, write: Partial | Completed) -> Partial | Completed:
+        payload, payloads = write.payload, self._payloads
+        if payloads is None or payload is None or not _is_over(payload, self._largest_inline):
+            return write
+        if not await payloads.takes(lease.org_id, lease.job_id):
+            return write
+        ref = await payloads.keep(lease.org_id, lease.job_id, payload)
+        return msgspec.structs.replace(write, payload=None, payload_ref=ref)
+
+    async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
+        report = await self.inner.retire(policy, dry_run=dry_run)
+        if self._payloads is not None and not dry_run:
+            try:
+                if removed := await collect(self.inner, self._payloads):
+                    tell(Fact.BLOBS_REMOVED, blobs=removed)
+            except StoreError as error:
+                # What was taken from the store is told all the same; the blobs wait for the next run.
+                tell(Fact.UPKEEP_FAILED, logging.ERROR, duty="blobs", reason=str(error))
+        return report
+
+    def tenant(self, org_id: str) -> TenantReads:
+        return ReadsWithBlobs(self.inner.tenant(org_id), org_id, self._payloads)
+
+    async def close(self) -> None:
+        await self.inner.close()
+        if self._payloads is not None:
+            await self._payloads.blobs.close()
+
+    # -- as the store has it -------------------------------------------------------------------------------------------
+
+    @property
+    def clock(self) -> Clock:
+        return self.inner.clock
+
+    @property
+    def access(self) -> AccessStore:
+        return self.inner.access
+
+    async def submit(self, new: NewJob) -> Submitted:
+        return await self.inner.submit(new)
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        return await self.inner.claim(request)
+
+    async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
+        return await self.inner.renew(leases, lease_seconds=lease_seconds)
+
+    async def cancel(self, request: CancelRequest) -> JobView | None:
+        return await self.inner.cancel(request)
+
+    async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
+        return await self.inner.sweep(grace_seconds=grace_seconds, backoff=backoff, limit=limit)
+
+    async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]:
+        return await self.inner.kept_payloads(jobs)
+
+    async def depth(self) -> Depth:
+        return await self.inner.depth()
+
+    async def paces(self) -> Mapping[str, float]:
+        return await self.inner.paces()
+
+    async def load(self) -> Load:
+        return await self.inner.load()
+
+    async def pulses(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Pulse]:
+        return await self.inner.pulses(jobs)
+
+    async def check(self) -> None:
+        await self.inner.check()
+
+
+def _is_over(text: str, limit: int) -> bool:
+    """Whether a text has more bytes than that, counted only where its letters do not tell."""
+    if len(text) > limit:
+        return True
+    return not text.isascii() and len(text.encode()) > limit
