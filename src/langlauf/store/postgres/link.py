@@ -122,9 +122,8 @@ class Link:
                     self._drop()
                     raise
                 if not again or steady() + pause >= deadline:
-                    raise StoreUnavailable(
-                        f"the database does not answer: {reason or type(reason).__name__}"
-                    ) from reason
+                    words = str(reason) or type(reason).__name__
+                    raise StoreUnavailable(f"the database does not answer: {words}") from reason
                 await asyncio.sleep(pause)
                 pause = min(_LONGEST_PAUSE, pause * 2)
 

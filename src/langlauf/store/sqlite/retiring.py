@@ -11,9 +11,10 @@ from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
 from langlauf.domain.state import Status
+from langlauf.store.rows import json_text
 from langlauf.store.sqlite.connection import MEMORY, open_connection
 from langlauf.store.sqlite.reads import RunRead
-from langlauf.store.sqlite.transaction import Row, Transaction, json_text
+from langlauf.store.sqlite.transaction import Row, Transaction
 
 Kind = Literal["results", "events", "jobs"]
 #: What one page and one write may hold at most, so that nobody waits for retention. A single job is never divided.

@@ -1,0 +1,1 @@
+-- Every read of tenant data: one function each, run as a role that sees one org alone.

@@ -1,0 +1,1 @@
+-- The functions and the view that callers of the earlier schema know.
