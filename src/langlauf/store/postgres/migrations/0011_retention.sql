@@ -1,1 +1,3 @@
 -- Removing what is old, in small batches.
+
+DO $$ BEGIN END $$;

@@ -1,1 +1,3 @@
 -- Who may do what: two roles, row-level security forced on every table, and functions that nobody else may call.
+
+DO $$ BEGIN END $$;
