@@ -32,9 +32,12 @@ BEGIN
     IF 'checkpoint' = ANY (kinds) THEN
         written := written || record_checkpoints(now, org_ids, job_ids, attempts, kinds, keys, payloads);
     END IF;
+    IF 'completed' = ANY (kinds) THEN
+        written := written || record_completions(now, org_ids, job_ids, attempts, kinds, result_ids, payloads, refs, summaries);
+    END IF;
     ends := give_up_leases(
-        now, org_ids, job_ids, attempts, kinds, result_ids, payloads, refs, summaries, codes, messages, metas, can_retry, hints,
-        delays, timeouts, thresholds, owns, actors, bys);
+        now, org_ids, job_ids, attempts, kinds, codes, messages, metas, can_retry, hints, delays, timeouts, thresholds, owns,
+        actors, bys);
     IF ends IS NOT NULL THEN
         IF EXISTS (SELECT 1 FROM unnest(kinds) AS kind WHERE kind IN ('retry', 'released', 'crashed')) THEN
             ends := decided(ends, most_lost, most_crashes);
@@ -49,31 +52,84 @@ BEGIN
     RETURN outcomes;
 END $$;
 
+-- Ends attempts that completed and still hold their leases: snapshot, event and message in one statement.
+CREATE FUNCTION record_completions(
+    now bigint, org_ids text[], job_ids text[], attempts integer[], kinds text[], result_ids text[], payloads text[], refs text[],
+    summaries text[]
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    places bigint[];
+    names text[];
+    seconds float8[];
+BEGIN
+    WITH given_up AS (
+        DELETE FROM leases
+        USING unnest(org_ids, job_ids, attempts, kinds, result_ids, payloads, refs, summaries) WITH ORDINALITY
+            AS one (org_id, job_id, attempt, kind, result_id, payload, ref, summary, place)
+        WHERE leases.org_id = one.org_id AND leases.job_id = one.job_id AND leases.attempt = one.attempt
+          AND leases.expires_at > now AND one.kind = 'completed'
+        RETURNING one.*),
+    ended AS (
+        UPDATE jobs SET
+            status = 'completed', progress_percent = 100, result_id = new.result_id, finished_at = now, updated_at = now,
+            event_seq = event_seq + 1, canceled_by = NULL, cancel_reason = NULL, estimated_seconds = 0
+        FROM given_up AS new
+        WHERE jobs.org_id = new.org_id AND jobs.job_id = new.job_id AND jobs.attempt = new.attempt
+          AND jobs.status IN ('running', 'partial')
+        RETURNING new.*, jobs.event_seq, jobs.partial_count, jobs.analysis, jobs.paced_percent, jobs.paced_at, jobs.trace_id,
+            jobs.request_id),
+    shown AS (
+        INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref, created_at, summary_json, payload)
+        SELECT org_id, result_id, job_id, 'final', partial_count + 1, 1, ref, now, summary, payload FROM ended),
+    told AS (
+        INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
+        SELECT org_id, job_id, event_seq, 'job.completed', now, 'worker',
+            '{"result_id":' || said(result_id) || ',"result_seq":' || partial_count + 1 || ',"progress_percent":100}', trace_id, request_id
+        FROM ended),
+    noted AS (
+        INSERT INTO notifications (org_id, job_id, channel, template_key, delivery_status, dedupe_key, scheduled_at, created_at, payload_json)
+        SELECT org_id, job_id, 'in_app', 'async.job.completed', 'pending', job_id || ':in_app:async.job.completed', now, now,
+            '{"job_id":' || said(job_id) || ',"status":"completed","result_id":' || said(result_id)
+            || ',"progress_percent":100,"error_code":null,"retry_hint":null,"finished_at":"' || time_text(now) || '"}'
+        FROM ended)
+    -- What a whole run would have taken; one that computed less than half of it itself does not tell.
+    SELECT array_agg(place), array_agg(analysis) FILTER (WHERE paced_at IS NOT NULL AND paced_percent <= 50),
+        array_agg((now - paced_at) / 10000.0 / (100 - paced_percent)) FILTER (WHERE paced_at IS NOT NULL AND paced_percent <= 50)
+    INTO places, names, seconds FROM ended;
+    IF names IS NOT NULL THEN
+        PERFORM note_paces(names, seconds);
+    END IF;
+    RETURN coalesce(places, '{}');
+END $$;
+
 -- Takes the leases of attempts that end themselves and still hold them; the ends that they wish to write.
 CREATE FUNCTION give_up_leases(
-    now bigint, org_ids text[], job_ids text[], attempts integer[], kinds text[], result_ids text[], payloads text[], refs text[],
-    summaries text[], codes text[], messages text[], metas text[], can_retry boolean[], hints text[], delays bigint[],
-    timeouts boolean[], thresholds text[], owns boolean[], actors text[], bys text[]
+    now bigint, org_ids text[], job_ids text[], attempts integer[], kinds text[], codes text[], messages text[], metas text[],
+    can_retry boolean[], hints text[], delays bigint[], timeouts boolean[], thresholds text[], owns boolean[], actors text[],
+    bys text[]
 ) RETURNS ending[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     ends ending[];
 BEGIN
+    IF NOT kinds && '{failed, retry, released, crashed, canceled}' THEN
+        RETURN NULL;
+    END IF;
     WITH given_up AS (
         DELETE FROM leases
         USING unnest(
             org_ids, job_ids, attempts, kinds, actors, codes, messages, metas, can_retry, hints, delays, timeouts, thresholds,
-            owns, bys, result_ids, payloads, refs, summaries
+            owns, bys
         ) WITH ORDINALITY AS one (
-            org_id, job_id, attempt, kind, actor, code, message, meta, retryable, hint, delay, timed_out, threshold,
-            own, by_whom, result_id, payload, ref, summary, place)
+            org_id, job_id, attempt, kind, actor, code, message, meta, retryable, hint, delay, timed_out, threshold, own, by_whom,
+            place)
         WHERE leases.org_id = one.org_id AND leases.job_id = one.job_id AND leases.attempt = one.attempt
-          AND leases.expires_at > now AND one.kind NOT IN ('progress', 'partial', 'checkpoint')
+          AND leases.expires_at > now AND one.kind IN ('failed', 'retry', 'released', 'crashed', 'canceled')
         RETURNING ROW(
             one.place, one.org_id, one.job_id, one.attempt, one.kind, one.actor, one.code, one.message, one.meta, one.retryable,
             one.hint, one.delay, one.timed_out, one.threshold, (one.kind = 'failed' AND one.code = 'worker_lost')::integer, 0,
-            CASE one.kind WHEN 'crashed' THEN one.message END, one.own, one.by_whom, one.message, one.result_id, one.payload,
-            one.ref, one.summary)::ending AS made)
+            CASE one.kind WHEN 'crashed' THEN one.message END, one.own, one.by_whom, one.message)::ending AS made)
     SELECT array_agg(made) INTO ends FROM given_up;
     RETURN ends;
 END $$;

@@ -13,7 +13,7 @@ END $$;
 
 -- Rows that are named: each is looked up by its key. A bitmap needs a key to look for; a scan of an index does not.
 SELECT plan_with(
-    '{start_attempts, renew, record_progress, record_partials, record_checkpoints, give_up_leases, held, write_ends, views_of}',
+    '{start_attempts, renew, record_progress, record_partials, record_checkpoints, record_completions, give_up_leases, held, write_ends, views_of}',
     'SET enable_bitmapscan = on SET enable_indexscan = off SET enable_indexonlyscan = off');
 -- The first rows in the order of an index.
 SELECT plan_with(
