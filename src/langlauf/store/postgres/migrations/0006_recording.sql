@@ -134,15 +134,19 @@ BEGIN
     RETURN ends;
 END $$;
 
--- Which of the writes are of attempts that still hold their lease.
-CREATE FUNCTION held(now bigint, org_ids text[], job_ids text[], attempts integer[], kinds text[], wanted text)
-RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
+-- The writes of a kind that were made, and those that found nothing to change for an attempt that still holds its lease.
+CREATE FUNCTION written_or_held(
+    now bigint, org_ids text[], job_ids text[], attempts integer[], kinds text[], wanted text, written bigint[]
+) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
-    RETURN (SELECT coalesce(array_agg(place), '{}')
-    FROM unnest(org_ids, job_ids, attempts, kinds) WITH ORDINALITY AS one (org_id, job_id, attempt, kind, place)
-    JOIN leases AS lease USING (org_id, job_id)
-    WHERE one.kind = wanted AND lease.attempt = one.attempt AND lease.expires_at > now);
+    IF cardinality(written) = (SELECT count(*) FROM unnest(kinds) AS kind WHERE kind = wanted) THEN
+        RETURN written;
+    END IF;
+    RETURN coalesce(written, '{}') || ARRAY(
+        SELECT place FROM unnest(org_ids, job_ids, attempts, kinds) WITH ORDINALITY AS one (org_id, job_id, attempt, kind, place)
+        JOIN leases AS lease ON lease.org_id = one.org_id AND lease.job_id = one.job_id
+        WHERE one.kind = wanted AND lease.attempt = one.attempt AND lease.expires_at > now);
 END $$;
 
 -- What changes neither the percent nor the step is no news and touches nothing. The pace of an attempt is measured from
@@ -151,6 +155,8 @@ CREATE FUNCTION record_progress(
     now bigint, org_ids text[], job_ids text[], attempts integer[], kinds text[], percents integer[], steps text[], replays boolean[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE
+    places bigint[];
 BEGIN
     WITH changed AS (
         UPDATE jobs SET
@@ -162,27 +168,32 @@ BEGIN
                 THEN greatest(new.percent, progress_percent) ELSE paced_percent END,
             event_seq = event_seq + 1,
             updated_at = now
-        FROM unnest(org_ids, job_ids, attempts, kinds, percents, steps, replays) AS new (org_id, job_id, attempt, kind, percent, step, replayed)
+        FROM unnest(org_ids, job_ids, attempts, kinds, percents, steps, replays) WITH ORDINALITY
+            AS new (org_id, job_id, attempt, kind, percent, step, replayed, place)
         WHERE new.kind = 'progress' AND jobs.org_id = new.org_id AND jobs.job_id = new.job_id
           AND (new.percent > progress_percent OR new.step <> coalesce(jobs.step, ''))
           AND jobs.attempt = new.attempt AND jobs.status IN ('running', 'partial') AND jobs.next_attempt_at IS NULL
           AND EXISTS (SELECT 1 FROM leases AS lease WHERE lease.org_id = new.org_id AND lease.job_id = new.job_id
                         AND lease.attempt = new.attempt AND lease.expires_at > now)
-        RETURNING jobs.org_id, jobs.job_id, jobs.event_seq, jobs.progress_percent, jobs.step, jobs.trace_id, jobs.request_id)
-    INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
-    SELECT org_id, job_id, event_seq, 'job.progress', now, 'worker',
-        '{"progress_percent":' || progress_percent || ',"step":' || said(step) || '}', trace_id, request_id
-    FROM changed;
-    -- What was no news was fine as well; what lost its lease meanwhile was refused.
-    RETURN held(now, org_ids, job_ids, attempts, kinds, 'progress');
+        RETURNING jobs.org_id, jobs.job_id, jobs.event_seq, jobs.progress_percent, jobs.step, jobs.trace_id, jobs.request_id, new.place),
+    told AS (
+        INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
+        SELECT org_id, job_id, event_seq, 'job.progress', now, 'worker',
+            '{"progress_percent":' || progress_percent || ',"step":' || said(step) || '}', trace_id, request_id
+        FROM changed)
+    SELECT array_agg(place) INTO places FROM changed;
+    RETURN written_or_held(now, org_ids, job_ids, attempts, kinds, 'progress', places);
 END $$;
 
--- A worker that was told of a failed commit writes again: a snapshot that is there already changes nothing.
+-- A worker that was told of a failed commit writes again: a snapshot that is there already, which is then the job's newest,
+-- changes nothing.
 CREATE FUNCTION record_partials(
     now bigint, org_ids text[], job_ids text[], attempts integer[], kinds text[], percents integer[], steps text[],
     replays boolean[], result_ids text[], payloads text[], refs text[], summaries text[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE
+    places bigint[];
 BEGIN
     WITH changed AS (
         UPDATE jobs SET
@@ -198,23 +209,25 @@ BEGIN
             event_seq = event_seq + 1,
             updated_at = now
         FROM unnest(org_ids, job_ids, attempts, kinds, percents, steps, replays, result_ids, payloads, refs, summaries)
-            AS new (org_id, job_id, attempt, kind, percent, step, replayed, result_id, payload, ref, summary)
+            WITH ORDINALITY AS new (org_id, job_id, attempt, kind, percent, step, replayed, result_id, payload, ref, summary, place)
         WHERE new.kind = 'partial' AND jobs.org_id = new.org_id AND jobs.job_id = new.job_id
           AND jobs.attempt = new.attempt AND jobs.status IN ('running', 'partial') AND jobs.next_attempt_at IS NULL
           AND EXISTS (SELECT 1 FROM leases AS lease WHERE lease.org_id = new.org_id AND lease.job_id = new.job_id
                         AND lease.attempt = new.attempt AND lease.expires_at > now)
-          AND NOT EXISTS (SELECT 1 FROM job_results AS shown WHERE shown.org_id = new.org_id AND shown.job_id = new.job_id AND shown.result_id = new.result_id)
+          AND jobs.result_id IS DISTINCT FROM new.result_id
         RETURNING jobs.org_id, jobs.job_id, jobs.event_seq, jobs.progress_percent, jobs.partial_count, jobs.trace_id,
-            jobs.request_id, new.result_id, new.payload, new.ref, new.summary),
+            jobs.request_id, new.result_id, new.payload, new.ref, new.summary, new.place),
     shown AS (
         INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref, created_at, summary_json, payload)
-        SELECT org_id, result_id, job_id, 'partial', partial_count, 1, ref, now, summary, payload FROM changed)
-    INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
-    SELECT org_id, job_id, event_seq, 'job.partial', now, 'worker',
-        '{"result_id":' || said(result_id) || ',"result_seq":' || partial_count || ',"progress_percent":' || progress_percent || '}',
-        trace_id, request_id
-    FROM changed;
-    RETURN held(now, org_ids, job_ids, attempts, kinds, 'partial');
+        SELECT org_id, result_id, job_id, 'partial', partial_count, 1, ref, now, summary, payload FROM changed),
+    told AS (
+        INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
+        SELECT org_id, job_id, event_seq, 'job.partial', now, 'worker',
+            '{"result_id":' || said(result_id) || ',"result_seq":' || partial_count || ',"progress_percent":' || progress_percent || '}',
+            trace_id, request_id
+        FROM changed)
+    SELECT array_agg(place) INTO places FROM changed;
+    RETURN written_or_held(now, org_ids, job_ids, attempts, kinds, 'partial', places);
 END $$;
 
 -- The first value of a chunk counts; a checkpoint has no event, it is not news for people.
