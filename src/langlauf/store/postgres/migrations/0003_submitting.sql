@@ -115,7 +115,7 @@ BEGIN
             org_id, job_id, analysis, status, priority_class, request_payload_hash, request_payload_ref, queued_at,
             updated_at, timeout_seconds, max_retries, trace_id, request_id, requested_by_user_id, api_key_id,
             estimated_seconds, retry_of, traceparent, tracestate, ticket)
-        SELECT org_id, job_id, analysis, 'queued', class, hash, ref, now, now, timeout, retries, trace_id, request_id,
+        SELECT org_id, job_id, analysis, 'queued', class, hash, coalesce(ref, 'inline:'), now, now, timeout, retries, trace_id, request_id,
             user_id, key_id, estimate, retry_of, traceparent, tracestate, ticket
         FROM numbered),
     given AS (

@@ -81,7 +81,7 @@ BEGIN
             jobs.request_id),
     shown AS (
         INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref, created_at, summary_json, payload)
-        SELECT org_id, result_id, job_id, 'final', partial_count + 1, 1, ref, now, summary, payload FROM ended),
+        SELECT org_id, result_id, job_id, 'final', partial_count + 1, 1, coalesce(ref, 'inline:'), now, summary, payload FROM ended),
     told AS (
         INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
         SELECT org_id, job_id, event_seq, 'job.completed', now, 'worker',
@@ -127,8 +127,9 @@ BEGIN
         WHERE leases.org_id = one.org_id AND leases.job_id = one.job_id AND leases.attempt = one.attempt
           AND leases.expires_at > now AND one.kind IN ('failed', 'retry', 'released', 'crashed', 'canceled')
         RETURNING ROW(
-            one.place, one.org_id, one.job_id, one.attempt, one.kind, one.actor, one.code, one.message, one.meta, one.retryable,
-            one.hint, one.delay, one.timed_out, one.threshold, (one.kind = 'failed' AND one.code = 'worker_lost')::integer, 0,
+            one.place, one.org_id, one.job_id, one.attempt, one.kind, coalesce(one.actor, 'worker'), one.code, one.message, one.meta,
+            one.retryable, one.hint, one.delay, coalesce(one.timed_out, false), one.threshold,
+            (one.kind = 'failed' AND one.code = 'worker_lost')::integer, 0,
             CASE one.kind WHEN 'crashed' THEN one.message END, one.own, one.by_whom, one.message)::ending AS made)
     SELECT array_agg(made) INTO ends FROM given_up;
     RETURN ends;
@@ -162,9 +163,9 @@ BEGIN
         UPDATE jobs SET
             progress_percent = greatest(progress_percent, new.percent),
             step = coalesce(new.step, jobs.step),
-            progress_at = CASE WHEN new.percent > progress_percent OR new.replayed THEN now ELSE progress_at END,
-            paced_at = CASE WHEN (new.percent > progress_percent AND paced_at IS NULL) OR new.replayed THEN now ELSE paced_at END,
-            paced_percent = CASE WHEN (new.percent > progress_percent AND paced_at IS NULL) OR new.replayed
+            progress_at = CASE WHEN new.percent > progress_percent OR coalesce(new.replayed, false) THEN now ELSE progress_at END,
+            paced_at = CASE WHEN (new.percent > progress_percent AND paced_at IS NULL) OR coalesce(new.replayed, false) THEN now ELSE paced_at END,
+            paced_percent = CASE WHEN (new.percent > progress_percent AND paced_at IS NULL) OR coalesce(new.replayed, false)
                 THEN greatest(new.percent, progress_percent) ELSE paced_percent END,
             event_seq = event_seq + 1,
             updated_at = now
@@ -202,9 +203,9 @@ BEGIN
             step = coalesce(new.step, jobs.step),
             partial_count = partial_count + 1,
             result_id = new.result_id,
-            progress_at = CASE WHEN new.percent > progress_percent OR new.replayed THEN now ELSE progress_at END,
-            paced_at = CASE WHEN (new.percent > progress_percent AND paced_at IS NULL) OR new.replayed THEN now ELSE paced_at END,
-            paced_percent = CASE WHEN (new.percent > progress_percent AND paced_at IS NULL) OR new.replayed
+            progress_at = CASE WHEN new.percent > progress_percent OR coalesce(new.replayed, false) THEN now ELSE progress_at END,
+            paced_at = CASE WHEN (new.percent > progress_percent AND paced_at IS NULL) OR coalesce(new.replayed, false) THEN now ELSE paced_at END,
+            paced_percent = CASE WHEN (new.percent > progress_percent AND paced_at IS NULL) OR coalesce(new.replayed, false)
                 THEN greatest(new.percent, progress_percent) ELSE paced_percent END,
             event_seq = event_seq + 1,
             updated_at = now
@@ -219,7 +220,7 @@ BEGIN
             jobs.request_id, new.result_id, new.payload, new.ref, new.summary, new.place),
     shown AS (
         INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref, created_at, summary_json, payload)
-        SELECT org_id, result_id, job_id, 'partial', partial_count, 1, ref, now, summary, payload FROM changed),
+        SELECT org_id, result_id, job_id, 'partial', partial_count, 1, coalesce(ref, 'inline:'), now, summary, payload FROM changed),
     told AS (
         INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
         SELECT org_id, job_id, event_seq, 'job.partial', now, 'worker',
