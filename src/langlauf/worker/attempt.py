@@ -13,7 +13,8 @@ from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
-from langlauf.worker.processes.mapping import Mapping
+from langlauf.worker.executor import Executor
+from langlauf.worker.mapping import Mapping
 from langlauf.worker.processes.pool import Pool, Process
 
 T = TypeVar("T")
@@ -39,7 +40,15 @@ class RunningAttempt:
     """Implements what the handle needs. Its writes are refused once the lease is gone, or the attempt has ended."""
 
     def __init__(
-        self, claim: Claim, analysis: Analysis, store: Store, pool: Pool, settings: Settings, *, asked_at: float
+        self,
+        claim: Claim,
+        analysis: Analysis,
+        store: Store,
+        pool: Pool,
+        executor: Executor,
+        settings: Settings,
+        *,
+        asked_at: float,
     ) -> None:
         self.claim = claim
         self.lease = claim.lease
@@ -51,13 +60,13 @@ class RunningAttempt:
         self.traceparent = claim.traceparent
         self.tracestate = claim.tracestate
         self.transient_references = analysis.transient_references
-        self.chunk_slots = pool.chunk_slots
         self.cancel_reason: str | None = None
         self.stop_wish: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()
         #: set when the worker has written the end, or given up writing it: whoever still runs is on their own
         self.over = False
         self._store = store
         self._pool = pool
+        self._executor = executor
         self._settings = settings
         self._renewed_at = asked_at
         self._processes: set[Process] = set()
@@ -123,8 +132,8 @@ class RunningAttempt:
         return await self._patiently(lambda: self._store.tenant(self.org_id).chunks(self.job_id, keys))
 
     async def map(self, chunks: Chunks, step: str | None) -> list[str]:
-        """The values of all chunks, those that are missing computed in processes side by side."""
-        return await Mapping(self, chunks, step).run(self._settings.process_count)
+        """The values of all chunks, those that are missing computed side by side."""
+        return await Mapping(self, self._executor, chunks, step).run()
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[Process]:

@@ -16,7 +16,9 @@ from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.containment import contain_attempts
+from langlauf.worker.executor import Executor
 from langlauf.worker.heartbeat import Heartbeat
+from langlauf.worker.processes.chunks import LocalExecutor
 from langlauf.worker.processes.keeping import Keeper
 from langlauf.worker.processes.pool import Pool
 from langlauf.worker.processes.preparing import begin_with, check_names
@@ -42,6 +44,7 @@ class Worker:
         self._keeper = Keeper()
         self._watchdog = Watchdog(self._keeper, lease_seconds=lease, attempts=self._running.keys)
         self._pool = self._make_pool()
+        self._executor: Executor = LocalExecutor(settings.process_count)
         self._loops: list[asyncio.Task[None]] = []
         self._draining = False
         self._hurried = asyncio.Event()
@@ -61,7 +64,7 @@ class Worker:
         parallel, slots = self._settings.process_count, self._settings.max_running
         warm = min(parallel, slots) if any(analysis.plain for analysis in self._registry) else 0
         begin = begin_with(self._registry, self._settings.process_memory)
-        return Pool(self._keeper, begin, warm=warm, most=slots + parallel, parallel=parallel)
+        return Pool(self._keeper, begin, warm=warm, most=slots + parallel)
 
     async def start(self) -> None:
         """Begins to claim."""
@@ -90,6 +93,7 @@ class Worker:
         for other in others:
             await _end(other)
         self._loops = []
+        await self._executor.close()
         await self._pool.close()
         await self._keeper.close()
 
@@ -141,7 +145,9 @@ class Worker:
         analysis = self._registry.get(claim.analysis)
         if analysis is None:
             raise LookupError(f"the store gave out {claim.analysis}, which this worker did not ask for")
-        attempt = RunningAttempt(claim, analysis, self._store, self._pool, self._settings, asked_at=asked_at)
+        attempt = RunningAttempt(
+            claim, analysis, self._store, self._pool, self._executor, self._settings, asked_at=asked_at
+        )
         task = asyncio.create_task(self._runner.run(analysis, attempt), name=f"attempt {claim.lease.job_id}")
         self._running[attempt] = task
         task.add_done_callback(lambda _: self._ended(attempt))

@@ -136,9 +136,7 @@ def _name(number: int) -> str:
 class Pool:
     """The processes of one worker."""
 
-    def __init__(self, keeper: Keeper, begin: Begin, *, warm: int, most: int, parallel: int) -> None:
-        #: so many chunks are computed side by side, over all jobs of this worker
-        self.chunk_slots = asyncio.Semaphore(parallel)
+    def __init__(self, keeper: Keeper, begin: Begin, *, warm: int, most: int) -> None:
         self._keeper = keeper
         self._begin = begin
         self._warm = warm
