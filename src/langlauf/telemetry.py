@@ -31,6 +31,8 @@ class Fact(StrEnum):
     ATTEMPT_UNWRITTEN = "attempt_unwritten"
     PROCESS_DIED = "process_died"
     KEEPER_LOST = "keeper_lost"
+    EXECUTOR_CONNECTED = "executor_connected"
+    EXECUTOR_LOST = "executor_lost"
     ANALYSIS_OUTPUT = "analysis_output"
     JOB_SWEPT = "job_swept"
     RETENTION_RAN = "retention_ran"

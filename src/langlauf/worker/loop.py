@@ -10,6 +10,7 @@ import logging
 from langlauf.analysis.registry import Registry
 from langlauf.clock import Clock, new_id, steady
 from langlauf.domain.attempt import Claim, ClaimRequest
+from langlauf.domain.errors import SettingsError
 from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
@@ -44,7 +45,7 @@ class Worker:
         self._keeper = Keeper()
         self._watchdog = Watchdog(self._keeper, lease_seconds=lease, attempts=self._running.keys)
         self._pool = self._make_pool()
-        self._executor: Executor = LocalExecutor(settings.process_count)
+        self._executor = _make_executor(settings)
         self._loops: list[asyncio.Task[None]] = []
         self._draining = False
         self._hurried = asyncio.Event()
@@ -157,6 +158,20 @@ class Worker:
         if not task.cancelled() and (error := task.exception()):
             tell(Fact.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, job_id=attempt.job_id)
         self._hints.work()
+
+
+def _make_executor(settings: Settings) -> Executor:
+    """Where chunks are computed, as the settings say."""
+    if settings.dask_scheduler is None:
+        return LocalExecutor(settings.process_count)
+    try:
+        from langlauf.worker.dask.executor import DaskExecutor
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"LANGLAUF_EXECUTOR={settings.executor} needs the package {error.name}: pip install 'langlauf[dask]'"
+        ) from error
+    memory = settings.process_memory
+    return DaskExecutor(settings.dask_scheduler, lease_seconds=settings.lease_seconds, memory=memory)
 
 
 async def _end(task: asyncio.Task[None]) -> None:

@@ -1,0 +1,48 @@
+"""A worker's sign of life on the scheduler: a count that goes up. Dask workers look at it (`lease`)."""
+
+import asyncio
+import itertools
+import logging
+from typing import Any
+
+from distributed import Client, Variable
+
+from langlauf.clock import new_id
+from langlauf.telemetry import Fact, tell
+from langlauf.worker.dask.lease import EVERY_SHARE
+
+
+class Renewing:
+    """Counts while the event loop runs: a worker that is paused, blocked or gone cannot."""
+
+    def __init__(self, client: Client, lease_seconds: float) -> None:
+        self.name = f"langlauf-{new_id()}"
+        self._every = EVERY_SHARE * lease_seconds
+        self._variable = Variable(self.name, client=client)
+        self._counts = itertools.count(1)
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Returns when the first sign is there, and goes on giving them."""
+        await self._count()
+        self._task = asyncio.create_task(self._count_for_ever(), name="langlauf-dask-lease")
+
+    async def stop(self) -> None:
+        """Gives no more signs, and takes the last one away."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+            self._variable.delete()
+
+    async def _count_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(self._every)
+            try:
+                await self._count()
+            except Exception as error:  # noqa: BLE001 - the next one may come through; the connection is judged elsewhere
+                tell(Fact.EXECUTOR_LOST, logging.WARNING, reason=f"the sign of life was not taken: {error!r}")
+
+    async def _count(self) -> None:
+        answer: Any = self._variable.set(next(self._counts), timeout=self._every)
+        async with asyncio.timeout(2 * self._every):
+            await answer
