@@ -1,4 +1,4 @@
-"""Functions for chunks that are watched, stopped or that kill: at the top of a module, for Dask workers find them there."""
+"""Functions for chunks that are watched, stopped or that kill, where Dask workers find them."""
 
 import os
 import signal
@@ -52,7 +52,17 @@ def fail(how: str) -> Any:
     }[how]
 
 
-FUNCTIONS = {one.__name__: one for one in (place_of, tick, kill, fail, square, cube)}
+def of_main(item: Any) -> Any:
+    """Stands for a function of the program that was started."""
+
+
+def missing(item: Any) -> Any:
+    """Stands for a function of a module that only this machine has."""
+
+
+of_main.__module__ = "__main__"
+missing.__module__ = "tests.nowhere"
+FUNCTIONS = {one.__name__: one for one in (place_of, tick, kill, fail, square, cube, of_main, missing)}
 
 
 async def maps(job: Job, function: str, items: list[Any]) -> list[Any]:

@@ -23,6 +23,7 @@ class Lease:
 
     def __init__(self, read: Callable[[float], Awaitable[int]], seconds: float, keeper: Keeper) -> None:
         self._read = read
+        self._seconds = seconds
         self._every = EVERY_SHARE * seconds
         self._good = _GOOD_SHARE * seconds
         self._keeper = keeper
@@ -37,8 +38,15 @@ class Lease:
         return self._until - steady()
 
     async def holds(self) -> bool:
-        """Whether something new may begin; looks where the last sign is not fresh."""
+        """Whether something new may begin. Where the last sign is not fresh it looks, and waits for one for a lease.
+
+        Nothing computes meanwhile, and a scheduler may be busy when a cluster begins with something.
+        """
         if self.left < self._good - self._every:
+            await self._look()
+        deadline = steady() + self._seconds
+        while self.left <= 0 and steady() < deadline:
+            await asyncio.sleep(self._every)
             await self._look()
         return self.left > 0
 
