@@ -1,8 +1,8 @@
 """Functions for chunks that are watched, stopped or that kill, where Dask workers find them."""
 
 import os
-import signal
 import time
+from pathlib import Path
 from typing import Any
 
 from langlauf import Job, Langlauf, PermanentError, PlainJob, TransientError
@@ -29,9 +29,16 @@ def kill(item: dict[str, Any]) -> str:
     note(item["file"], "killer")
     with open(item["file"], encoding="utf-8") as lines:  # noqa: PTH123 - as short as can be
         if lines.read().count("killer") <= item["times"]:
-            os.kill(parent(parent(os.getpid())), signal.SIGKILL)
+            os.kill(parent(parent(os.getpid())), item["signal"])
             time.sleep(60)
     return "survived"
+
+
+def square_after(item: dict[str, Any]) -> int:
+    """Squares; where it is told to wait, until the file that it notes in is taken away."""
+    if "wait" in item and not Path(item["wait"]).with_name("no longer").exists():
+        tick({"file": item["wait"]})
+    return square(item)
 
 
 def fail(how: str) -> Any:
@@ -62,7 +69,7 @@ def missing(item: Any) -> Any:
 
 of_main.__module__ = "__main__"
 missing.__module__ = "tests.nowhere"
-FUNCTIONS = {one.__name__: one for one in (place_of, tick, kill, fail, square, cube, of_main, missing)}
+FUNCTIONS = {one.__name__: one for one in (place_of, tick, kill, square_after, fail, square, cube, of_main, missing)}
 
 
 async def maps(job: Job, function: str, items: list[Any]) -> list[Any]:
@@ -75,9 +82,12 @@ def maps_plainly(job: PlainJob, function: str, items: list[Any]) -> list[Any]:
     return job.map(FUNCTIONS[function], items, step="At {}")
 
 
-def chunks_app() -> Langlauf:
+def chunks_app(*, timeout: float = 60, max_retries: int = 1) -> Langlauf:
     """An application that maps."""
     app = Langlauf()
     for function in (maps, maps_plainly):
-        app.analysis(duplicates=True, transient=(Flaky,), max_retries=1)(function)
+        app.analysis(duplicates=True, transient=(Flaky,), timeout=timeout, max_retries=max_retries)(function)
     return app
+
+
+app = chunks_app()

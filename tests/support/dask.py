@@ -18,9 +18,14 @@ class DaskCluster:
         self._folder = folder
         self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
         self._file = folder / "scheduler.json"
-        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
-        wait_until(self._file.exists, 60)
         self.workers: list[subprocess.Popen[bytes]] = []
+        self.start_scheduler("0")
+
+    def start_scheduler(self, port: str) -> None:
+        """A new scheduler, perhaps where another one was."""
+        self._file.unlink(missing_ok=True)
+        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+        wait_until(self._file.exists, 60)
 
     @property
     def executor(self) -> str:

@@ -15,7 +15,7 @@ from langlauf.worker.dask.renewing import Renewing
 from langlauf.worker.dask.runner import run_chunk
 
 #: How long a scheduler may take to answer, and how long a connection may take to be closed.
-_CONNECT_SECONDS = 10.0
+_CONNECT_SECONDS = 5.0
 _CLOSE_SECONDS = 2.0
 #: An item may be as large as a result, and nobody's source code is sent along.
 _QUIET = {
