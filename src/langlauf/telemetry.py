@@ -85,6 +85,15 @@ def _masked(line: str, record: logging.LogRecord) -> str:
     return redacted(line) if free_text else line
 
 
+def log_beside_others() -> None:
+    """In a program that is not ours: to standard error, unless that program takes care of all that is logged."""
+    if not _log.hasHandlers():
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(ReadableLines())
+        _log.addHandler(handler)
+        _log.setLevel(logging.INFO)
+
+
 def set_up_logging(log_format: str, level: str) -> None:
     """Sends the program's log to standard error."""
     handler = logging.StreamHandler(sys.stderr)

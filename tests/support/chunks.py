@@ -1,5 +1,7 @@
 """Functions for chunks that are watched, stopped or that kill, where Dask workers find them."""
 
+import asyncio
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -45,6 +47,8 @@ def fail(how: str) -> Any:
     """Fails in the way it is told."""
     if how == "die":
         os._exit(9)
+    if how == "memory":
+        return len(bytearray(2**31))
     if how == "large":
         return "x" * 3_000_000
     if how == "nan":
@@ -59,6 +63,12 @@ def fail(how: str) -> Any:
     }[how]
 
 
+def length(item: str) -> int:
+    """Tells how long a text is, and says so."""
+    print(f"{len(item)} letters, password=hunter22")
+    return len(item)
+
+
 def of_main(item: Any) -> Any:
     """Stands for a function of the program that was started."""
 
@@ -69,12 +79,23 @@ def missing(item: Any) -> Any:
 
 of_main.__module__ = "__main__"
 missing.__module__ = "tests.nowhere"
-FUNCTIONS = {one.__name__: one for one in (place_of, tick, kill, square_after, fail, square, cube, of_main, missing)}
+FUNCTIONS = {
+    one.__name__: one for one in (place_of, tick, kill, square_after, fail, length, square, cube, of_main, missing)
+}
 
 
 async def maps(job: Job, function: str, items: list[Any]) -> list[Any]:
     """Maps one of the functions over the items."""
     return await job.map(FUNCTIONS[function], items, step="At {}")
+
+
+async def clings(job: Job, function: str, items: list[Any]) -> list[Any]:
+    """Maps, and does not let itself be cancelled."""
+    mapping = asyncio.ensure_future(job.map(FUNCTIONS[function], items))
+    while not mapping.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(mapping)
+    return mapping.result()
 
 
 def maps_plainly(job: PlainJob, function: str, items: list[Any]) -> list[Any]:
@@ -85,7 +106,7 @@ def maps_plainly(job: PlainJob, function: str, items: list[Any]) -> list[Any]:
 def chunks_app(*, timeout: float = 60, max_retries: int = 1) -> Langlauf:
     """An application that maps."""
     app = Langlauf()
-    for function in (maps, maps_plainly):
+    for function in (maps, maps_plainly, clings):
         app.analysis(duplicates=True, transient=(Flaky,), timeout=timeout, max_retries=max_retries)(function)
     return app
 

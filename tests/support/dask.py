@@ -32,6 +32,11 @@ class DaskCluster:
         """The cluster as a value of LANGLAUF_EXECUTOR."""
         return str(json.loads(self._file.read_text("utf-8"))["address"]).replace("tcp://", "dask://")
 
+    @property
+    def log(self) -> str:
+        """What its workers said."""
+        return (self._folder / "worker.log").read_text("utf-8")
+
     def add_worker(self, *, threads: int = 2) -> None:
         """One more worker process, without a nanny that would start it again."""
         options = ("--no-nanny", "--no-dashboard", "--nthreads", str(threads), "--host", "127.0.0.1")

@@ -25,7 +25,7 @@ from tests.support.chunks import chunks_app
 from tests.support.dask import DaskCluster, dask_cluster
 from tests.support.working import ORG, Body, done, ended, kinds, result, run
 
-WAYS_TO_FAIL = ("value", "transient", "permanent", "flaky", "exit", "nan", "large", "die")
+WAYS_TO_FAIL = ("value", "transient", "permanent", "flaky", "exit", "nan", "large", "memory", "die")
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +73,9 @@ def test_failures_are_those_of_local_processes(cluster: DaskCluster, tmp_path: P
         found.append(await _failures(app, runtime))
 
     (tmp_path / "local").mkdir()
-    run(chunks_app(), tmp_path / "local", body, LANGLAUF_MAX_RESULT="1000000")
-    _run(cluster, tmp_path, body, LANGLAUF_MAX_RESULT="1000000")
+    limits = {"LANGLAUF_MAX_RESULT": "1000000", "LANGLAUF_PROCESS_MEMORY": str(2**30)}
+    run(chunks_app(), tmp_path / "local", body, **limits)
+    _run(cluster, tmp_path, body, **limits)
     locally, on_dask = found
     assert on_dask == locally
     codes = {how: told[1] for how, told in on_dask.items()}
@@ -86,6 +87,7 @@ def test_failures_are_those_of_local_processes(cluster: DaskCluster, tmp_path: P
         "exit": "internal",
         "nan": "result_unstorable",
         "large": "result_too_large",
+        "memory": "internal",
         "die": "worker_lost",
     }
     assert "hunter22" not in str(on_dask)
@@ -177,6 +179,19 @@ def test_few_chunks_are_under_way_at_once(
 
     _run(cluster, tmp_path, body)
     assert most == 8
+
+
+def test_items_may_be_large_and_prints_are_logged_under_their_job(cluster: DaskCluster, tmp_path: Path) -> None:
+    """Nobody is warned of the size; what a chunk prints is in the log of its Dask worker."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        view = await done(app, runtime, "maps", function="length", items=["x" * 12_000_000], seconds=60)
+        assert await result(runtime, view) == [12_000_000]
+        [line] = [line for line in cluster.log.splitlines() if "12000000 letters" in line]
+        assert view.job.job_id in line
+        assert "hunter22" not in line
+
+    _run(cluster, tmp_path, body)
 
 
 def test_a_function_of_the_started_program_is_refused(cluster: DaskCluster, tmp_path: Path) -> None:

@@ -67,6 +67,21 @@ def test_a_cancel_ends_the_processes_of_chunks_that_run(cluster: DaskCluster, tm
     _run(cluster.executor, tmp_path, body)
 
 
+def test_a_function_that_clings_to_its_map_does_not_keep_it(cluster: DaskCluster, tmp_path: Path) -> None:
+    """It is left alone after the grace, and what computed for it ends."""
+    ledger = tmp_path / "ledger"
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = await app.submit("clings", function="tick", items=_ticking(ledger, 2))
+        await lines_of(ledger, 20, 60)
+        asked_at = _now()
+        await cancel(runtime, job.job_id)
+        assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
+        _gone(ledger, asked_at, 1.0)
+
+    _run(cluster.executor, tmp_path, body)
+
+
 def test_a_time_limit_ends_the_processes(cluster: DaskCluster, tmp_path: Path) -> None:
     """The attempt is over, and so is everything that computed for it."""
     ledger = tmp_path / "ledger"
@@ -100,15 +115,15 @@ def test_chunks_end_with_the_worker_that_asked_for_them(
 
 def test_a_dask_worker_that_dies_costs_nothing_until_a_chunk_kills_too_many(tmp_path: Path) -> None:
     """Its chunk is computed again by another one, in the same attempt; after three deaths the job is given up."""
-    ledger = tmp_path / "ledger"
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         for how in (signal.SIGKILL, signal.SIGTERM):
-            item = {"file": f"{ledger}-{how}", "times": 1, "signal": how}
+            file = tmp_path / how.name
+            item = {"file": str(file), "times": 1, "signal": how}
             view = await done(app, runtime, "maps", function="kill", items=[item], seconds=60)
             assert await result(runtime, view) == ["survived"]
             assert (view.job.attempt, view.job.crash_count) == (1, 0)
-            assert Path(item["file"]).read_text("utf-8").splitlines() == ["killer", "killer"]
+            assert file.read_text("utf-8").splitlines() == ["killer", "killer"]
         item = {"file": str(tmp_path / "again"), "times": 9, "signal": signal.SIGKILL}
         job = (await done(app, runtime, "maps", function="kill", items=[item], seconds=60)).job
         assert (job.status, job.error_code, job.retryable) == (Status.FAILED, "worker_lost", True)

@@ -62,8 +62,8 @@ class RunningAttempt:
         self.transient_references = analysis.transient_references
         self.cancel_reason: str | None = None
         self.stop_wish: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()
-        #: set when the worker has written the end, or given up writing it: whoever still runs is on their own
-        self.over = False
+        #: done when the worker has written the end, or given up writing it: whoever still runs is on their own
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._store = store
         self._pool = pool
         self._executor = executor
@@ -115,12 +115,17 @@ class RunningAttempt:
         if not self.stop_wish.done():
             self.stop_wish.set_result(why)
 
+    def close(self) -> None:
+        """Nothing more is written for it, and what still computes for it has no use."""
+        if not self.over.done():
+            self.over.set_result(None)
+
     async def write(self, write: Progress | Partial | Checkpoint) -> None:
         """Returns when the write is on disk; a stale attempt is told so."""
         self._refuse_if_over()
         if not await self._patiently(lambda: self._store.record(self.lease, write)):
             self.stop(Stop.LOST)
-            self.over = True
+            self.close()
             self._refuse_if_over()
 
     async def chunk(self, key: str) -> str | None:
@@ -148,7 +153,7 @@ class RunningAttempt:
                 self._processes.discard(process)
 
     def _refuse_if_over(self) -> None:
-        if self.over:
+        if self.over.done():
             raise StaleAttempt(f"attempt {self.number} of job {self.job_id} no longer holds its lease")
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:

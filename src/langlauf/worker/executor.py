@@ -4,6 +4,7 @@ A mapping does not know which one it has. What both take is the same message, an
 value, with the function's failure as an `AnalysisError`, or with `ProcessDied`.
 """
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
@@ -16,6 +17,9 @@ from langlauf.worker.processes.wire import Broke, FromProcess, Returned, RunChun
 
 class Place(Protocol):
     """The attempt that a chunk belongs to, as far as whoever computes it must know."""
+
+    #: done when the attempt has ended, whatever its function still does
+    over: asyncio.Future[None]
 
     @property
     def facts(self) -> Mapping[str, Any]:

@@ -1,10 +1,14 @@
 """Chunks on an existing Dask cluster, whose scheduler and workers have langlauf and the application installed."""
 
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
 from distributed import KilledWorker
 from distributed.client import ClosedClientError, FutureCancelledError
 
 from langlauf.clock import new_id
-from langlauf.domain.errors import AnalysisError, PermanentError
+from langlauf.domain.errors import AnalysisError, PermanentError, StaleAttempt
 from langlauf.worker.dask.connection import ClusterAway, Connection
 from langlauf.worker.dask.wire import Answer, Call, Died, UnknownForm, read_answer, write
 from langlauf.worker.executor import Place, value_of
@@ -59,7 +63,9 @@ class DaskExecutor:
             memory=self._memory,
         )
         try:
-            return read_answer(await session.ask(task, write(call)))
+            return read_answer(await _while_it_lasts(place, session.ask(task, write(call))))
+        except StaleAttempt:
+            raise
         except KilledWorker as killed:
             deaths = killed.allowed_failures + 1
             raise ProcessDied(
@@ -77,3 +83,17 @@ class DaskExecutor:
             f"The Dask cluster at {self._connection.address} cannot run chunks ({said}): install langlauf, in the "
             "version of this worker, on its scheduler and on all of its workers, and start them again."
         )
+
+
+async def _while_it_lasts(place: Place, asking: Coroutine[Any, Any, object]) -> object:
+    """Awaits an answer until the attempt has ended: a function that was left alone may still be waiting for it."""
+    asked = asyncio.create_task(asking)
+    either: set[asyncio.Future[Any]] = {asked, place.over}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if asked.done():
+            return asked.result()
+        raise StaleAttempt("the attempt has ended; its chunks are computed no longer")
+    finally:
+        asked.cancel()
+        await asyncio.wait({asked})

@@ -12,6 +12,7 @@ from typing import Any
 from distributed import Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from langlauf.telemetry import log_beside_others
 from langlauf.worker.dask.lease import Lease
 from langlauf.worker.dask.wire import Answer, Call, Died
 from langlauf.worker.processes.keeping import Keeper
@@ -42,6 +43,7 @@ class Station(WorkerPlugin):
         worker = get_worker()
         found = worker.plugins.get(_NAME)
         if not isinstance(found, cls):
+            log_beside_others()
             found = cls(worker)
             await worker.plugin_add(plugin=found, name=_NAME)
         return found
