@@ -2,7 +2,10 @@
 
 import asyncio
 import io
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ from langlauf.worker.dask.wire import read_answer
 from langlauf.worker.processes.wire import Broke
 from tests.support.chunks import chunks_app
 from tests.support.dask import DaskCluster, dask_cluster
+from tests.support.server import ROOT, command, environment
 from tests.support.working import ORG, Body, done, ended, kinds, result, run
 
 WAYS_TO_FAIL = ("value", "transient", "permanent", "flaky", "exit", "nan", "large", "memory", "die")
@@ -235,3 +239,47 @@ def test_another_version_of_the_message_is_refused_in_words() -> None:
     answer = read_answer(asyncio.run(run_chunk(b'{"form": 2}')))
     assert isinstance(answer, Broke)
     assert "another version" in answer.failure.message
+
+
+def test_without_the_extra_the_program_says_what_to_install(tmp_path: Path) -> None:
+    """At its start, and not when the first chunk is due."""
+    (tmp_path / "distributed.py").write_text("raise ModuleNotFoundError('none', name='distributed')\n", "utf-8")
+    known = environment(LANGLAUF_EXECUTOR="dask://127.0.0.1:8786")
+    known["PYTHONPATH"] = os.pathsep.join((str(tmp_path), known["PYTHONPATH"]))
+    words = command("worker", "tests.support.chunks:app", "--store", "memory://")
+    ended = subprocess.run(words, env=known, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert "needs the package distributed: pip install 'langlauf[dask]'" in ended.stderr
+
+
+def test_without_a_cluster_nothing_of_dask_is_loaded() -> None:
+    """Whoever does not use it need not have it, and does not wait for it."""
+    program = "import sys, langlauf.cli.main; print({'dask', 'distributed'} & set(sys.modules))"
+    told = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "set()\n"
+
+
+def test_a_cluster_may_ask_for_tls(tmp_path: Path) -> None:
+    """Certificates are where Dask's own configuration says."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    where = ["-days", "1", "-subj", "/CN=localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*made, *where], check=True, capture_output=True)
+    roles = ("scheduler", "worker", "client")
+    tls: dict[str, str] = {"ca-file": str(certificate)}
+    tls |= {f"{role}.{part}": str(file) for role in roles for part, file in (("cert", certificate), ("key", key))}
+    known = {
+        f"DASK_DISTRIBUTED__COMM__TLS__{name.replace('.', '__').replace('-', '_').upper()}": tls[name] for name in tls
+    }
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        assert await result(runtime, await done(app, runtime, "maps", function="cube", items=[2], seconds=60)) == [8]
+
+    with (
+        dask.config.set({f"distributed.comm.tls.{name}": value for name, value in tls.items()}),
+        dask_cluster(tmp_path, workers=1, DASK_DISTRIBUTED__COMM__DEFAULT_SCHEME="tls", **known) as cluster,
+    ):
+        assert cluster.executor.startswith("tls://")
+        _run(cluster, tmp_path, body)
