@@ -1,5 +1,6 @@
 """Chunks on a Dask cluster end when they must, at a cancel, a time limit or a lost lease, and survive lost workers."""
 
+import asyncio
 import signal
 import time
 from collections.abc import Iterator
@@ -59,7 +60,7 @@ def test_a_cancel_ends_the_processes_of_chunks_that_run(cluster: DaskCluster, tm
         asked_at = _now()
         await cancel(runtime, job.job_id)
         assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
-        _gone(ledger, asked_at, 1.0)
+        await asyncio.to_thread(_gone, ledger, asked_at, 1.0)
         ran = {line.split()[1] for line in ledger.read_text("utf-8").splitlines()}
         assert await result(runtime, await done(app, runtime, "maps", function="cube", items=[2])) == [8]
         assert len(ran) == 2, "one for each thread of the cluster"
@@ -77,7 +78,7 @@ def test_a_function_that_clings_to_its_map_does_not_keep_it(cluster: DaskCluster
         asked_at = _now()
         await cancel(runtime, job.job_id)
         assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
-        _gone(ledger, asked_at, 1.0)
+        await asyncio.to_thread(_gone, ledger, asked_at, 1.0)
 
     _run(cluster.executor, tmp_path, body)
 
@@ -89,7 +90,7 @@ def test_a_time_limit_ends_the_processes(cluster: DaskCluster, tmp_path: Path) -
     async def body(app: Langlauf, runtime: Runtime) -> None:
         job = (await done(app, runtime, "maps", function="tick", items=_ticking(ledger, 2), seconds=60)).job
         assert (job.status, job.error_code) == (Status.FAILED, "timeout")
-        _gone(ledger, _now(), 1.0)
+        await asyncio.to_thread(_gone, ledger, _now(), 1.0)
 
     _run(cluster.executor, tmp_path, body, chunks_app(timeout=3, max_retries=0))
 
@@ -163,7 +164,7 @@ def test_a_map_goes_on_with_a_new_scheduler(tmp_path: Path, monkeypatch: pytest.
         asked_at = _now()
         cluster.scheduler.kill()
         cluster.scheduler.wait()
-        _gone(ticks, asked_at, LEASE)
+        await asyncio.to_thread(_gone, ticks, asked_at, LEASE)
         ticks.rename(tmp_path / "no longer")
         cluster.start_scheduler(port)
         cluster.add_worker()

@@ -3,12 +3,16 @@
 import asyncio
 import contextlib
 import logging
+import operator
+import pkgutil
 from contextvars import Context
 from typing import Any
 
 import dask
+from dask.task_spec import Task
 from distributed import Client
 
+from langlauf.analysis.naming import reference_to
 from langlauf.domain.errors import TransientError
 from langlauf.telemetry import Fact, tell
 from langlauf.worker.dask.renewing import Renewing
@@ -22,6 +26,7 @@ _QUIET = {
     "distributed.admin.large-graph-warning-threshold": "1TiB",
     "distributed.diagnostics.computations.nframes": 0,
 }
+_FIND_RUNNER = Task(None, pkgutil.resolve_name, reference_to(run_chunk))
 
 
 class ClusterAway(TransientError):
@@ -51,9 +56,13 @@ class Session:
         return int(self._client.scheduler_info().get("total_threads", 0))
 
     async def ask(self, task: str, call: bytes) -> object:
-        """Has the cluster run a task: the name of one function of ours, and bytes. It is let go of in any case."""
+        """Has the cluster run a task: the name of one function of ours, and bytes. It is let go of in any case.
+
+        The name is text, and looked up in the thread that runs the task. A reference, as Dask itself would send it, is
+        looked up wherever a message is read: there a missing package ends the whole Dask worker, with all it computes.
+        """
         with dask.config.set(_QUIET):
-            future: Any = self._client.submit(run_chunk, call, key=task, pure=False)
+            future: Any = self._client.submit(operator.call, _FIND_RUNNER, call, key=task, pure=False)
         try:
             return await future.result()
         finally:
@@ -114,7 +123,7 @@ class Connection:
         try:
             await client
             renewing = Renewing(client, self._lease_seconds)
-            await renewing.start()
+            await renewing.start(_CONNECT_SECONDS)
         except (OSError, ValueError) as error:  # a time-out is an OSError, and so is a connection that was closed
             with contextlib.suppress(Exception):
                 await client.close()

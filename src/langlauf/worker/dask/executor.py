@@ -81,7 +81,7 @@ class DaskExecutor:
         said = "another version answered" if isinstance(error, UnknownForm) else type(error).__name__
         return AnalysisError(
             f"The Dask cluster at {self._connection.address} cannot run chunks ({said}): install langlauf, in the "
-            "version of this worker, on its scheduler and on all of its workers, and start them again."
+            "version of this worker, on all workers of the cluster, and start them again."
         )
 
 

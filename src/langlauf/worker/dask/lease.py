@@ -6,8 +6,8 @@ stands still: also where this Dask worker is itself blocked, or cannot reach the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from langlauf.clock import steady
 from langlauf.worker.processes.keeping import Keeper, Kept
@@ -30,12 +30,27 @@ class Lease:
         self._count: int | None = None
         self._until = 0.0
         self._held: set[Kept] = set()
+        self._watchers = 0
         self._watch: asyncio.Task[None] | None = None
 
     @property
     def left(self) -> float:
         """Seconds for which the last sign of life is good; 0 or less where it is over."""
         return self._until - steady()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Looks for signs of life meanwhile."""
+        self._watchers += 1
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._look_for_ever(), name="langlauf-lease")
+        try:
+            yield
+        finally:
+            self._watchers -= 1
+            if not self._watchers:
+                self._watch.cancel()
+                self._watch = None
 
     async def holds(self) -> bool:
         """Whether something new may begin. Where the last sign is not fresh it looks, and waits for one for a lease.
@@ -50,20 +65,15 @@ class Lease:
             await self._look()
         return self.left > 0
 
-    @asynccontextmanager
-    async def holding(self, process: Kept) -> AsyncIterator[None]:
+    @contextmanager
+    def holding(self, process: Kept) -> Iterator[None]:
         """Lets a process run for as long as there are signs of life."""
         self._held.add(process)
         self._keeper.allow([process], self.left)
-        if self._watch is None:
-            self._watch = asyncio.create_task(self._look_for_ever(), name="langlauf-lease")
         try:
             yield
         finally:
             self._held.discard(process)
-            if not self._held and self._watch is not None:
-                self._watch.cancel()
-                self._watch = None
 
     async def _look_for_ever(self) -> None:
         while True:

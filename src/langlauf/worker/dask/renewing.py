@@ -18,13 +18,14 @@ class Renewing:
     def __init__(self, client: Client, lease_seconds: float) -> None:
         self.name = f"langlauf-{new_id()}"
         self._every = EVERY_SHARE * lease_seconds
+        self._client = client
         self._variable = Variable(self.name, client=client)
         self._counts = itertools.count(1)
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    async def start(self, patience: float) -> None:
         """Returns when the first sign is there, and goes on giving them."""
-        await self._count()
+        await self._count(patience)
         self._task = asyncio.create_task(self._count_for_ever(), name="langlauf-dask-lease")
 
     async def stop(self) -> None:
@@ -35,14 +36,20 @@ class Renewing:
             self._variable.delete()
 
     async def _count_for_ever(self) -> None:
+        told = False
         while True:
             await asyncio.sleep(self._every)
+            if str(self._client.status) == "closed":  # it gave up; another one is opened when there is work
+                return
             try:
-                await self._count()
-            except Exception as error:  # noqa: BLE001 - the next one may come through; the connection is judged elsewhere
-                tell(Fact.EXECUTOR_LOST, logging.WARNING, reason=f"the sign of life was not taken: {error!r}")
+                await self._count(2 * self._every)
+                told = False
+            except Exception as error:  # noqa: BLE001 - the next one may come through
+                if not told:
+                    tell(Fact.EXECUTOR_LOST, logging.WARNING, reason=f"the sign of life was not taken: {error!r}")
+                told = True
 
-    async def _count(self) -> None:
-        answer: Any = self._variable.set(next(self._counts), timeout=self._every)
-        async with asyncio.timeout(2 * self._every):
+    async def _count(self, patience: float) -> None:
+        async with asyncio.timeout(patience):
+            answer: Any = self._variable.set(next(self._counts), timeout=patience)
             await answer

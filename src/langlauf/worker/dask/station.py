@@ -9,7 +9,7 @@ import contextlib
 import sys
 from typing import Any
 
-from distributed import Worker, get_worker
+from distributed import Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from langlauf.telemetry import log_beside_others
@@ -38,9 +38,8 @@ class Station(WorkerPlugin):
         self._unwanted: dict[str, asyncio.Future[None]] = {}
 
     @classmethod
-    async def here(cls) -> "Station":
-        """The station of the Dask worker that runs this; it is set up with the first chunk."""
-        worker = get_worker()
+    async def of(cls, worker: Worker) -> "Station":
+        """The station of a Dask worker; it is set up with the first chunk."""
         found = worker.plugins.get(_NAME)
         if not isinstance(found, cls):
             log_beside_others()
@@ -79,15 +78,17 @@ class Station(WorkerPlugin):
 
     async def _run(self, call: Call) -> Answer:
         lease = self._lease(call)
-        if not await lease.holds():
-            return _SILENT
-        try:
-            async with self._pool(call.memory).process(call.facts) as process, lease.holding(process.kept):
-                await process.send(call.chunk)
-                end = await process.hear()
-                process.reusable = getattr(end, "reusable", False)
-        except ProcessDied as died:
-            return Died(str(died), died.own) if lease.left > 0 else _SILENT
+        with lease.watched():  # also while a process is started, which may take its time
+            if not await lease.holds():
+                return _SILENT
+            try:
+                async with self._pool(call.memory).process(call.facts) as process:
+                    with lease.holding(process.kept):
+                        await process.send(call.chunk)
+                        end = await process.hear()
+                        process.reusable = getattr(end, "reusable", False)
+            except ProcessDied as died:
+                return Died(str(died), died.own) if lease.left > 0 else _SILENT
         if isinstance(end, Returned | Broke | WasStale):
             return end
         raise TypeError(f"a chunk ended with {type(end).__name__}")
