@@ -95,6 +95,7 @@ class Connection:
             if self._opening is None or self._opening.done():
                 # Not in the context of the attempt that happens to be first: it outlives that one.
                 self._opening = asyncio.get_running_loop().create_task(self._open(), context=Context())
+                self._opening.add_done_callback(_looked_at)
             opening = self._opening
             await asyncio.wait({opening})
             return opening.result()
@@ -124,11 +125,19 @@ class Connection:
             await client
             renewing = Renewing(client, self._lease_seconds)
             await renewing.start(_CONNECT_SECONDS)
-        except (OSError, ValueError) as error:  # a time-out is an OSError, and so is a connection that was closed
+        except BaseException as error:
             with contextlib.suppress(Exception):
                 await client.close()
+            if not isinstance(error, OSError):  # a time-out is one, and so is a connection that was closed
+                raise
             tell(Fact.EXECUTOR_LOST, logging.ERROR, address=self.address, reason=str(error))
             raise ClusterAway(f"The Dask scheduler at {self.address} cannot be reached; is it running?") from error
         session = self._session = Session(client, renewing)
         tell(Fact.EXECUTOR_CONNECTED, address=self.address, threads=session.threads)
         return session
+
+
+def _looked_at(opening: "asyncio.Task[Session]") -> None:
+    """Takes an error for which nobody waited any more; it has been told."""
+    if not opening.cancelled():
+        opening.exception()
