@@ -1,4 +1,4 @@
-"""Chunks on an existing Dask cluster, whose scheduler and workers have langlauf and the application installed."""
+"""Chunks on an existing Dask cluster, whose workers have langlauf and the application installed."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -27,6 +27,8 @@ class Lease:
         self._every = EVERY_SHARE * seconds
         self._good = _GOOD_SHARE * seconds
         self._keeper = keeper
+        #: how often a sign came too late: what ran then was ended, and not by its own doing
+        self.lapses = 0
         self._count: int | None = None
         self._until = 0.0
         self._held: set[Kept] = set()
@@ -88,5 +90,6 @@ class Lease:
         except Exception:  # noqa: BLE001 - whatever keeps it from being seen, it was not seen
             return
         if count != self._count:
+            self.lapses += self.left <= 0
             self._count, self._until = count, asked_at + self._good
             self._keeper.allow(list(self._held), self.left)

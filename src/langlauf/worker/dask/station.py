@@ -81,6 +81,7 @@ class Station(WorkerPlugin):
         with lease.watched():  # also while a process is started, which may take its time
             if not await lease.holds():
                 return _SILENT
+            lapses = lease.lapses
             try:
                 async with self._pool(call.memory).process(call.facts) as process:
                     with lease.holding(process.kept):
@@ -88,7 +89,8 @@ class Station(WorkerPlugin):
                         end = await process.hear()
                         process.reusable = getattr(end, "reusable", False)
             except ProcessDied as died:
-                return Died(str(died), died.own) if lease.left > 0 else _SILENT
+                in_time = lease.left > 0 and lease.lapses == lapses
+                return Died(str(died), died.own) if in_time else _SILENT
         if isinstance(end, Returned | Broke | WasStale):
             return end
         raise TypeError(f"a chunk ended with {type(end).__name__}")
