@@ -25,12 +25,19 @@ class DaskCluster:
         """A new scheduler, perhaps where another one was."""
         self._file.unlink(missing_ok=True)
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
-        wait_until(self._file.exists, 60)
+        wait_until(lambda: self._address() is not None, 60)
 
     @property
     def executor(self) -> str:
         """The cluster as a value of LANGLAUF_EXECUTOR."""
-        return str(json.loads(self._file.read_text("utf-8"))["address"]).replace("tcp://", "dask://")
+        return str(self._address()).replace("tcp://", "dask://")
+
+    def _address(self) -> str | None:
+        """What the scheduler wrote; nothing while it has not, or is about to."""
+        try:
+            return str(json.loads(self._file.read_text("utf-8"))["address"])
+        except (FileNotFoundError, json.JSONDecodeError):
+            return None
 
     @property
     def log(self) -> str:
