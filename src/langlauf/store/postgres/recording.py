@@ -38,6 +38,7 @@ _DETAILS = (
     "timed_out",
     "threshold",
     "own",
+    "deaths",
     "actor",
     "by",
 )
@@ -91,7 +92,11 @@ def _described(recording: Recording) -> tuple[str, tuple[Any, ...]]:
         return _failure(write)
     if isinstance(write, Canceled):
         return "canceled", _row(by=write.by, message=write.reason)
-    return ("crashed", _row(message=write.how, own=write.own)) if isinstance(write, Crashed) else ("released", _EMPTY)
+    return (
+        ("crashed", _row(message=write.how, own=write.own, deaths=write.deaths))
+        if isinstance(write, Crashed)
+        else ("released", _EMPTY)
+    )
 
 
 def _under_way(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[Any, ...]]:

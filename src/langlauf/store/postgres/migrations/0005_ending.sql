@@ -48,10 +48,11 @@ BEGIN
                                                                ELSE 'canceled while its worker was gone' END);
             ELSIF NOT one.own AND job.lost_count + 1 >= most_lost THEN
                 one := lost_for_good(one, most_lost);
-            ELSIF one.own AND job.crash_count + 1 >= most_crashes THEN
+            ELSIF one.own AND job.crash_count + one.crashed >= most_crashes THEN
                 one.outcome := 'failed';
                 one.code := 'worker_lost';
-                one.message := format('The job was given up after %s deaths of its process; at last %s.', most_crashes, one.crash);
+                one.message := format('The job was given up after %s deaths of its process; at last %s.',
+                    job.crash_count + one.crashed, one.crash);
                 one.meta := '{"crash":' || said(one.crash) || '}';
                 one.retryable := true;
                 one.hint := 'retry_with_backoff';
@@ -59,7 +60,7 @@ BEGIN
             ELSE
                 one.outcome := 'lost';
                 one.lost := CASE WHEN one.own THEN 0 ELSE 1 END;
-                one.crashed := CASE WHEN one.own THEN 1 ELSE 0 END;
+                one.crashed := CASE WHEN one.own THEN one.crashed ELSE 0 END;
                 one.crash := CASE WHEN one.own THEN one.crash END;
             END IF;
         ELSIF one.outcome IN ('retry', 'lost', 'released') AND job.cancel_requested_at IS NOT NULL THEN

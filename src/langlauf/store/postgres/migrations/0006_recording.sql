@@ -7,7 +7,7 @@ CREATE FUNCTION record(
     at bigint, batch uuid, org_ids text[], job_ids text[], attempts integer[], kinds text[], percents integer[], steps text[],
     replays boolean[], keys text[], result_ids text[], payloads text[], refs text[], summaries text[], codes text[],
     messages text[], metas text[], can_retry boolean[], hints text[], delays bigint[], timeouts boolean[], thresholds text[],
-    owns boolean[], actors text[], bys text[], most_lost integer, most_crashes integer
+    owns boolean[], deaths integer[], actors text[], bys text[], most_lost integer, most_crashes integer
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -37,7 +37,7 @@ BEGIN
     END IF;
     ends := give_up_leases(
         now, org_ids, job_ids, attempts, kinds, codes, messages, metas, can_retry, hints, delays, timeouts, thresholds, owns,
-        actors, bys);
+        deaths, actors, bys);
     IF ends IS NOT NULL THEN
         IF EXISTS (SELECT 1 FROM unnest(kinds) AS kind WHERE kind IN ('retry', 'released', 'crashed')) THEN
             ends := decided(ends, most_lost, most_crashes);
@@ -106,8 +106,8 @@ END $$;
 -- Takes the leases of attempts that end themselves and still hold them; the ends that they wish to write.
 CREATE FUNCTION give_up_leases(
     now bigint, org_ids text[], job_ids text[], attempts integer[], kinds text[], codes text[], messages text[], metas text[],
-    can_retry boolean[], hints text[], delays bigint[], timeouts boolean[], thresholds text[], owns boolean[], actors text[],
-    bys text[]
+    can_retry boolean[], hints text[], delays bigint[], timeouts boolean[], thresholds text[], owns boolean[], deaths integer[],
+    actors text[], bys text[]
 ) RETURNS ending[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -120,16 +120,16 @@ BEGIN
         DELETE FROM leases
         USING unnest(
             org_ids, job_ids, attempts, kinds, actors, codes, messages, metas, can_retry, hints, delays, timeouts, thresholds,
-            owns, bys
+            owns, deaths, bys
         ) WITH ORDINALITY AS one (
-            org_id, job_id, attempt, kind, actor, code, message, meta, retryable, hint, delay, timed_out, threshold, own, by_whom,
+            org_id, job_id, attempt, kind, actor, code, message, meta, retryable, hint, delay, timed_out, threshold, own, deaths, by_whom,
             place)
         WHERE leases.org_id = one.org_id AND leases.job_id = one.job_id AND leases.attempt = one.attempt
           AND leases.expires_at > now AND one.kind IN ('failed', 'retry', 'released', 'crashed', 'canceled')
         RETURNING ROW(
             one.place, one.org_id, one.job_id, one.attempt, one.kind, coalesce(one.actor, 'worker'), one.code, one.message, one.meta,
             one.retryable, one.hint, one.delay, coalesce(one.timed_out, false), one.threshold,
-            (one.kind = 'failed' AND one.code = 'worker_lost')::integer, 0,
+            (one.kind = 'failed' AND one.code = 'worker_lost')::integer, one.deaths,
             CASE one.kind WHEN 'crashed' THEN one.message END, one.own, one.by_whom, one.message)::ending AS made)
     SELECT array_agg(made) INTO ends FROM given_up;
     RETURN ends;
