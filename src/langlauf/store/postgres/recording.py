@@ -92,11 +92,9 @@ def _described(recording: Recording) -> tuple[str, tuple[Any, ...]]:
         return _failure(write)
     if isinstance(write, Canceled):
         return "canceled", _row(by=write.by, message=write.reason)
-    return (
-        ("crashed", _row(message=write.how, own=write.own, deaths=write.deaths))
-        if isinstance(write, Crashed)
-        else ("released", _EMPTY)
-    )
+    if isinstance(write, Crashed):
+        return "crashed", _row(message=write.how, own=write.own, deaths=write.deaths)
+    return "released", _EMPTY
 
 
 def _under_way(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[Any, ...]]:

@@ -34,7 +34,7 @@ def size_of(new: NewJob) -> int:
 def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
     """The submissions, column by column."""
     jobs = [new.job for new in batch]
-    columns = [
+    columns: list[list[Any]] = [
         [job.org_id for job in jobs],
         [job.job_id for job in jobs],
         [job.analysis for job in jobs],

@@ -84,6 +84,7 @@ BEGIN
     one.retryable := true;
     one.hint := 'retry_with_backoff';
     one.lost := 1;
+    one.crashed := 0;
 END $$;
 
 -- Writes ends whose leases were just taken, with events, snapshots and messages; returns the places of those it wrote.
