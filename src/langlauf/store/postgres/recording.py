@@ -83,9 +83,7 @@ def _described(recording: Recording) -> tuple[str, tuple[Any, ...]]:
     """The kind of a write and its values."""
     write = recording.write
     if isinstance(write, Completed):
-        return "completed", _row(
-            result_id=write.result_id, payload=write.payload, ref=write.payload_ref, summary=write.summary
-        )
+        return "completed", _row(**_shown(write))
     if isinstance(write, Progress | Partial | Checkpoint):
         return _under_way(write)
     if isinstance(write, Failed | Retry):
@@ -103,9 +101,16 @@ def _under_way(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[Any, 
     shared = {"percent": stored_percent(write.percent), "step": write.step, "replayed": write.replayed or None}
     if isinstance(write, Progress):
         return "progress", _row(**shared)
-    return "partial", _row(
-        **shared, result_id=write.result_id, payload=write.payload, ref=write.payload_ref, summary=write.summary
-    )
+    return "partial", _row(**shared, **_shown(write))
+
+
+def _shown(write: Partial | Completed) -> dict[str, Any]:
+    return {
+        "result_id": write.result_id,
+        "payload": write.payload,
+        "ref": None if write.payload_ref == INLINE else write.payload_ref,
+        "summary": write.summary,
+    }
 
 
 def _failure(write: Failed | Retry) -> tuple[str, tuple[Any, ...]]:
