@@ -5,6 +5,7 @@ from typing import Any
 
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.instant import after
+from langlauf.domain.job import INLINE
 from langlauf.domain.outcome import (
     MOST_CRASHES,
     MOST_LOST_LEASES,
