@@ -186,8 +186,7 @@ BEGIN
     RETURN written_or_held(now, org_ids, job_ids, attempts, kinds, 'progress', places);
 END $$;
 
--- A worker that was told of a failed commit writes again: a snapshot that is there already, which is then the job's newest,
--- changes nothing.
+-- A worker that was told of a failed commit writes again: a snapshot that is there already changes nothing.
 CREATE FUNCTION record_partials(
     now bigint, org_ids text[], job_ids text[], attempts integer[], kinds text[], percents integer[], steps text[],
     replays boolean[], result_ids text[], payloads text[], refs text[], summaries text[]
@@ -215,7 +214,9 @@ BEGIN
           AND jobs.attempt = new.attempt AND jobs.status IN ('running', 'partial') AND jobs.next_attempt_at IS NULL
           AND EXISTS (SELECT 1 FROM leases AS lease WHERE lease.org_id = new.org_id AND lease.job_id = new.job_id
                         AND lease.attempt = new.attempt AND lease.expires_at > now)
-          AND jobs.result_id IS DISTINCT FROM new.result_id
+          AND (jobs.partial_count = 0 OR NOT EXISTS (
+              SELECT 1 FROM job_results AS shown
+              WHERE shown.org_id = new.org_id AND shown.job_id = new.job_id AND shown.result_id = new.result_id))
         RETURNING jobs.org_id, jobs.job_id, jobs.event_seq, jobs.progress_percent, jobs.partial_count, jobs.trace_id,
             jobs.request_id, new.result_id, new.payload, new.ref, new.summary, new.place),
     shown AS (

@@ -57,7 +57,8 @@ BEGIN
     ELSIF deadline <= now THEN
         one.timed_out := true;
         one.code := 'timeout';
-        one.threshold := to_json(found_job.timeout_seconds)::text;
+        one.threshold := CASE WHEN found_job.timeout_seconds = trunc(found_job.timeout_seconds)
+            THEN found_job.timeout_seconds::numeric::text || '.0' ELSE found_job.timeout_seconds::text END;
         one.message := format('The attempt was stopped after %s s, its time limit.', found_job.timeout_seconds);
         one.meta := '{"threshold_seconds":' || one.threshold || ',"started_at":' || said(time_text(found_job.attempt_started_at))
             || ',"detected_at":' || said(time_text(now)) || '}';
