@@ -17,7 +17,8 @@ SELECT plan_with(
     'SET enable_bitmapscan = on SET enable_indexscan = off SET enable_indexonlyscan = off');
 -- The first rows in the order of an index.
 SELECT plan_with(
-    '{submit, refuse_full, join_lanes, lock_lanes, claim, claim_due, claim_waiting, claimed_by, leave_lanes, head_of, advance_turns, room_for,
+    '{submit, refuse_full, join_lanes, lock_lanes, claim, claim_due, correct_due, claim_waiting, claimed_by, leave_lanes, head_of,
+      advance_turns, room_for,
       cancel, decided, overdue, sweep, record, note_paces}',
     'SET enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on');
 -- Arrays among themselves: the only table is that of lanes, by the names of orgs.
