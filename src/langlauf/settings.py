@@ -134,7 +134,7 @@ class Setting(NamedTuple):
 SETTINGS: tuple[Setting, ...] = (
     Setting("host", "LANGLAUF_HOST", "127.0.0.1", _text, "address", "Where the server listens."),
     Setting("port", "LANGLAUF_PORT", 8080, _port, "number", "The port it listens on; 0 takes a free one."),
-    Setting("store", "LANGLAUF_STORE", None, _text, "URL", "sqlite:///path, memory:// or a path; see also ASYNC_JOBS_STORE_FILE."),
+    Setting("store", "LANGLAUF_STORE", None, _text, "URL", "sqlite:///path, memory://, postgresql://user@host/database or a path; see also ASYNC_JOBS_STORE_FILE."),
     Setting("store_file", "ASYNC_JOBS_STORE_FILE", None, _text, "path", "The store as a path; .json names a store of the earlier system."),
     Setting("blobs", "LANGLAUF_BLOBS", None, _text, "URL", "Where results over LANGLAUF_INLINE_RESULT go: a path, file:///path or s3://bucket/prefix; unset, all stay in the store."),
     Setting("inline_result", "LANGLAUF_INLINE_RESULT", 1_048_576, _whole(0), "bytes", "The largest result or partial that stays in the store where LANGLAUF_BLOBS is set."),
