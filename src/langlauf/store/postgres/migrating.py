@@ -6,7 +6,7 @@ from langlauf.store.migrate import migrations_in, pending
 
 PACKAGE = "langlauf.store.postgres"
 #: Whoever migrates holds this lock of the database until its transaction ends.
-_LOCK = 0x6C616E676C617566
+MIGRATION_LOCK = 0x6C616E676C617566
 _LEDGER = """
 CREATE SCHEMA IF NOT EXISTS langlauf;
 CREATE TABLE IF NOT EXISTS langlauf.migrations (
@@ -33,7 +33,7 @@ async def migrate(connection: Any) -> list[str]:
         return []
     async with connection.transaction():
         await connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
         await connection.execute(_LEDGER)
         # Another host may have been faster while this one waited for the lock.
         done = pending(known, await applied_migrations(connection))
@@ -52,5 +52,5 @@ async def _let_callers_in(connection: Any) -> None:
         return
     if await connection.fetchval("SELECT EXISTS (SELECT FROM langlauf.grants_due())"):
         async with connection.transaction():
-            await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
             await connection.execute("SELECT langlauf.let_callers_in()")
