@@ -10,7 +10,7 @@ from langlauf.store.postgres.roles import ensure_roles, guard
 
 PACKAGE = "langlauf.store.postgres"
 #: Whoever migrates holds this lock of the database until its transaction ends.
-_LOCK = 0x6C616E676C617566
+MIGRATION_LOCK = 0x6C616E676C617566
 _LEDGER = """
 CREATE SCHEMA IF NOT EXISTS langlauf;
 CREATE TABLE IF NOT EXISTS langlauf.migrations (
@@ -20,6 +20,10 @@ _MAY_MIGRATE = """
 SELECT coalesce(
     (SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'langlauf'),
     has_database_privilege(current_database(), 'CREATE'))
+"""
+_OWNED = """
+SELECT EXISTS (SELECT FROM pg_proc WHERE pronamespace = to_regnamespace('langlauf') AND proname = 'grants_due'
+               AND pg_has_role(proowner, 'USAGE'))
 """
 
 
@@ -35,6 +39,7 @@ async def migrate(connection: Any, known: list[Migration] | None = None) -> list
     known = migrations_in(PACKAGE) if known is None else known
     applied = await _seen(connection)
     if not pending(known, applied):
+        await _let_callers_in(connection)
         return []
     if not await connection.fetchval(_MAY_MIGRATE):
         raise SettingsError(
@@ -44,7 +49,7 @@ async def migrate(connection: Any, known: list[Migration] | None = None) -> list
     await ensure_roles(connection)
     async with connection.transaction():
         await connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
         await connection.execute(_LEDGER)
         # Another host may have been faster while this one waited for the lock.
         done = pending(known, await applied_migrations(connection))
@@ -69,3 +74,13 @@ async def _seen(connection: Any) -> int:
             f"the login {login!r} may not use the store ({error}): "
             f"`langlauf migrate --print-roles --login {login}` prints the SQL that lets it in"
         ) from error
+
+
+async def _let_callers_in(connection: Any) -> None:
+    """Gives roles of callers that were made since what they are meant to have; whoever may not give it leaves it."""
+    if not await connection.fetchval(_OWNED):
+        return
+    if await connection.fetchval("SELECT EXISTS (SELECT FROM langlauf.grants_due())"):
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+            await connection.execute("SELECT langlauf.let_callers_in()")
