@@ -6,6 +6,7 @@ from langlauf.domain.outcome import Crashed, Released, Retry
 from langlauf.domain.views import CancelRequest, JobView, Swept
 from langlauf.hints import Hints
 from langlauf.store.operations import Recording
+from langlauf.store.retiring import RetireBatch
 
 
 def announce(hints: Hints, operation: object, answer: object) -> None:
@@ -24,6 +25,8 @@ def announce(hints: Hints, operation: object, answer: object) -> None:
         case CancelRequest(job_id=job_id), JobView():
             hints.changed((job_id,))
             hints.attention()
+        case RetireBatch(jobs=jobs), _:
+            hints.changed(job_id for _, job_id in jobs)
         case _, Swept(job_id=job_id):
             hints.changed((job_id,))
             hints.work()

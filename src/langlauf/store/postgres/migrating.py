@@ -61,6 +61,8 @@ async def migrate(connection: Any, known: list[Migration] | None = None) -> list
             )
         if done:
             await guard(connection, known)
+            # What the schema is now: `verify` tells where it is no longer so.
+            await connection.execute("SELECT note_schema()")
     return [f"{step.number:04d}_{step.name}" for step in done]
 
 
