@@ -195,6 +195,21 @@ BEGIN
     GROUP BY name ORDER BY name ON CONFLICT DO NOTHING;
 END $$;
 
+-- Notes the wish that an attempt stops, once; its worker hears of it at its next heartbeat.
+CREATE FUNCTION ask_to_stop(now bigint, org text, job text, by_whom text, reason text, request text) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    WITH asked AS (
+        UPDATE jobs SET cancel_requested_at = now, canceled_by = by_whom, cancel_reason = reason, event_seq = event_seq + 1,
+            updated_at = now
+        WHERE org_id = org AND job_id = job AND status IN ('running', 'partial') AND cancel_requested_at IS NULL
+        RETURNING org_id, job_id, event_seq, trace_id)
+    INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
+    SELECT org_id, job_id, event_seq, 'job.cancel_requested', now, CASE by_whom WHEN 'user' THEN 'user' ELSE 'system' END,
+        '{"canceled_by":' || said(by_whom) || ',"cancel_reason":' || said(reason) || '}', trace_id, request
+    FROM asked;
+END $$;
+
 -- Stops jobs that nobody runs at once, and asks the workers of those that run. Repeating it changes nothing.
 CREATE FUNCTION cancel(
     at bigint, org_ids text[], job_ids text[], bys text[], reasons text[], request_ids text[]
@@ -204,31 +219,31 @@ DECLARE
     now bigint;
     hit record;
     held bigint;
+    tries integer;
     ends ending[] := '{}';
 BEGIN
     FOR hit IN
         SELECT * FROM unnest(org_ids, job_ids, bys, reasons, request_ids) WITH ORDINALITY
             AS wish (org_id, job_id, by_whom, reason, request_id, place) ORDER BY org_id, job_id
     LOOP
-        SELECT expires_at INTO held FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id FOR UPDATE;
-        now := moment(at);
-        IF held > now THEN
-            WITH asked AS (
-                UPDATE jobs SET cancel_requested_at = now, canceled_by = hit.by_whom, cancel_reason = hit.reason,
-                    event_seq = event_seq + 1, updated_at = now
-                WHERE org_id = hit.org_id AND job_id = hit.job_id AND status IN ('running', 'partial') AND cancel_requested_at IS NULL
-                RETURNING org_id, job_id, event_seq, trace_id)
-            INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
-            SELECT org_id, job_id, event_seq, 'job.cancel_requested', now, CASE hit.by_whom WHEN 'user' THEN 'user' ELSE 'system' END,
-                '{"canceled_by":' || said(hit.by_whom) || ',"cancel_reason":' || said(hit.reason) || '}', trace_id, hit.request_id
-            FROM asked;
-        ELSE
-            DELETE FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id;
-            ends := ends || ARRAY(
-                SELECT ROW(hit.place, org_id, job_id, attempt, 'canceled', CASE hit.by_whom WHEN 'user' THEN 'user' ELSE 'system' END,
-                    NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 0, 0, NULL, NULL, hit.by_whom, hit.reason)::ending
-                FROM jobs WHERE org_id = hit.org_id AND job_id = hit.job_id AND finished_at IS NULL FOR UPDATE);
-        END IF;
+        LOOP
+            SELECT expires_at INTO held FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id FOR UPDATE;
+            now := moment(at);
+            IF held > now THEN
+                PERFORM ask_to_stop(now, hit.org_id, hit.job_id, hit.by_whom, hit.reason, hit.request_id);
+                EXIT;
+            END IF;
+            DELETE FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id AND expires_at <= now;
+            SELECT attempt INTO tries FROM jobs
+            WHERE org_id = hit.org_id AND job_id = hit.job_id AND finished_at IS NULL FOR UPDATE;
+            EXIT WHEN NOT FOUND;
+            -- It may have been claimed while this waited for its row: then its worker is asked.
+            CONTINUE WHEN EXISTS (SELECT 1 FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id);
+            ends := ends || ROW(
+                hit.place, hit.org_id, hit.job_id, tries, 'canceled', CASE hit.by_whom WHEN 'user' THEN 'user' ELSE 'system' END,
+                NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 0, 0, NULL, NULL, hit.by_whom, hit.reason)::ending;
+            EXIT;
+        END LOOP;
     END LOOP;
     IF cardinality(ends) > 0 THEN
         PERFORM write_ends(moment(at), ends);

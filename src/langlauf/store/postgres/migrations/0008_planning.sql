@@ -19,7 +19,7 @@ SELECT plan_with(
 SELECT plan_with(
     '{submit, refuse_full, join_lanes, lock_lanes, claim, claim_due, correct_due, claim_waiting, claimed_by, leave_lanes, head_of,
       advance_turns, room_for,
-      cancel, decided, overdue, sweep, record, note_paces}',
+      cancel, ask_to_stop, decided, overdue, sweep, record, note_paces}',
     'SET enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on');
 -- Arrays among themselves: the only table is that of lanes, by the names of orgs.
 SELECT plan_with('{insert_jobs}', 'SET enable_hashjoin = on SET enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on');
