@@ -165,7 +165,7 @@ def test_a_cancel_and_a_claim_at_once_leave_one_truth(shared: Harness) -> None:
         jobs = [await accept(stores[0], clock) for _ in range(40)]
         cancels = [stores[n % 2].cancel(wish_to_cancel(job.job_id)) for n, job in enumerate(jobs)]
         claims = [claim(stores[2 + n % 2], 2) for n in range(20)]
-        *found, _ = await asyncio.gather(*claims, asyncio.gather(*cancels))
+        found, _ = await asyncio.gather(asyncio.gather(*claims), asyncio.gather(*cancels))
         given = {one.lease.job_id: one.lease for made in found for one in made}
         for job in jobs:
             view = await look(stores[0], job.job_id)
@@ -251,7 +251,7 @@ def test_the_first_end_of_a_job_counts(shared: Harness) -> None:
 def test_whoever_reads_past_a_version_misses_no_key(shared: Harness) -> None:
     """Keys made and revoked at every host at once have versions without a gap, and come in their order."""
 
-    async def body(stores: list[Store], _: SetClock) -> None:
+    async def body(stores: list[Store], __: SetClock) -> None:
         ids = [f"llk_{number:012d}" for number in range(40)]
 
         async def change(number: int, key_id: str) -> None:

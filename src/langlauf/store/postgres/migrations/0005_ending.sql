@@ -225,11 +225,14 @@ DECLARE
     held bigint;
     ends ending[] := '{}';
 BEGIN
+    PERFORM lock_leases(org_ids, job_ids);
     FOR hit IN
         SELECT * FROM unnest(org_ids, job_ids, bys, reasons, request_ids) WITH ORDINALITY
-            AS wish (org_id, job_id, by_whom, reason, request_id, place) ORDER BY org_id, job_id
+            AS wish (org_id, job_id, by_whom, reason, request_id, place) ORDER BY job_id, org_id
     LOOP
-        SELECT expires_at INTO held FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id FOR UPDATE;
+        -- From here on nobody can claim it; whoever claimed it a moment ago is seen.
+        PERFORM 1 FROM jobs WHERE org_id = hit.org_id AND job_id = hit.job_id AND finished_at IS NULL FOR UPDATE;
+        held := (SELECT expires_at FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id);
         now := moment(at);
         IF held > now THEN
             WITH asked AS (
@@ -246,7 +249,7 @@ BEGIN
             ends := ends || ARRAY(
                 SELECT ROW(hit.place, org_id, job_id, attempt, 'canceled', CASE hit.by_whom WHEN 'user' THEN 'user' ELSE 'system' END,
                     NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 0, 0, NULL, NULL, hit.by_whom, hit.reason, NULL, NULL, NULL, NULL)::ending
-                FROM jobs WHERE org_id = hit.org_id AND job_id = hit.job_id AND finished_at IS NULL FOR UPDATE);
+                FROM jobs WHERE org_id = hit.org_id AND job_id = hit.job_id AND finished_at IS NULL);
         END IF;
     END LOOP;
     IF cardinality(ends) > 0 THEN

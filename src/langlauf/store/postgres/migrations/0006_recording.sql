@@ -21,6 +21,10 @@ BEGIN
     IF NOT FOUND THEN
         RETURN (SELECT known.answers FROM batches AS known WHERE batch_id = batch);
     END IF;
+    -- Each kind is written in the order of locks; together they are not, unless the leases come first.
+    IF kinds[1] <> ANY (kinds) THEN
+        PERFORM lock_leases(org_ids, job_ids);
+    END IF;
     now := moment(at);
     IF 'progress' = ANY (kinds) THEN
         written := written || record_progress(now, org_ids, job_ids, attempts, kinds, percents, steps, replays);
