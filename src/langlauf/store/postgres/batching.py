@@ -8,17 +8,11 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from langlauf.domain.attempt import Lease
 from langlauf.domain.errors import StoreError, StoreUnavailable
 
 Operation = TypeVar("Operation")
 #: Sends a batch under an id and returns its answers.
 Send = Callable[[Any, Sequence[Operation]], Awaitable[Sequence[Any]]]
-
-
-def order_of_locks(lease: Lease) -> tuple[str, str]:
-    """Whoever locks rows of several jobs does it in this order, so that nobody waits in a circle."""
-    return lease.job_id, lease.org_id
 
 
 def rounds(batch: Sequence[Operation], keys: Callable[[Operation], Sequence[Hashable]]) -> list[list[int]]:

@@ -27,7 +27,7 @@ from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.operations import Recording
 from langlauf.store.postgres import overview, recording, submitting
 from langlauf.store.postgres.access import PostgresAccess
-from langlauf.store.postgres.batching import order_of_locks, run_rounds
+from langlauf.store.postgres.batching import run_rounds
 from langlauf.store.postgres.clock import DatabaseClock
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.links import Links
@@ -122,7 +122,7 @@ class PostgresStore:
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
         if not leases:
             return []
-        asked = sorted(leases, key=order_of_locks)
+        asked = sorted(leases, key=recording.order_of_locks)
         orgs, jobs, attempts = zip(*((lease.org_id, lease.job_id, lease.attempt) for lease in asked), strict=True)
         answers = await self._links["heartbeat"].call(
             "renew", self._at, list(orgs), list(jobs), list(attempts), after(0, lease_seconds)
@@ -137,7 +137,7 @@ class PostgresStore:
         return await run_rounds(batch, recording.key_of, recording.size_of, self._send_records)
 
     async def _send_records(self, batch_id: UUID, batch: Sequence[Recording]) -> Sequence[Any]:
-        order = sorted(range(len(batch)), key=lambda place: order_of_locks(batch[place].lease))
+        order = sorted(range(len(batch)), key=lambda place: recording.order_of_locks(batch[place].lease))
         values = recording.values_of([batch[place] for place in order])
         answers = await self._links["record"].call("record", self._at, batch_id, *values)
         found = dict(zip(order, answers, strict=True))

@@ -249,7 +249,7 @@ BEGIN
             ends := ends || ARRAY(
                 SELECT ROW(hit.place, org_id, job_id, attempt, 'canceled', CASE hit.by_whom WHEN 'user' THEN 'user' ELSE 'system' END,
                     NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 0, 0, NULL, NULL, hit.by_whom, hit.reason, NULL, NULL, NULL, NULL)::ending
-                FROM jobs WHERE org_id = hit.org_id AND job_id = hit.job_id AND finished_at IS NULL);
+                FROM jobs WHERE org_id = hit.org_id AND job_id = hit.job_id AND finished_at IS NULL FOR UPDATE);
         END IF;
     END LOOP;
     IF cardinality(ends) > 0 THEN
