@@ -127,14 +127,13 @@ class PostgresStore:
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
         if not leases:
             return []
-        orgs, jobs, attempts = zip(*((lease.org_id, lease.job_id, lease.attempt) for lease in leases), strict=True)
+        asked = sorted(leases, key=recording.order_of_locks)
+        orgs, jobs, attempts = zip(*((lease.org_id, lease.job_id, lease.attempt) for lease in asked), strict=True)
         answers = await self._links["heartbeat"].call(
             "renew", self._at, list(orgs), list(jobs), list(attempts), after(0, lease_seconds)
         )
-        return [
-            Renewal(lease, held=said is not None, cancel_reason=said[5:] if said and said.startswith("stop ") else None)
-            for lease, said in zip(leases, answers, strict=True)
-        ]
+        found = dict(zip(asked, answers, strict=True))
+        return [_renewal_of(lease, found[lease]) for lease in leases]
 
     async def record(self, lease: Lease, write: Write) -> bool:
         return cast("bool", await self._records.do(Recording(lease, write)))
@@ -143,8 +142,11 @@ class PostgresStore:
         return await run_rounds(batch, recording.key_of, recording.size_of, self._send_records)
 
     async def _send_records(self, batch_id: UUID, batch: Sequence[Recording]) -> Sequence[Any]:
-        answers = await self._links["record"].call("record", self._at, batch_id, *recording.values_of(batch))
-        return [said == "true" for said in answers]
+        order = sorted(range(len(batch)), key=lambda place: recording.order_of_locks(batch[place].lease))
+        values = recording.values_of([batch[place] for place in order])
+        answers = await self._links["record"].call("record", self._at, batch_id, *values)
+        found = dict(zip(order, answers, strict=True))
+        return [found[place] == "true" for place in range(len(batch))]
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return cast("JobView | None", await self._cancels.do(request))
@@ -216,6 +218,11 @@ class PostgresStore:
         for queue in (self._submits, self._records, self._cancels):
             await queue.finish()
         await asyncio.gather(self._readers.close(), *(link.close() for link in self._links.values()))
+
+
+def _renewal_of(lease: Lease, said: str | None) -> Renewal:
+    reason = said[5:] if said and said.startswith("stop ") else None
+    return Renewal(lease, held=said is not None, cancel_reason=reason)
 
 
 def _claim_of(row: tuple[Any, ...]) -> Claim:

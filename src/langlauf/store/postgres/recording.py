@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from langlauf.domain.attempt import Checkpoint, Partial, Progress
+from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress
 from langlauf.domain.instant import after
 from langlauf.domain.job import INLINE
 from langlauf.domain.outcome import (
@@ -50,6 +50,11 @@ _EMPTY = (None,) * len(_DETAILS)
 def key_of(recording: Recording) -> list[tuple[str, str]]:
     """No two writes of one statement may be for the same job."""
     return [(recording.lease.org_id, recording.lease.job_id)]
+
+
+def order_of_locks(lease: Lease) -> tuple[str, str]:
+    """Whoever locks rows of several jobs does it in this order, so that nobody waits in a circle."""
+    return lease.job_id, lease.org_id
 
 
 def size_of(recording: Recording) -> int:

@@ -1,7 +1,8 @@
 -- Handing out jobs under a lease, and keeping the leases alive.
 --
 -- Claims take turns: they lock the virtual clock first, then lanes in the order of their names, so that limits hold over
--- all hosts and nobody waits in a circle. Job rows are never waited for: one that is being canceled is skipped.
+-- all hosts and nobody waits in a circle. Job rows are never waited for: one that is being canceled is skipped. What is
+-- found later, out of that order, is not waited for either.
 
 -- What a claim gave out, with all that a worker needs.
 CREATE TYPE claimed AS (
@@ -21,7 +22,9 @@ CREATE TYPE room AS (
     -- something could not be taken, or was not as it seemed: it is worth looking further
     again      boolean,
     -- what was taken so far
-    claims     claimed[]
+    claims     claimed[],
+    -- the orgs whose lanes this claim has locked; NULL before the first
+    locked     text[]
 );
 
 CREATE FUNCTION room_for(
@@ -140,6 +143,41 @@ BEGIN
     RETURN made;
 END $$;
 
+-- The orgs that have the next turns: as many of each analysis as there are slots.
+CREATE FUNCTION next_orgs(free room) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+    full_ones text[] := full_orgs(free);
+BEGIN
+    RETURN (
+        SELECT array_agg(DISTINCT org_id)
+        FROM unnest(free.names, free.rooms) AS mine (name, room)
+        CROSS JOIN LATERAL (
+            SELECT org_id FROM lanes
+            WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
+            ORDER BY virtual_start, served, org_id LIMIT free.slots) AS next
+        WHERE coalesce(mine.room, free.slots) > 0);
+END $$;
+
+-- Locks the lanes of orgs; tells which of the orgs are locked now. The first time it waits for all of them, in order. Later
+-- that would be out of order: an org whose lanes somebody has in hand is left to the next claim.
+CREATE FUNCTION lock_turns(free room, orgs text[]) RETURNS text[] LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    IF free.locked IS NULL THEN
+        PERFORM 1 FROM lanes WHERE org_id = ANY (orgs) ORDER BY org_id, analysis FOR UPDATE;
+        RETURN orgs;
+    ELSIF orgs <@ free.locked THEN
+        RETURN free.locked;
+    END IF;
+    RETURN free.locked || ARRAY(
+        WITH free_ones AS MATERIALIZED (
+            SELECT org_id FROM lanes WHERE org_id = ANY (orgs) AND org_id <> ALL (free.locked)
+            ORDER BY org_id, analysis FOR UPDATE SKIP LOCKED)
+        SELECT org_id FROM free_ones GROUP BY org_id
+        HAVING count(*) = (SELECT count(*) FROM lanes WHERE lanes.org_id = free_ones.org_id));
+END $$;
+
 -- Lets lanes say when the first of their jobs that had started is due; tells how many said something else.
 CREATE FUNCTION correct_due(lane_orgs text[], lane_names text[]) RETURNS bigint LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -180,7 +218,12 @@ BEGIN
     IF lane_orgs IS NULL THEN
         RETURN free;
     END IF;
-    PERFORM 1 FROM lanes WHERE org_id = ANY (lane_orgs) ORDER BY org_id, analysis FOR UPDATE;
+    free.locked := lock_turns(free, lane_orgs || next_orgs(free));
+    SELECT array_agg(org_id), array_agg(analysis) INTO lane_orgs, lane_names
+    FROM unnest(lane_orgs, lane_names) AS lane (org_id, analysis) WHERE org_id = ANY (free.locked);
+    IF lane_orgs IS NULL THEN
+        RETURN free;
+    END IF;
     -- A lane whose first job was canceled says too early when it is due: whoever looks corrects it, and looks again.
     IF correct_due(lane_orgs, lane_names) > 0 THEN
         free.again := true;
@@ -212,7 +255,6 @@ CREATE FUNCTION claim_waiting(free room, now bigint, claim uuid, worker text, le
 DECLARE
     clock record;
     candidates text[];
-    full_ones text[] := full_orgs(free);
     lane_orgs text[];
     lane_names text[];
     turns bigint[];
@@ -229,17 +271,11 @@ DECLARE
     wanted bigint;
 BEGIN
     free.again := false;
-    SELECT array_agg(DISTINCT org_id) INTO candidates
-    FROM unnest(free.names, free.rooms) AS mine (name, room)
-    CROSS JOIN LATERAL (
-        SELECT org_id FROM lanes
-        WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
-        ORDER BY virtual_start, served, org_id LIMIT free.slots) AS next
-    WHERE coalesce(mine.room, free.slots) > 0;
+    candidates := next_orgs(free);
     IF candidates IS NULL THEN
         RETURN free;
     END IF;
-    PERFORM 1 FROM lanes WHERE org_id = ANY (candidates) ORDER BY org_id, analysis FOR UPDATE;
+    free.locked := lock_turns(free, candidates);
     SELECT virtual_now, served INTO clock FROM lane_clock;
 
     -- An org that was held back is not behind the virtual clock: it goes on from the present, as one that was idle does.
@@ -250,7 +286,7 @@ BEGIN
         FROM lanes AS lane
         JOIN unnest(free.names, free.rooms) AS room (name, room) ON room.name = lane.analysis
         LEFT JOIN unnest(free.orgs, free.org_counts) AS busy (org_id, running) ON busy.org_id = lane.org_id
-        WHERE lane.org_id = ANY (candidates) AND lane.waiting > 0 AND coalesce(room.room, free.slots) > 0
+        WHERE lane.org_id = ANY (candidates) AND lane.org_id = ANY (free.locked) AND lane.waiting > 0 AND coalesce(room.room, free.slots) > 0
         GROUP BY lane.org_id)
     SELECT array_agg(org_id ORDER BY rank), array_agg(turn ORDER BY rank), array_agg(rank ORDER BY rank),
         array_agg(waiting ORDER BY rank), min(turn), max(turn + waiting), sum(waiting)
@@ -417,8 +453,17 @@ BEGIN
     RETURN QUERY SELECT * FROM unnest(free.claims);
 END $$;
 
+-- Locks leases in one order, for those that touch more of a job than its lease.
+CREATE FUNCTION lock_leases(org_ids text[], job_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM 1 FROM unnest(org_ids, job_ids) AS mine (org_id, job_id)
+    JOIN leases AS lease ON lease.org_id = mine.org_id AND lease.job_id = mine.job_id
+    ORDER BY lease.job_id, lease.org_id FOR UPDATE OF lease;
+END $$;
+
 -- Extends the leases that are still held, and tells which jobs are wished to stop: NULL for a lease that is gone, else a sign
--- and the reason. A lease that has ended cannot be renewed, even if nobody took the job yet.
+-- and the reason. A lease that has ended cannot be renewed, even if nobody took the job yet. They come in the order of locks.
 CREATE FUNCTION renew(at bigint, org_ids text[], job_ids text[], attempts integer[], lease_time bigint) RETURNS text[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

@@ -222,28 +222,25 @@ DECLARE
     tries integer;
     ends ending[] := '{}';
 BEGIN
+    PERFORM lock_leases(org_ids, job_ids);
     FOR hit IN
         SELECT * FROM unnest(org_ids, job_ids, bys, reasons, request_ids) WITH ORDINALITY
-            AS wish (org_id, job_id, by_whom, reason, request_id, place) ORDER BY org_id, job_id
+            AS wish (org_id, job_id, by_whom, reason, request_id, place) ORDER BY job_id, org_id
     LOOP
-        LOOP
-            SELECT expires_at INTO held FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id FOR UPDATE;
-            now := moment(at);
-            IF held > now THEN
-                PERFORM ask_to_stop(now, hit.org_id, hit.job_id, hit.by_whom, hit.reason, hit.request_id);
-                EXIT;
-            END IF;
-            DELETE FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id AND expires_at <= now;
-            SELECT attempt INTO tries FROM jobs
-            WHERE org_id = hit.org_id AND job_id = hit.job_id AND finished_at IS NULL FOR UPDATE;
-            EXIT WHEN NOT FOUND;
-            -- It may have been claimed while this waited for its row: then its worker is asked.
-            CONTINUE WHEN EXISTS (SELECT 1 FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id);
+        -- From here on nobody can claim it; whoever claimed it a moment ago is seen.
+        SELECT attempt INTO tries FROM jobs
+        WHERE org_id = hit.org_id AND job_id = hit.job_id AND finished_at IS NULL FOR UPDATE;
+        CONTINUE WHEN NOT FOUND;
+        held := (SELECT expires_at FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id);
+        now := moment(at);
+        IF held > now THEN
+            PERFORM ask_to_stop(now, hit.org_id, hit.job_id, hit.by_whom, hit.reason, hit.request_id);
+        ELSE
+            DELETE FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id;
             ends := ends || ROW(
                 hit.place, hit.org_id, hit.job_id, tries, 'canceled', CASE hit.by_whom WHEN 'user' THEN 'user' ELSE 'system' END,
                 NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 0, 0, NULL, NULL, hit.by_whom, hit.reason)::ending;
-            EXIT;
-        END LOOP;
+        END IF;
     END LOOP;
     IF cardinality(ends) > 0 THEN
         PERFORM write_ends(moment(at), ends);

@@ -21,14 +21,12 @@ BEGIN
     IF NOT FOUND THEN
         RETURN (SELECT known.answers FROM batches AS known WHERE batch_id = batch);
     END IF;
+    -- Each kind is written in the order of locks; together they are not, unless the leases come first.
+    IF kinds[1] <> ANY (kinds) THEN
+        PERFORM lock_leases(org_ids, job_ids);
+    END IF;
     now := moment(at);
-    IF 'progress' = ANY (kinds) THEN
-        written := written || record_progress(now, org_ids, job_ids, attempts, kinds, percents, steps, replays);
-    END IF;
-    IF 'partial' = ANY (kinds) THEN
-        written := written || record_partials(
-            now, org_ids, job_ids, attempts, kinds, percents, steps, replays, result_ids, payloads, refs, summaries);
-    END IF;
+    -- What takes leases comes before what takes jobs alone, as everywhere.
     IF 'checkpoint' = ANY (kinds) THEN
         written := written || record_checkpoints(now, org_ids, job_ids, attempts, kinds, keys, payloads);
     END IF;
@@ -39,10 +37,17 @@ BEGIN
         now, org_ids, job_ids, attempts, kinds, codes, messages, metas, can_retry, hints, delays, timeouts, thresholds, owns,
         deaths, actors, bys);
     IF ends IS NOT NULL THEN
-        IF EXISTS (SELECT 1 FROM unnest(kinds) AS kind WHERE kind IN ('retry', 'released', 'crashed')) THEN
+        IF kinds && '{retry, released, crashed}' THEN
             ends := decided(ends, most_lost, most_crashes);
         END IF;
         written := written || write_ends(now, ends);
+    END IF;
+    IF 'progress' = ANY (kinds) THEN
+        written := written || record_progress(now, org_ids, job_ids, attempts, kinds, percents, steps, replays);
+    END IF;
+    IF 'partial' = ANY (kinds) THEN
+        written := written || record_partials(
+            now, org_ids, job_ids, attempts, kinds, percents, steps, replays, result_ids, payloads, refs, summaries);
     END IF;
     outcomes := array_fill('false'::text, ARRAY[cardinality(org_ids)]);
     FOREACH place IN ARRAY written LOOP

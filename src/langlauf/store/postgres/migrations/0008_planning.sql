@@ -11,6 +11,9 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Locks in the order of keys.
+SELECT plan_with('{lock_leases}', 'SET enable_bitmapscan = on SET enable_indexscan = off SET enable_indexonlyscan = off');
+SELECT plan_with('{next_orgs, lock_turns}', 'SET enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on');
 -- Rows that are named: each is looked up by its key. A bitmap needs a key to look for; a scan of an index does not.
 SELECT plan_with(
     '{start_attempts, renew, record_progress, record_partials, record_checkpoints, record_completions, give_up_leases, written_or_held, write_ends, views_of}',
