@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from operator import methodcaller
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ async def shown(url: str, *names: str) -> list[str]:
     """What settings are on a connection of the store."""
     link = Link(url, "test")
     try:
-        return [await link.use(lambda connection, name=name: connection.fetchval(f"SHOW {name}")) for name in names]
+        return [(await link.use(methodcaller("fetchrow", f"SHOW {name}")))[0] for name in names]
     finally:
         await link.close()
 
