@@ -113,7 +113,7 @@ def test_a_role_that_bypasses_row_security_is_refused(empty: str) -> None:
 
 
 def test_a_login_that_only_runs_owns_nothing(empty: str) -> None:
-    """It is let in by three grants, may call functions, and has no right on a table of jobs; it is a member of nothing."""
+    """It is let in by three grants, may call functions, has no right on a table of jobs, and is a member of nothing."""
     app = as_login(empty, "app")
     with pytest.raises(SettingsError, match="may not change the schema"):
         migrated(app)

@@ -69,8 +69,7 @@ class PostgresStore:
         """Connects to the database and brings its schema up to date."""
         store = cls(url, hints=hints, clock=clock)
         try:
-            through_pooler = read_address(url).through_pooler
-            await store._links["upkeep"].use(partial(prepare, through_pooler=through_pooler))
+            await store._links["upkeep"].use(partial(prepare, address=read_address(url)))
             await store._learn_time()
         except BaseException:
             await store.close()

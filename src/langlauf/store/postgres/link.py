@@ -20,7 +20,7 @@ T = TypeVar("T")
 #: How long a question may take in all, with every new connection. Whoever waits behind one that gave up waits as long
 #: again: so a request is refused within ten seconds.
 PATIENCE = 4.0
-_CONNECT_SECONDS = 2.0
+CONNECT_SECONDS = 2.0
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 0.5
 #: The database chose between two that waited for each other: nothing of ours was kept, and it may be tried again.
@@ -140,7 +140,7 @@ class Link:
     async def _connected(self) -> Any:
         if self._connection is None or self._connection.is_closed():
             self._connection = None
-            connection = await asyncpg.connect(self._address.dsn, timeout=_CONNECT_SECONDS, command_timeout=None)
+            connection = await asyncpg.connect(self._address.dsn, timeout=CONNECT_SECONDS, command_timeout=None)
             try:
                 await connection.execute(_SESSION)
             except BaseException:

@@ -2,13 +2,16 @@
 
 from typing import Any, NamedTuple
 
+import asyncpg
+
 from langlauf.domain.errors import SettingsError
-from langlauf.store.postgres.address import read_address
-from langlauf.store.postgres.link import Link
+from langlauf.store.postgres.address import Address, read_address
+from langlauf.store.postgres.link import CONNECT_SECONDS, Link
 from langlauf.store.postgres.migrating import applied_migrations, migrate
 
 OLDEST = 15
 _ENCODING = "UTF8"
+_PROCESS = "SELECT pg_backend_pid()"
 _FACTS = """
 SELECT current_setting('server_version_num')::integer AS version, current_setting('server_encoding') AS encoding,
     pg_is_in_recovery() AS standby, pg_backend_pid() AS process, current_database() AS database
@@ -50,7 +53,7 @@ def refusal(server: Server, *, through_pooler: bool) -> str | None:
     return None
 
 
-async def prepare(connection: Any, *, through_pooler: bool) -> list[str]:
+async def prepare(connection: Any, address: Address) -> list[str]:
     """Checks that a database can hold a store, and brings its schema up to date; returns what was applied."""
     row = await connection.fetchrow(_FACTS)
     facts = Server(
@@ -61,9 +64,23 @@ async def prepare(connection: Any, *, through_pooler: bool) -> list[str]:
         greeted_as=connection.get_server_pid(),
         database=row["database"],
     )
-    if (reason := refusal(facts, through_pooler=through_pooler)) is not None:
+    if (reason := refusal(facts, through_pooler=address.through_pooler)) is not None:
         raise SettingsError(reason)
+    if address.through_pooler and await _shares(connection, address):
+        raise SettingsError(
+            "the pooler gave one connection of the server to two of ours, so it is not in session mode: "
+            "set its mode to session for this database, or connect to the server itself"
+        )
     return await migrate(connection)
+
+
+async def _shares(connection: Any, address: Address) -> bool:
+    """Whether a second connection of ours is answered by the process that should be kept for the first."""
+    second = await asyncpg.connect(address.dsn, timeout=CONNECT_SECONDS)
+    try:
+        return bool(await second.fetchval(_PROCESS) == await connection.fetchval(_PROCESS))
+    finally:
+        await second.close(timeout=CONNECT_SECONDS)
 
 
 async def migrate_database(url: str) -> tuple[int, list[str]]:
@@ -71,7 +88,7 @@ async def migrate_database(url: str) -> tuple[int, list[str]]:
     link = Link(url, "migrate")
 
     async def work(connection: Any) -> tuple[int, list[str]]:
-        done = await prepare(connection, through_pooler=read_address(url).through_pooler)
+        done = await prepare(connection, read_address(url))
         return await applied_migrations(connection), done
 
     try:

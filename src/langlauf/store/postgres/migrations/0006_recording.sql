@@ -21,10 +21,6 @@ BEGIN
     IF NOT FOUND THEN
         RETURN (SELECT known.answers FROM batches AS known WHERE batch_id = batch);
     END IF;
-    -- Each kind is written in the order of locks; together they are not, unless the leases come first.
-    IF kinds[1] <> ANY (kinds) THEN
-        PERFORM lock_leases(org_ids, job_ids);
-    END IF;
     now := moment(at);
     -- What takes leases comes before what takes jobs alone, as everywhere.
     IF 'checkpoint' = ANY (kinds) THEN

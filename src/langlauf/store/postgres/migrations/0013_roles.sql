@@ -41,12 +41,12 @@ END $$;
 
 -- Functions: each runs as its owner with a path that nobody else can put anything on, and nobody may call it who was not let
 -- in. Those named as reads are langlauf_api's, all others langlauf_engine's. Who may read the list of migrations is a login
--- of the program and may call them all. Helpers touch no table and stay with their caller, so that they can be inlined; the
--- tools of migrations are their maker's alone.
+-- of the program and may call them all.
+--
+-- Two kinds stay with their caller. Helpers touch no table and can be inlined that way: what is immutable, and three more by
+-- name. Tools of whoever migrates bring a path of their own and do not ask for their owner's rights.
 CREATE FUNCTION guard_functions(reads text[]) RETURNS void LANGUAGE plpgsql SET search_path = langlauf, pg_temp AS $$
 DECLARE
-    helpers CONSTANT text[] := '{moment, time_text, said}';
-    tools CONSTANT text[] := '{plan_with, guard_tables, guard_functions}';
     logins CONSTANT text := (
         SELECT string_agg(DISTINCT quote_ident(rolname), ', ') FROM pg_class, aclexplode(relacl), pg_roles AS role
         WHERE pg_class.oid = 'langlauf.migrations'::regclass AND privilege_type = 'SELECT' AND role.oid = grantee
@@ -56,21 +56,24 @@ BEGIN
     -- An owner must have the right to make functions where its functions are; it needs it for this moment alone.
     GRANT USAGE, CREATE ON SCHEMA langlauf TO langlauf_api, langlauf_engine;
     FOR one IN
-        SELECT pg_proc.oid::regprocedure AS name, proname, pg_get_userbyid(proowner) AS owner,
-            CASE WHEN proname = ANY (reads) THEN 'langlauf_api' ELSE 'langlauf_engine' END AS role
+        SELECT pg_proc.oid::regprocedure AS name, pg_get_userbyid(proowner) AS owner,
+            CASE WHEN proname = ANY (reads) THEN 'langlauf_api' ELSE 'langlauf_engine' END AS role,
+            provolatile = 'i' OR proname IN ('moment', 'time_text', 'said') AS helper,
+            NOT prosecdef AND coalesce(array_to_string(proconfig, ' ') ~ '(^| )search_path=', false) AS tool
         FROM pg_proc WHERE pronamespace = 'langlauf'::regnamespace
     LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', one.name);
-        CONTINUE WHEN one.proname = ANY (tools);
-        IF one.owner <> one.role THEN
+        IF NOT one.tool AND one.owner <> one.role THEN
             EXECUTE format('ALTER FUNCTION %s OWNER TO %I', one.name, one.role);
         END IF;
-        IF one.proname = ANY (helpers) THEN
+        IF one.helper THEN
             EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO langlauf_api', one.name);
-        ELSE
+        ELSIF NOT one.tool THEN
             EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER SET search_path = langlauf, pg_temp', one.name);
         END IF;
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', one.name, concat_ws(', ', quote_ident(current_user), logins));
     END LOOP;
     REVOKE CREATE ON SCHEMA langlauf FROM langlauf_api, langlauf_engine;
 END $$;
+
+ALTER FUNCTION plan_with SET search_path = langlauf, pg_temp;
