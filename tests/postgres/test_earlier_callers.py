@@ -24,7 +24,7 @@ Scene = Callable[[Any, SetClock], Awaitable[None]]
 JOB = "SELECT * FROM check_job_timeouts()"
 READING = "SELECT * FROM check_reading_timeouts()"
 HOUR = 3_600.0
-LONG = {"timeout_seconds": 2 * HOUR}
+LONG: dict[str, Any] = {"timeout_seconds": 2 * HOUR}
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,8 @@ async def claimed(
 
 async def overdue(store: Any, clock: SetClock) -> None:
     """One job of each kind that a sweep takes back, with ids in this order."""
-    for number, rules in enumerate(({"timeout_seconds": 1.0}, {"timeout_seconds": 1.0, "max_retries": 0}, LONG, LONG)):
+    short: dict[str, Any] = {"timeout_seconds": 1.0}
+    for number, rules in enumerate((short, short | {"max_retries": 0}, LONG, LONG)):
         await claimed(store, clock, job_id=f"00000000-0000-4000-8000-00000000000{number}", **rules)
     await Maker(store, clock)._ask_to_stop("00000000-0000-4000-8000-000000000003")
 
@@ -436,8 +437,8 @@ SELECT gen_random_uuid(), 'org-' || n % 50, 'survey', status, 'default', n, 'inl
     CASE WHEN status <> 'running' THEN n END, CASE status WHEN 'failed' THEN n END,
     CASE status WHEN 'failed' THEN 'code_' || n % 20 END, CASE status WHEN 'failed' THEN 'No.' END, status = 'failed',
     CASE WHEN status = 'running' AND n % 40 = 0 THEN n END, 1
-FROM generate_series(1, 8000) AS n,
-    LATERAL (SELECT CASE WHEN n % 20 = 0 THEN 'running' WHEN n % 10 = 0 THEN 'failed' ELSE 'completed' END) AS kind (status)
+FROM generate_series(1, 8000) AS n, LATERAL (VALUES (
+    CASE WHEN n % 20 = 0 THEN 'running' WHEN n % 10 = 0 THEN 'failed' ELSE 'completed' END)) AS kind (status)
 """
 
 
