@@ -14,6 +14,7 @@ from langlauf.store.blobs.store import StoreWithBlobs
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
+from tests.support.beds import Bed, bed_of
 from tests.support.postgres_stores import migrated_database
 from tests.support.stores import SetClock
 
@@ -106,3 +107,17 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
 def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     """One store per kind that several programs may open."""
     return Harness(STORES[request.param], tmp_path)
+
+
+@pytest.fixture(params=["postgres", "sqlite"])
+def bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bed]:
+    """A store of each kind that keeps what it was told, to look into past its driver."""
+    with bed_of(request.param, tmp_path) as place:
+        yield place
+
+
+@pytest.fixture(params=["memory", "postgres", "sqlite"])
+def any_bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bed]:
+    """A store of each kind."""
+    with bed_of(request.param, tmp_path) as place:
+        yield place

@@ -1,22 +1,21 @@
 """Retention: what goes when, what stays, and that counting tells the truth."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
-from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.store.protocol import Store
 from langlauf.upkeep.retention import clean_up, report_json
-from tests.support.stores import DAY, Maker, SetClock, play, query
+from tests.support.beds import Bed
+from tests.support.stores import DAY, Maker, SetClock
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
 KEEP_ALL = RetentionPolicy(final_results=None, partial_results=None, events=None, jobs=None)
 
 
-def rows(path: Path, table: str) -> int:
+def rows(bed: Bed, table: str) -> int:
     """How many rows a table has."""
-    [[count]] = query(path, f"SELECT count(*) FROM {table}")
+    [[count]] = bed.query(f"SELECT count(*) FROM {table}")
     assert isinstance(count, int)
     return count
 
@@ -26,11 +25,10 @@ def without_flag(report: RetentionReport) -> RetentionReport:
     return msgspec.structs.replace(report, dry_run=False)
 
 
-def test_young_jobs_keep_everything(tmp_path: Path) -> None:
+def test_young_jobs_keep_everything(bed: Bed) -> None:
     """Nothing goes before its time."""
-    path = tmp_path / "s.db"
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.completed(2)
         clock.pass_(3 * DAY - 60)
         report = await clean_up(store, WEEK)
@@ -38,14 +36,13 @@ def test_young_jobs_keep_everything(tmp_path: Path) -> None:
         assert (report.results.kept_count, report.events.kept_count) == (3, 6)
         assert (report.results.eligible_terminal, report.events.eligible_terminal) == (0, 0)
 
-    play(path, scene)
+    bed.play(scene)
 
 
-def test_events_go_first_and_the_job_says_so(tmp_path: Path) -> None:
+def test_events_go_first_and_the_job_says_so(bed: Bed) -> None:
     """After three days the log is gone, the results stay, and the job shows when the log went."""
-    path = tmp_path / "s.db"
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         job_id = await make.completed(2)
         clock.pass_(3 * DAY)
         report = await clean_up(store, WEEK)
@@ -56,14 +53,13 @@ def test_events_go_first_and_the_job_says_so(tmp_path: Path) -> None:
         assert (view.job.events_expired_at, view.job.result_expired_at) == (clock.now(), None)
         assert await store.tenant("org-a").events(job_id, after=0, limit=10) == []
 
-    play(path, scene)
+    bed.play(scene)
 
 
-def test_results_become_tombstones(tmp_path: Path) -> None:
+def test_results_become_tombstones(bed: Bed) -> None:
     """A removed result keeps its id, its org and the time it went, and nothing of what it said."""
-    path = tmp_path / "s.db"
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         job_id = await make.completed(1)
         clock.pass_(7 * DAY)
         report = await clean_up(store, WEEK)
@@ -77,29 +73,27 @@ def test_results_become_tombstones(tmp_path: Path) -> None:
         assert (found.delivered.payload, found.delivered.snapshot.summary_json) == (None, None)
         assert found.delivered.snapshot.removed_at == clock.now() == view.job.result_expired_at
 
-    play(path, scene)
+    bed.play(scene)
 
 
-def test_a_record_goes_last_with_all_its_parts(tmp_path: Path) -> None:
+def test_a_record_goes_last_with_all_its_parts(bed: Bed) -> None:
     """After ninety days nothing of the job is left in any table."""
-    path = tmp_path / "s.db"
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.completed(2, key="k")
         await make.failed(2)
         clock.pass_(90 * DAY)
         assert (await clean_up(store, WEEK)).jobs_deleted == 2
 
-    play(path, scene)
+    bed.play(scene)
     tables = ("jobs", "job_inputs", "job_events", "job_results", "notifications", "job_chunks", "idempotency_keys")
-    assert {table: rows(path, table) for table in tables} == dict.fromkeys(tables, 0)
+    assert {table: rows(bed, table) for table in tables} == dict.fromkeys(tables, 0)
 
 
-def test_only_ended_jobs_are_touched(tmp_path: Path) -> None:
+def test_only_ended_jobs_are_touched(bed: Bed) -> None:
     """Queued, running and partial jobs keep everything, however old they are."""
-    path = tmp_path / "s.db"
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.queued()
         await make.running()
         await make.partial(2)
@@ -108,33 +102,32 @@ def test_only_ended_jobs_are_touched(tmp_path: Path) -> None:
         assert report.terminal_job_count == 0
         assert (report.results.delete_count, report.events.delete_count, report.jobs_deleted) == (0, 0, 0)
 
-    play(path, scene)
-    assert (rows(path, "jobs"), rows(path, "job_events"), rows(path, "job_results")) == (3, 9, 2)
+    bed.play(scene)
+    assert (rows(bed, "jobs"), rows(bed, "job_events"), rows(bed, "job_results")) == (3, 9, 2)
 
 
 @pytest.mark.parametrize("channel", ["webhook", "email"])
-def test_a_pending_delivery_keeps_its_job_whole(tmp_path: Path, channel: str) -> None:
+def test_a_pending_delivery_keeps_its_job_whole(bed: Bed, channel: str) -> None:
     """Nothing of a job goes while a delivery is pending; once it is sent, everything old goes."""
-    path = tmp_path / "s.db"
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.completed(1)
-        query(path, "UPDATE notifications SET channel = ?", channel)
+        bed.query("UPDATE notifications SET channel = ?", channel)
         clock.pass_(200 * DAY)
         held = await clean_up(store, WEEK)
         assert (held.results.delete_count, held.events.delete_count, held.jobs_deleted) == (0, 0, 0)
         assert (held.results.eligible_terminal, held.events.eligible_terminal) == (1, 1)
-        query(path, "UPDATE notifications SET delivery_status = 'sent'")
+        bed.query("UPDATE notifications SET delivery_status = 'sent'")
         freed = await clean_up(store, WEEK)
         assert (freed.results.delete_count, freed.events.delete_count, freed.jobs_deleted) == (2, 5, 1)
 
-    play(path, scene)
+    bed.play(scene)
 
 
-def test_a_second_run_deletes_nothing(tmp_path: Path) -> None:
+def test_a_second_run_deletes_nothing(bed: Bed) -> None:
     """What one run took, the next does not find again."""
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.one_of_each()
         clock.pass_(8 * DAY)
         first = await clean_up(store, WEEK)
@@ -148,15 +141,14 @@ def test_a_second_run_deletes_nothing(tmp_path: Path) -> None:
             first.events.kept_count,
         )
 
-    play(tmp_path / "s.db", scene)
+    bed.play(scene)
 
 
 @pytest.mark.parametrize("days", [4, 8, 91])
-@pytest.mark.parametrize("place", ["file", ":memory:"])
-def test_a_dry_run_tells_what_the_real_one_does(tmp_path: Path, days: int, place: str) -> None:
+def test_a_dry_run_tells_what_the_real_one_does(any_bed: Bed, days: int) -> None:
     """A dry run changes nothing, and its figures are those of the real run after it."""
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.one_of_each()
         clock.pass_(days * DAY)
         dry = await clean_up(store, WEEK, dry_run=True)
@@ -165,15 +157,14 @@ def test_a_dry_run_tells_what_the_real_one_does(tmp_path: Path, days: int, place
         assert dry.events.delete_count > 0
         assert await clean_up(store, WEEK) == without_flag(dry)
 
-    play(tmp_path / "s.db" if place == "file" else place, scene)
+    any_bed.play(scene)
 
 
-def test_finals_and_partials_have_their_own_time(tmp_path: Path) -> None:
+def test_finals_and_partials_have_their_own_time(bed: Bed) -> None:
     """Where partial results go earlier, the job counts as expired only when the final one is gone too."""
-    path = tmp_path / "s.db"
     policy = RetentionPolicy(final_results=7 * DAY, partial_results=DAY, events=None, jobs=None)
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         job_id = await make.completed(2)
         clock.pass_(DAY)
         assert (await clean_up(store, policy)).results.delete_count == 2
@@ -187,15 +178,15 @@ def test_finals_and_partials_have_their_own_time(tmp_path: Path) -> None:
         assert view is not None
         assert view.job.result_expired_at == clock.now()
 
-    play(path, scene)
+    bed.play(scene)
 
 
 @pytest.mark.parametrize("kept", ["final_results", "partial_results", "events", "jobs"])
-def test_a_kind_kept_for_ever_keeps_the_record(tmp_path: Path, kept: str) -> None:
+def test_a_kind_kept_for_ever_keeps_the_record(bed: Bed, kept: str) -> None:
     """A record would take its parts along, so it stays where one of them has no end."""
     policy = RetentionPolicy(**{"final_results": DAY, "partial_results": DAY, "events": DAY, "jobs": DAY, kept: None})
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.completed(2)
         clock.pass_(1_000 * DAY)
         report = await clean_up(store, policy)
@@ -203,44 +194,43 @@ def test_a_kind_kept_for_ever_keeps_the_record(tmp_path: Path, kept: str) -> Non
         expected = {"final_results": (2, 6), "partial_results": (1, 6), "events": (3, 0), "jobs": (3, 6)}
         assert (report.results.delete_count, report.events.delete_count) == expected[kept]
 
-    play(tmp_path / "s.db", scene)
+    bed.play(scene)
 
 
-def test_partials_of_a_completed_job_go_with_its_final(tmp_path: Path) -> None:
+def test_partials_of_a_completed_job_go_with_its_final(bed: Bed) -> None:
     """A job whose result is gone says so; partials of a failed one are kept as long as they are meant to be."""
-    path = tmp_path / "s.db"
     policy = RetentionPolicy(final_results=DAY, partial_results=30 * DAY, events=None, jobs=None)
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         completed = await make.completed(2)
         failed = await make.failed(2)
         clock.pass_(2 * DAY)
         dry = await clean_up(store, policy, dry_run=True)
         report = await clean_up(store, policy)
         assert (dry.results.delete_count, report.results.delete_count) == (3, 3)
-        found = query(path, "SELECT job_id, result_expired_at IS NOT NULL FROM jobs")
-        assert {row[0]: row[1] for row in found} == {completed: 1, failed: 0}
+        found = bed.query("SELECT job_id, result_expired_at IS NOT NULL FROM jobs")
+        assert {row[0]: bool(row[1]) for row in found} == {completed: True, failed: False}
 
-    play(path, scene)
+    bed.play(scene)
 
 
-def test_a_policy_without_ends_takes_nothing(tmp_path: Path) -> None:
+def test_a_policy_without_ends_takes_nothing(bed: Bed) -> None:
     """None everywhere keeps everything for ever."""
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.one_of_each()
         clock.pass_(1_000 * DAY)
         report = await clean_up(store, KEEP_ALL)
         assert (report.results.delete_count, report.events.delete_count, report.jobs_deleted) == (0, 0, 0)
 
-    play(tmp_path / "s.db", scene)
+    bed.play(scene)
 
 
-def test_a_record_outlives_parts_that_are_kept_longer(tmp_path: Path) -> None:
+def test_a_record_outlives_parts_that_are_kept_longer(bed: Bed) -> None:
     """A policy that would drop the record before its results keeps the record until they may go."""
     policy = RetentionPolicy(final_results=30 * DAY, partial_results=30 * DAY, events=3 * DAY, jobs=5 * DAY)
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.completed(1)
         clock.pass_(29 * DAY)
         assert (await clean_up(store, policy)).jobs_deleted == 0
@@ -248,20 +238,20 @@ def test_a_record_outlives_parts_that_are_kept_longer(tmp_path: Path) -> None:
         report = await clean_up(store, policy)
         assert (report.results.delete_count, report.jobs_deleted) == (2, 1)
 
-    play(tmp_path / "s.db", scene)
+    bed.play(scene)
 
 
-def test_the_report_has_the_promised_fields(tmp_path: Path) -> None:
+def test_the_report_has_the_promised_fields(bed: Bed) -> None:
     """The JSON of a run has exactly the names that scripts rely on."""
     reports: list[RetentionReport] = []
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.completed(1)
         await make.failed()
         clock.pass_(8 * DAY)
         reports.append(await clean_up(store, WEEK, dry_run=True))
 
-    play(tmp_path / "s.db", scene)
+    bed.play(scene)
     assert report_json(reports[0]) == {
         "dry_run": True,
         "terminal_job_count": 2,
@@ -271,19 +261,15 @@ def test_the_report_has_the_promised_fields(tmp_path: Path) -> None:
     }
 
 
-def test_an_ended_job_without_its_time_is_counted_and_left(tmp_path: Path) -> None:
+def test_an_ended_job_without_its_time_is_counted_and_left(bed: Bed) -> None:
     """A job that ended at no known time cannot be aged: it is counted as skipped, and nothing of it goes."""
-    path = tmp_path / "s.db"
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.completed(0)
-        query(
-            path,
-            "PRAGMA ignore_check_constraints = ON; DROP TRIGGER jobs_stay_ended; UPDATE jobs SET finished_at = NULL",
-        )
+        bed.without_constraints("UPDATE jobs SET finished_at = NULL")
         clock.pass_(1_000 * DAY)
         report = await clean_up(store, WEEK)
         assert (report.results.skipped_missing_timestamp, report.events.skipped_missing_timestamp) == (1, 1)
         assert (report.results.delete_count, report.results.kept_count, report.events.kept_count) == (0, 1, 4)
 
-    play(path, scene)
+    bed.play(scene)

@@ -1,28 +1,43 @@
 """Retention in batches: no write is long, no page is skipped, and nothing is looked at twice."""
 
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import pytest
 
+from langlauf.domain.instant import SECOND
 from langlauf.domain.retention import RetentionPolicy
-from langlauf.store.sqlite import driver, retiring
+from langlauf.hints import Hints
+from langlauf.store import retiring
+from langlauf.store.postgres.driver import PostgresStore
+from langlauf.store.postgres.retiring import PostgresShelf
+from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.transaction import Transaction
+from langlauf.store.sqlite.retiring import SqliteShelf
 from langlauf.upkeep.retention import clean_up
-from tests.support.stores import DAY, Maker, SetClock, play, query
+from tests.support.beds import Bed
+from tests.support.stores import DAY, Maker, SetClock
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
+DAY_MICROS = round(DAY * SECOND)
 
 
-def test_more_than_one_page_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def shelf_of(store: Store) -> retiring.Shelf:
+    """What retention asks a store for."""
+    if isinstance(store, PostgresStore):
+        return PostgresShelf(store._links["upkeep"], Hints(), None)
+    assert isinstance(store, SqliteStore)
+    return SqliteShelf(store.path, store._read, store._writes.do, store._queries)
+
+
+def test_more_than_one_page_is_taken(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs beyond the first page go too, also behind a page of jobs that are held."""
-    path = tmp_path / "s.db"
     monkeypatch.setattr(retiring, "JOBS_PER_BATCH", 2)
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         held = [await make.completed(0) for _ in range(3)]
         for job_id in held:
-            query(path, "UPDATE notifications SET channel = 'email' WHERE job_id = ?", job_id)
+            bed.query("UPDATE notifications SET channel = 'email' WHERE job_id = ?", job_id)
         for _ in range(5):
             await make.completed(0)
         clock.pass_(100 * DAY)
@@ -30,46 +45,76 @@ def test_more_than_one_page_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert (report.results.delete_count, report.results.kept_count, report.results.eligible_terminal) == (5, 3, 8)
         assert report.jobs_deleted == 5
 
-    play(path, scene)
+    bed.play(scene)
 
 
-def test_batches_are_bounded_by_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_bounded_by_rows(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write takes no more rows than its limit, unless a single job has more."""
     monkeypatch.setattr(retiring, "_ROWS_PER_BATCH", 8)
+    shelf: Any = PostgresShelf if bed.kind == "postgres" else SqliteShelf
     sizes: list[int] = []
-    take = retiring.retire_batch
+    take = shelf.take
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         for _ in range(4):
             await make.completed(0)
         await make.completed(8)
         clock.pass_(4 * DAY)
         assert (await clean_up(store, WEEK)).events.delete_count == 28
 
-    def watched(tx: Transaction, batch: retiring.RetireBatch) -> int:
-        sizes.append(take(tx, batch))
+    async def watched(self: object, batch: retiring.RetireBatch) -> int:
+        sizes.append(await take(self, batch))
         return sizes[-1]
 
-    monkeypatch.setitem(driver._HANDLERS, retiring.RetireBatch, watched)
-    play(tmp_path / "s.db", scene)
+    monkeypatch.setattr(shelf, "take", watched)
+    bed.play(scene)
     assert sizes == [8, 8, 12]
 
 
-def test_finding_uses_the_indexes_of_what_is_left(tmp_path: Path) -> None:
-    """The finders walk only over jobs that still have something: a job that was retired is not looked at again."""
-    path = tmp_path / "s.db"
+def test_a_page_that_is_older_than_a_change_takes_nothing_more(bed: Bed) -> None:
+    """Whoever takes asks again: a job that is not old enough, or whose delivery is pending by now, keeps everything."""
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        held, young, running = await make.completed(1), await make.completed(1), await make.running()
+        bed.query("UPDATE notifications SET channel = 'email' WHERE job_id = ?", held)
+        limits = retiring.cutoffs_of(WEEK, clock.now())
+        jobs = tuple((make.org_id, job_id) for job_id in (held, young, running.lease.job_id))
+        later = retiring.cutoffs_of(WEEK, clock.now() + 100 * DAY_MICROS)
+        for kind in ("results", "events", "jobs"):
+            batch = partial(retiring.RetireBatch, kind=kind)
+            assert await shelf_of(store).take(batch(jobs=jobs, cutoffs=limits)) == 0
+            assert await shelf_of(store).take(batch(jobs=(jobs[0], jobs[2]), cutoffs=later)) == 0
+
+    bed.play(scene)
+    assert bed.query("SELECT count(*), count(result_expired_at), count(events_expired_at) FROM jobs") == [(3, 0, 0)]
+
+
+def test_finding_uses_the_indexes_of_what_is_left(bed: Bed) -> None:
+    """The finders walk only over jobs that still have something: a job that was retired is not looked at again."""
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.completed(1)
         clock.pass_(8 * DAY)
         await clean_up(store, WEEK)
+        limits = retiring.cutoffs_of(WEEK, clock.now())
+        assert await shelf_of(store).page("results", limits, None, 10) == []
+        assert await shelf_of(store).page("events", limits, None, 10) == []
 
-    play(path, scene)
-    left = query(
-        path,
-        "SELECT count(*) FROM jobs INDEXED BY idx_jobs_results_kept"
-        " WHERE finished_at IS NOT NULL AND result_id IS NOT NULL AND result_expired_at IS NULL"
-        " UNION ALL SELECT count(*) FROM jobs INDEXED BY idx_jobs_events_kept"
-        " WHERE finished_at IS NOT NULL AND events_expired_at IS NULL",
-    )
-    assert left == [(0,), (0,)]
+    bed.play(scene)
+    kept = {
+        "idx_jobs_results_kept": "finished_at IS NOT NULL AND result_id IS NOT NULL AND result_expired_at IS NULL",
+        "idx_jobs_events_kept": "finished_at IS NOT NULL AND events_expired_at IS NULL",
+    }
+    for index, condition in kept.items():
+        assert bed.query(f"SELECT count(*) FROM jobs WHERE {condition}") == [(0,)]
+        assert _made_with(bed, index) == condition
+
+
+def _made_with(bed: Bed, index: str) -> str:
+    """The condition of an index."""
+    if bed.kind == "postgres":
+        sql = "SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indexrelid = ?::text::regclass"
+        [[words]] = bed.query(sql, f"langlauf.{index}")
+    else:
+        [[words]] = bed.query("SELECT sql FROM sqlite_schema WHERE name = ?", index)
+    return " ".join(str(words).rpartition("WHERE ")[2].replace("(", "").replace(")", "").split())

@@ -4,7 +4,7 @@ import asyncio
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -97,14 +97,12 @@ def _found_after(
     """In a transaction that is taken back: neither the faults nor the check leave a trace."""
     named = re.sub(r"(?<!['\w]):([a-z]\w+)", lambda match: f"'{ids[match[1]]}'", sql).replace("char(10)", "chr(10)")
     found: list[Violation] = []
-    try:
-        with connection.transaction():
-            connection.execute(f"SET LOCAL session_replication_role = replica; {named}")
-            found += check(snapshot, clock.now())
-            raise _TakeBack
-    except _TakeBack:
-        return found
+    with suppress(_TakenBackError), connection.transaction():
+        connection.execute(f"SET LOCAL ROLE NONE; SET LOCAL session_replication_role = replica; {named}")
+        found += check(snapshot, clock.now())
+        raise _TakenBackError
+    return found
 
 
-class _TakeBack(Exception):  # noqa: N818 - it is no error
+class _TakenBackError(Exception):
     """Ends a transaction that is not to be kept."""

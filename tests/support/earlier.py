@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from langlauf.store.sqlite.importing import ImportReport, import_v1
+from langlauf.store.importing import ImportReport
+from langlauf.store.sqlite.importing import import_v1
 from tests.support.stores import SetClock
 
 Document = dict[str, Any]

@@ -216,6 +216,11 @@ class Maker:
         self.clock.pass_(0.1)
         return claim.lease.job_id
 
+    async def _job(self, job_id: str) -> Job:
+        view = await self.store.tenant(self.org_id).job(job_id)
+        assert view is not None
+        return view.job
+
     async def at_rest(self) -> dict[str, str]:
         """Jobs in every state that no worker holds; their ids by what they are."""
         recovered = await self.recovered()

@@ -1,6 +1,5 @@
 """Verify: a sound store passes, and each fault that is planted is found by its rule and by no other."""
 
-import asyncio
 import re
 import shutil
 from collections.abc import Iterator
@@ -13,10 +12,12 @@ from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.state import Status
 from langlauf.store.masking import masked
+from langlauf.store.protocol import Store
 from langlauf.store.sqlite.verifying import check_file, verify_file
 from langlauf.store.verify import RULES
+from tests.support.beds import bed_of
 from tests.support.breaking import Breakable, breakable
-from tests.support.stores import DAY, Maker, SetClock, opened, query, with_store
+from tests.support.stores import DAY, Maker, SetClock, query, with_store
 
 Sound = tuple[Path, dict[str, str], int]
 
@@ -51,19 +52,20 @@ def test_checking_changes_nothing(sound: Sound) -> None:
 
 
 @pytest.mark.parametrize("days", [4, 8, 91])
-def test_what_retention_took_is_not_missed(tmp_path: Path, days: int) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_what_retention_took_is_not_missed(tmp_path: Path, kind: str, days: int) -> None:
     """A store that retention went over is as sound as before."""
-    path, clock = tmp_path / "s.db", SetClock()
     policy = RetentionPolicy(final_results=7 * DAY, partial_results=DAY, events=3 * DAY, jobs=90 * DAY)
+    moved = SetClock()
 
-    async def run() -> None:
-        async with opened(path, clock) as store:
-            await Maker(store, clock).one_of_each()
-            clock.pass_(days * DAY)
-            assert (await store.retire(policy, dry_run=False)).events.delete_count > 0
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        await make.one_of_each()
+        clock.pass_(days * DAY)
+        assert (await store.retire(policy, dry_run=False)).events.delete_count > 0
 
-    asyncio.run(run())
-    assert verify_file(str(path)) == []
+    with bed_of(kind, tmp_path) as bed:
+        bed.play(scene, moved)
+        assert [one for one in bed.check(moved) if not one.warning] == []
 
 
 class Fault(NamedTuple):
@@ -80,7 +82,9 @@ class Fault(NamedTuple):
 def faults() -> list[Fault]:
     """All faults of the file."""
     text = Path(__file__).with_name("verify_faults.sql").read_text()
-    parts = re.split(r"^-- fault: (\w+) on (the store|\w+)(?:, also ([\w ]+))?(?:, in (\w+) only)?$", text, flags=re.MULTILINE)[1:]
+    parts = re.split(
+        r"^-- fault: (\w+) on (the store|\w+)(?:, also ([\w ]+))?(?:, in (\w+) only)?$", text, flags=re.MULTILINE
+    )[1:]
     return [
         Fault(rule, None if job == "the store" else job, frozenset((also or "").split()), only, sql)
         for rule, job, also, only, sql in zip(*(parts[place::5] for place in range(5)), strict=True)

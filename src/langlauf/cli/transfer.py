@@ -11,10 +11,10 @@ import click
 import msgspec
 
 from langlauf.cli.options import Stopped
-from langlauf.cli.stores import located, payloads_for, settings_for
-from langlauf.domain.errors import StoreError
-from langlauf.store.sqlite.exporting import ExportReport, export_v1
-from langlauf.store.sqlite.importing import import_v1
+from langlauf.cli.stores import payloads_for, place_for, settings_for
+from langlauf.domain.errors import LanglaufError
+from langlauf.store.exporting import ExportReport
+from langlauf.store.tools import export_from, import_into
 
 _store_option = click.option(
     "--store", default=None, metavar="URL", help="The store, as a URL or a path. [LANGLAUF_STORE]"
@@ -29,18 +29,20 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print the r
 @_json_option
 def import_store(file: Path, store: str | None, analysis: str, as_json: bool) -> None:
     """Import FILE, a JSON store of the earlier system: completely or not at all. FILE is not changed."""
-    path, _ = located(settings_for(store))
+    place = place_for(settings_for(store))
     try:
-        report = import_v1(path, file, default_analysis=analysis, once=False)
-    except StoreError as error:
+        report = import_into(place, file, default_analysis=analysis, once=False)
+    except LanglaufError as error:
         raise Stopped(str(error)) from None
     if as_json:
         click.echo(msgspec.json.encode(report))
     elif not report.imported:
-        click.echo(f"{file} is in {path} already; nothing was changed")
+        click.echo(f"{file} is in {place.shown} already; nothing was changed")
     else:
         parts = f"{report.jobs} jobs, {report.events} events, {report.results} results"
-        click.echo(f"{path}: {parts}, {report.notifications} notifications; {report.lost} were running and go on")
+        click.echo(
+            f"{place.shown}: {parts}, {report.notifications} notifications; {report.lost} were running and go on"
+        )
 
 
 @click.command("export-store")
@@ -51,15 +53,15 @@ def import_store(file: Path, store: str | None, analysis: str, as_json: bool) ->
 def export_store(file: Path, store: str | None, force: bool, as_json: bool) -> None:
     """Export the store to FILE in the format of the earlier system; - is standard output."""
     settings = settings_for(store)
-    path, _ = located(settings)
+    place = place_for(settings)
     to_stdout = str(file) == "-"
     if file.exists() and not to_stdout and not force:
         raise Stopped(f"{file} exists: say --force to replace it")
     try:
         with payloads_for(settings) as payloads:
-            write = partial(export_v1, path, payloads=payloads)
+            write = partial(export_from, place, payloads=payloads)
             report = write(sys.stdout.buffer.write) if to_stdout else _export_to(file, write)
-    except StoreError as error:
+    except LanglaufError as error:
         raise Stopped(str(error)) from None
     except OSError as error:
         raise Stopped(f"{file} cannot be written: {error.strerror}") from None

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from langlauf.cli.options import Stopped
-from langlauf.cli.stores import located, payloads_for, settings_for
-from langlauf.domain.errors import StoreError
-from langlauf.store.sqlite.verifying import check_file
+from langlauf.cli.stores import payloads_for, place_for, settings_for
+from langlauf.domain.errors import LanglaufError
+from langlauf.store.tools import check_store
 from langlauf.store.verify import RULES, Violation, Watch
 
 
@@ -30,36 +30,36 @@ def verify(store: str | None, as_json: bool) -> None:
     """Check every invariant of a store, also beside a running server. Exit 0: sound, 1: not, 2: cannot be checked."""
     try:
         settings = settings_for(store)
-        path, _ = located(settings)
+        place = place_for(settings)
         with _progress() as watch, payloads_for(settings) as payloads:
-            found = list(check_file(path, watch=watch, payloads=payloads))
-    except (StoreError, Stopped) as error:
+            found = list(check_store(place, watch=watch, payloads=payloads))
+    except (LanglaufError, Stopped) as error:
         raise CannotCheck(str(error)) from None
     violations = [one for one in found if not one.warning]
     if as_json:
-        click.echo(msgspec.json.encode(_report(path, found)))
+        click.echo(msgspec.json.encode(_report(place.shown, found)))
     else:
-        _print(path, found, len(violations))
+        _print(place.shown, found, len(violations))
     sys.exit(1 if violations else 0)
 
 
-def _report(path: str, found: list[Violation]) -> dict[str, Any]:
+def _report(store: str, found: list[Violation]) -> dict[str, Any]:
     return {
         "ok": not any(not one.warning for one in found),
-        "store": path,
+        "store": store,
         "rules": len(RULES),
         "violations": [one for one in found if not one.warning],
         "warnings": [one for one in found if one.warning],
     }
 
 
-def _print(path: str, found: list[Violation], violations: int) -> None:
+def _print(store: str, found: list[Violation], violations: int) -> None:
     for one in found:
         where = f" [{one.org_id}/{one.job_id or '-'}]" if one.org_id else ""
         click.echo(f"{'warning' if one.warning else 'broken'}: {one.rule}{where}: {one.evidence}")
     for rule in dict.fromkeys(one.rule for one in found):
         click.echo(f"  {rule}: {RULES[rule].sentence}", err=True)
-    click.echo(f"{path}: {len(RULES)} rules, {violations} broken, {len(found) - violations} warnings", err=True)
+    click.echo(f"{store}: {len(RULES)} rules, {violations} broken, {len(found) - violations} warnings", err=True)
 
 
 @contextmanager

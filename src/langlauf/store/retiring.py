@@ -1,4 +1,4 @@
-"""Retention, the same for every store: what is old is found page by page, and taken in small batches between other writes.
+"""Retention, the same for every store: what is old is found page by page and taken in small batches.
 
 A driver brings the shelf: it finds, it takes, and it counts.
 """

@@ -139,5 +139,5 @@ def numbered(sql: str, values: dict[str, Any]) -> tuple[str, list[Any]]:
             used.append(name)
         return f"${used.index(name) + 1}"
 
-    statement = re.sub(r"(?<![:'\w]):([a-z_]+)\b", number, sql)
+    statement = re.sub(r"(?<![:'\w]):([a-z][a-z0-9_]*)\b", number, sql)
     return statement, [values[name] for name in used]

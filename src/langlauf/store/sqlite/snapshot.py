@@ -48,7 +48,8 @@ class SqliteSnapshot:
             wanted = fresh.execute(self._queries["schema_objects"]).fetchall()
         finally:
             fresh.close()
-        there: dict[Any, Any] = dict(self.connection.execute(self._queries["schema_objects"]).fetchall())
+        found: list[Any] = self.connection.execute(self._queries["schema_objects"]).fetchall()
+        there: dict[Any, Any] = dict(found)
         for name, sql in wanted:
             if there.get(name) != sql:
                 yield f"{name} is {'changed' if name in there else 'missing'}"

@@ -229,3 +229,42 @@ SELECT plan_with(
 SELECT plan_with(
     '{delivers, retirable_results, retirable_events, retirable_jobs}',
     'SET enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on');
+
+-- Rebuilds lanes from their jobs: how many wait, with which tickets, and when the first that had started is due. For whoever
+-- brings jobs past `submit`. A lane that had nothing waiting joins where the virtual clock stands.
+CREATE FUNCTION recount_lanes(org_ids text[], names text[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    clock bigint := (SELECT virtual_now FROM lane_clock);
+    analyses text[];
+    changes bigint[];
+BEGIN
+    PERFORM lock_lanes(org_ids, names);
+    WITH named AS (SELECT DISTINCT * FROM unnest(org_ids, names) AS lane (org_id, analysis)),
+    turns AS (
+        SELECT org_id, coalesce(max(virtual_start) FILTER (WHERE waiting > 0), greatest(clock, max(virtual_start))) AS turn,
+            max(served) AS served
+        FROM lanes WHERE org_id = ANY (org_ids) GROUP BY org_id),
+    counted AS (
+        SELECT org_id, analysis, count(*) FILTER (WHERE waits) AS waiting, min(next_attempt_at) AS due_at,
+            min(ticket) FILTER (WHERE waits AND urgent) AS urgent_first, max(ticket) FILTER (WHERE waits AND urgent) AS urgent_last,
+            min(ticket) FILTER (WHERE waits AND NOT urgent) AS first, max(ticket) FILTER (WHERE waits AND NOT urgent) AS last
+        FROM (SELECT *, started_at IS NULL AS waits, priority_class = 'expedite' AS urgent FROM jobs WHERE finished_at IS NULL) AS job
+        WHERE (org_id, analysis) IN (SELECT org_id, analysis FROM named) GROUP BY org_id, analysis),
+    before AS (SELECT lanes.* FROM lanes JOIN named USING (org_id, analysis)),
+    recounted AS (
+        UPDATE lanes SET
+            waiting = coalesce(counted.waiting, 0),
+            due_at = counted.due_at,
+            expedite_last = greatest(lanes.expedite_last, counted.urgent_last),
+            expedite_head = coalesce(counted.urgent_first - 1, greatest(lanes.expedite_last, counted.urgent_last)),
+            default_last = greatest(lanes.default_last, counted.last),
+            default_head = coalesce(counted.first - 1, greatest(lanes.default_last, counted.last)),
+            virtual_start = turns.turn, served = turns.served
+        FROM named JOIN turns USING (org_id) LEFT JOIN counted USING (org_id, analysis)
+        WHERE lanes.org_id = named.org_id AND lanes.analysis = named.analysis
+        RETURNING lanes.org_id, lanes.analysis, lanes.waiting)
+    SELECT array_agg(recounted.analysis), array_agg((recounted.waiting - before.waiting)::bigint) INTO analyses, changes
+    FROM recounted JOIN before USING (org_id, analysis);
+    PERFORM count_waiting(analyses, changes);
+END $$;

@@ -1,0 +1,48 @@
+"""The tables of truth, with the columns that every store keeps: what is not here can be made from what is."""
+
+from typing import NamedTuple
+
+from langlauf.domain.event import Event
+from langlauf.domain.job import Job
+from langlauf.domain.notification import Notification
+from langlauf.domain.result import Snapshot
+
+
+class Table(NamedTuple):
+    """A table whose rows are the same in every store. A row of a wide one may be as large as a result."""
+
+    name: str
+    columns: tuple[str, ...]
+    wide: bool = False
+
+
+#: Jobs come before what belongs to them.
+TABLES = (
+    Table("jobs", Job.__struct_fields__),
+    Table("job_inputs", ("org_id", "job_id", "queued_at", "payload"), wide=True),
+    Table("job_events", Event.__struct_fields__),
+    Table("job_results", (*Snapshot.__struct_fields__, "payload"), wide=True),
+    Table("notifications", Notification.__struct_fields__),
+    Table("job_chunks", ("org_id", "job_id", "chunk_key", "payload", "created_at"), wide=True),
+    Table("leases", ("org_id", "job_id", "attempt", "worker_id", "expires_at", "deadline_at")),
+    Table("idempotency_keys", ("org_id", "idempotency_key", "job_id", "payload_hash", "created_at")),
+    Table("pace", ("analysis", "runs", "mean_seconds")),
+    Table("imports", ("file_name", "sha256", "imported_at", "jobs")),
+    Table(
+        "api_keys",
+        (
+            "key_id",
+            "org_id",
+            "name",
+            "secret_hash",
+            "scopes",
+            "created_at",
+            "expires_at",
+            "revoked_at",
+            "last_used_at",
+            "version",
+        ),
+    ),
+    Table("signing_secrets", ("purpose", "secret", "created_at")),
+)
+BY_NAME = {table.name: table for table in TABLES}

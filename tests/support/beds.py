@@ -1,0 +1,88 @@
+"""Stores of every kind to play scenes on, and to look into past the store."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from langlauf.hints import Hints
+from langlauf.store.postgres.driver import PostgresStore
+from langlauf.store.postgres.verifying import check_database
+from langlauf.store.protocol import Store
+from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.store.sqlite.verifying import check_file
+from langlauf.store.verify import Violation
+from tests.support.postgres import execute, fetch
+from tests.support.postgres_stores import migrated_database
+from tests.support.stores import Maker, SetClock, query
+
+T = TypeVar("T")
+Scene = Callable[[Store, Maker, SetClock], Awaitable[T]]
+
+
+class Bed(NamedTuple):
+    """A place for one store: a file, `:memory:` or a database."""
+
+    kind: str
+    place: str
+
+    def play(self, scene: Scene[T], clock: SetClock | None = None) -> T:
+        """Runs a scene on the store that is there."""
+        clock = clock or SetClock()
+
+        async def main() -> T:
+            store = await self.opened(clock)
+            try:
+                return await scene(store, Maker(store, clock), clock)
+            finally:
+                await store.close()
+
+        return asyncio.run(main())
+
+    async def opened(self, clock: SetClock) -> Store:
+        """The store."""
+        if self.kind == "postgres":
+            return await PostgresStore.open(self.place, clock=clock, hints=Hints())
+        return await SqliteStore.open(self.place, clock=clock, hints=Hints())
+
+    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Looks into the store past its driver; ? stands for a value."""
+        if self.kind != "postgres":
+            return query(self.place, sql, *values)
+        numbers = iter(range(1, len(values) + 1))
+        statement = re.sub(r"\?", lambda _: f"${next(numbers)}", sql)
+        tables = r"\b(jobs|job_\w+|notifications|lanes|leases|idempotency_keys|waiting_counts)\b(?=[ ;,)]|$)"
+        named = re.sub(rf"(FROM|UPDATE|INTO|JOIN|TABLE|ON) {tables}", r"\1 langlauf.\2", statement)
+        return [tuple(row) for row in fetch(self.place, named, *values)]
+
+    def without_constraints(self, *statements: str) -> None:
+        """Changes rows as no driver could."""
+        if self.kind != "postgres":
+            triggers = query(self.place, "SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+            dropped = "".join(f"DROP TRIGGER {name};" for (name,) in triggers)
+            query(self.place, f"PRAGMA ignore_check_constraints = ON; {dropped} {';'.join(statements)}")
+            return
+        drop = (
+            "DO $$ DECLARE one record; BEGIN FOR one IN SELECT conrelid::regclass AS of, conname FROM pg_constraint"
+            " WHERE connamespace = 'langlauf'::regnamespace AND contype = 'c' LOOP"
+            " EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', one.of, one.conname); END LOOP; END $$"
+        )
+        settings = "SET search_path = langlauf; SET session_replication_role = replica"
+        execute(self.place, drop, "; ".join((settings, *statements)))
+
+    def check(self, clock: SetClock) -> list[Violation]:
+        """What breaks a rule, warnings included."""
+        found = check_database if self.kind == "postgres" else check_file
+        return list(found(self.place, now=clock.now()))
+
+
+@contextmanager
+def bed_of(kind: str, folder: Path) -> Iterator[Bed]:
+    """A place of this kind: `sqlite`, `memory` or `postgres`."""
+    if kind == "postgres":
+        with migrated_database() as url:
+            yield Bed(kind, url)
+    else:
+        yield Bed(kind, ":memory:" if kind == "memory" else str(folder / "s.db"))
