@@ -26,42 +26,48 @@ from langlauf.store.postgres import recording, submitting
 from langlauf.store.postgres.batching import run_rounds
 from langlauf.store.postgres.clock import DatabaseClock
 from langlauf.store.postgres.link import Link
+from langlauf.store.postgres.listening import Listener
 from langlauf.store.postgres.migrating import migrate
+from langlauf.store.postgres.notifying import Notifier
 from langlauf.store.rows import view_from
 
-_KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep")
+_KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep", "notify")
 
 
 class PostgresStore:
     """Durable truth in one database, for any number of hosts."""
 
-    def __init__(self, url: str, *, hints: Hints, clock: Clock | None = None) -> None:
+    def __init__(self, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> None:
         self._url = url
-        self._hints = hints
+        self._links = {name: Link(url, name) for name in _KINDS}
+        self._wakes = Notifier(hints, self._links["notify"], others=notify)
+        self._listener = Listener(url, hints, deaf_to=self._wakes.sender) if notify else None
         self._own_clock = DatabaseClock()
         #: tests bring a clock of their own, which the database is then told
         self._set_clock = clock
         self.clock: Clock = clock or self._own_clock
-        tell = partial(announce, hints)
+        tell = partial(announce, self._wakes)
         self._submits: GroupCommit[NewJob, Any] = GroupCommit(self._submit_batch, name="langlauf-submits", done=tell)
         self._records: GroupCommit[Recording, Any] = GroupCommit(self._record_batch, name="langlauf-records", done=tell)
         self._cancels: GroupCommit[CancelRequest, Any] = GroupCommit(
             self._cancel_batch, name="langlauf-cancels", done=tell
         )
-        self._links = {
-            name: Link(url, name) for name in ("submit", "claim", "record", "heartbeat", "control", "upkeep")
-        }
 
     @classmethod
-    async def open(cls, url: str, *, hints: Hints, clock: Clock | None = None) -> Self:
-        """Connects to the database and brings its schema up to date."""
-        store = cls(url, hints=hints, clock=clock)
+    async def open(cls, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> Self:
+        """Connects to the database and brings its schema up to date.
+
+        With `notify`, hosts tell each other what they committed; without it each of them looks by itself.
+        """
+        store = cls(url, hints=hints, clock=clock, notify=notify)
         try:
             await store._links["upkeep"].use(migrate)
             await store._learn_time()
         except BaseException:
             await store.close()
             raise
+        if store._listener is not None:
+            store._listener.start()
         return store
 
     @property
@@ -108,7 +114,7 @@ class PostgresStore:
             request.max_running_org,
         )
         claims = [_claim_of(tuple(row)) for row in rows]
-        announce(self._hints, request, claims)
+        announce(self._wakes, request, claims)
         return claims
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
@@ -161,7 +167,7 @@ class PostgresStore:
             )
             page = [Swept(*row) for row in rows]
             for one in page:
-                announce(self._hints, None, one)
+                announce(self._wakes, None, one)
             swept += page
             if len(page) < limit:
                 break
@@ -172,6 +178,9 @@ class PostgresStore:
     async def close(self) -> None:
         for queue in (self._submits, self._records, self._cancels):
             await queue.finish()
+        if self._listener is not None:
+            await self._listener.close()
+        await self._wakes.finish()
         await asyncio.gather(*(link.close() for link in self._links.values()))
 
 

@@ -135,14 +135,20 @@ class Link:
     async def _connected(self) -> Any:
         if self._connection is None or self._connection.is_closed():
             self._connection = None
-            connection = await asyncpg.connect(self._url, timeout=_CONNECT_SECONDS, command_timeout=None)
-            try:
-                await connection.execute(_SESSION)
-            except BaseException:
-                connection.terminate()
-                raise
-            self._connection = connection
+            self._connection = await connect(self._url)
         return self._connection
+
+
+async def connect(url: str) -> Any:
+    """A new connection, with everything set that each of ours has."""
+    connection = await asyncpg.connect(url, timeout=_CONNECT_SECONDS, command_timeout=None)
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            await connection.execute(_SESSION)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
 
 
 @cache
