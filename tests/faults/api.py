@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import httpx2
 
-from tests.faults.fleet import Fleet
+from tests.faults.fleet import Deployment
 
 Record = dict[str, Any]
 _CONNECTIONS = httpx2.Limits(max_connections=200, max_keepalive_connections=200)
@@ -18,10 +18,10 @@ _EVENTS_PAGE = 1_000
 class Api:
     """A client of one org; the server may be another process at each request."""
 
-    def __init__(self, fleet: Fleet, org: str = "default-org") -> None:
+    def __init__(self, fleet: Deployment, org: str = "default-org", *, seconds: float = 60) -> None:
         self._fleet = fleet
         self._http = httpx2.AsyncClient(
-            timeout=60, trust_env=False, limits=_CONNECTIONS, headers={"X-Org-Id": org, "Prefer": "respond-async"}
+            timeout=seconds, trust_env=False, limits=_CONNECTIONS, headers={"X-Org-Id": org, "Prefer": "respond-async"}
         )
 
     async def __aenter__(self) -> Self:
