@@ -8,7 +8,7 @@ import pytest
 
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter
-from langlauf.store.sqlite import reads
+from langlauf.store import walking
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.live import live
 from tests.support.orders import ORG, accept, wish_to_cancel
@@ -20,9 +20,9 @@ MANY = 300
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few hundred jobs are many."""
-    monkeypatch.setattr(reads, "_ROWS_AT_ONCE", 10)
-    monkeypatch.setattr(reads, "_ROWS_OF_TEXT", 5)
-    monkeypatch.setattr(reads, "_WALKS_PER_PAGE", 4)
+    monkeypatch.setattr(walking, "_ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(walking, "_ROWS_OF_TEXT", 5)
+    monkeypatch.setattr(walking, "_WALKS_PER_PAGE", 4)
 
 
 async def _many(store: SqliteStore, clock: SetClock) -> str:

@@ -16,21 +16,29 @@ from langlauf.domain.errors import Overloaded
 from langlauf.domain.instant import after
 from langlauf.domain.job import Job, NewJob, Submitted
 from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES
+from langlauf.domain.result import KeptPayloads
 from langlauf.domain.retry import Backoff
-from langlauf.domain.views import CancelRequest, JobView, Swept
+from langlauf.domain.views import CancelRequest, Depth, JobView, Pulse, Swept
+from langlauf.domain.waiting import Load
 from langlauf.hints import Hints
+from langlauf.store.access import AccessStore
 from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.operations import Recording
-from langlauf.store.postgres import recording, submitting
+from langlauf.store.postgres import overview, recording, submitting
+from langlauf.store.postgres.access import PostgresAccess
 from langlauf.store.postgres.batching import run_rounds
 from langlauf.store.postgres.clock import DatabaseClock
 from langlauf.store.postgres.link import Link
+from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.listening import Listener
 from langlauf.store.postgres.migrating import migrate
 from langlauf.store.postgres.notifying import Notifier
+from langlauf.store.postgres.reads import PostgresTenantReads
+from langlauf.store.protocol import TenantReads
 from langlauf.store.rows import view_from
 
+#: A connection each.
 _KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep", "notify")
 
 
@@ -52,6 +60,8 @@ class PostgresStore:
         self._cancels: GroupCommit[CancelRequest, Any] = GroupCommit(
             self._cancel_batch, name="langlauf-cancels", done=tell
         )
+        self._readers = Links(url, "read")
+        self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
 
     @classmethod
     async def open(cls, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> Self:
@@ -175,13 +185,36 @@ class PostgresStore:
         await self._learn_time()
         return swept
 
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def tenant(self, org_id: str) -> TenantReads:
+        return PostgresTenantReads(org_id, self._readers)
+
+    async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
+        return await overview.kept_payloads(self._readers, jobs)
+
+    async def depth(self) -> Depth:
+        return await overview.depth(self._readers, self._at)
+
+    async def paces(self) -> dict[str, float]:
+        return await overview.paces(self._readers)
+
+    async def load(self) -> Load:
+        return await overview.load(self._readers, self._at)
+
+    async def pulses(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Pulse]:
+        return await overview.pulses(self._readers, jobs)
+
+    async def check(self) -> None:
+        await overview.check(self._readers)
+
     async def close(self) -> None:
         for queue in (self._submits, self._records, self._cancels):
             await queue.finish()
         if self._listener is not None:
             await self._listener.close()
         await self._wakes.finish()
-        await asyncio.gather(*(link.close() for link in self._links.values()))
+        await asyncio.gather(self._readers.close(), *(link.close() for link in self._links.values()))
 
 
 def _claim_of(row: tuple[Any, ...]) -> Claim:

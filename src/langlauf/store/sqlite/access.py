@@ -7,14 +7,13 @@ import apsw
 import msgspec
 
 from langlauf.clock import new_secret
-from langlauf.domain.access import Scope
 from langlauf.domain.instant import Instant
 from langlauf.domain.keys import HashedKey, Key, KeyChanges
 from langlauf.store.access import Owner
+from langlauf.store.keys import key_from, scopes_text
 from langlauf.store.sqlite.reads import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 
-_SCOPES = Key.__struct_fields__.index("scopes")
 _COLUMNS = len(Key.__struct_fields__)
 _FIND = {"job": "find_job", "result": "find_result"}
 
@@ -54,7 +53,7 @@ def create_key(tx: Transaction, wish: CreateKey) -> Key | None:
         org_id=key.org_id,
         name=key.name,
         secret_hash=wish.new.secret_hash,
-        scopes=" ".join(sorted(key.scopes)),
+        scopes=scopes_text(key.scopes),
         expires_at=key.expires_at,
         now=tx.now,
     )
@@ -103,11 +102,11 @@ class SqliteAccess:
 
     async def keys(self, org_id: str | None) -> list[Key]:
         query = "read_all_keys" if org_id is None else "read_keys_of_org"
-        return [_key(row) for row in await self._rows(query, org_id=org_id)]
+        return [key_from(row) for row in await self._rows(query, org_id=org_id)]
 
     async def key_changes(self, after: int) -> KeyChanges:
         rows = await self._rows("read_key_changes", after=after)
-        changed = [HashedKey(_key(row[:_COLUMNS]), row[_COLUMNS]) for row in rows]
+        changed = [HashedKey(key_from(row[:_COLUMNS]), row[_COLUMNS]) for row in rows]
         return KeyChanges(rows[-1][-1] if rows else after, changed)
 
     async def note_key_uses(self, uses: Mapping[str, Instant]) -> None:
@@ -129,10 +128,4 @@ class SqliteAccess:
 
 def _one(tx: Transaction, key_id: str, org_id: str | None) -> Key | None:
     row = tx.one("read_key", key_id=key_id, org_id=org_id)
-    return None if row is None else _key(row)
-
-
-def _key(row: Row) -> Key:
-    values = list(row)
-    values[_SCOPES] = frozenset(Scope(word) for word in values[_SCOPES].split())
-    return Key(**dict(zip(Key.__struct_fields__, values, strict=True)))
+    return None if row is None else key_from(row)

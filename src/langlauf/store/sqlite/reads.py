@@ -8,7 +8,6 @@ from typing import Any, Protocol, TypeVar
 import apsw
 
 from langlauf.domain.event import LAST_WORDS, Event
-from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
@@ -16,17 +15,9 @@ from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, Log
 from langlauf.domain.waiting import Rank
 from langlauf.store.rows import event_from, json_text, view_from
 from langlauf.store.sqlite.transaction import Row
+from langlauf.store.walking import Position, walk_history, walk_jobs
 
 T = TypeVar("T")
-#: A position in a list that goes from the newest to the oldest.
-Position = tuple[Instant, str]
-#: The first page starts before the end of time: one condition for all pages, so that the index leads to each.
-_FIRST: Position = (2**62, "")
-#: A list looks at so many jobs, then the others who read have their turn.
-_ROWS_AT_ONCE = 1_000
-_ROWS_OF_TEXT = 100
-#: After so many turns a page is given out as it is, with where to go on.
-_WALKS_PER_PAGE = 20
 _KEYS_AT_ONCE = 1_000
 
 
@@ -152,21 +143,10 @@ class SqliteTenantReads:
         return [Notification(*row) for row in rows]
 
     async def jobs(self, which: JobFilter) -> JobPage:
-        filtered = which.status or which.analysis or which.text
-        rows = (_ROWS_OF_TEXT if which.text else _ROWS_AT_ONCE) if filtered else which.limit + 1
-        views: list[JobView] = []
-        before = which.before or _FIRST
-        for _ in range(_WALKS_PER_PAGE):
-            read = partial(self._walk_jobs, which=which, before=before, rows=rows, wanted=which.limit + 1 - len(views))
-            found, end = await self._run(read)
-            views += found
-            if len(views) > which.limit:
-                last = views[which.limit - 1].job
-                return JobPage(views[: which.limit], (last.queued_at, last.job_id))
-            if end is None:
-                return JobPage(views, None)
-            before = end
-        return JobPage(views, before)
+        async def step(before: Position, rows: int, wanted: int) -> tuple[list[JobView], Position | None]:
+            return await self._run(partial(self._walk_jobs, which=which, before=before, rows=rows, wanted=wanted))
+
+        return await walk_jobs(which, step)
 
     def _walk_jobs(
         self, connection: apsw.Connection, which: JobFilter, before: Position, rows: int, wanted: int
@@ -191,29 +171,26 @@ class SqliteTenantReads:
         return [Rank(*row) for row in rows]
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
-        entries: list[HistoryEntry] = []
-        total, before = 0, _FIRST
-        while True:
-            skipped, wanted = max(0, offset - total), limit - len(entries)
-            read = partial(self._walk_history, before=before, skipped=skipped, wanted=wanted)
-            found, count, end = await self._run(read)
-            entries += found
-            total += count
-            if end is None:
-                return entries, total
-            before = end
+        async def step(
+            before: Position, rows: int, skipped: int, wanted: int
+        ) -> tuple[list[HistoryEntry], int, Position | None]:
+            return await self._run(
+                partial(self._walk_history, before=before, rows=rows, skipped=skipped, wanted=wanted)
+            )
+
+        return await walk_history(limit, offset, step)
 
     def _walk_history(
-        self, connection: apsw.Connection, before: Position, skipped: int, wanted: int
+        self, connection: apsw.Connection, before: Position, rows: int, skipped: int, wanted: int
     ) -> tuple[list[HistoryEntry], int, Position | None]:
-        place = _from(before, _ROWS_AT_ONCE)
+        place = _from(before, rows)
         count = self._rows(connection, "count_history", **place)[0][0]
-        rows = self._rows(connection, "read_history", limit=wanted, offset=skipped, **place) if count > skipped else []
+        found = self._rows(connection, "read_history", limit=wanted, offset=skipped, **place) if count > skipped else []
         entries = [
             HistoryEntry(result_id, job_id, created_at, Status(status), payload)
-            for result_id, job_id, created_at, status, payload in rows
+            for result_id, job_id, created_at, status, payload in found
         ]
-        return entries, count, self._end_of_walk(connection, before, _ROWS_AT_ONCE)
+        return entries, count, self._end_of_walk(connection, before, rows)
 
 
 def _from(before: Position, rows: int) -> dict[str, Any]:

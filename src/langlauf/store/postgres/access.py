@@ -1,0 +1,49 @@
+"""Keys in PostgreSQL, and what signatures are made with."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, cast
+
+from langlauf.clock import new_secret
+from langlauf.domain.instant import Instant
+from langlauf.domain.keys import HashedKey, Key, KeyChanges
+from langlauf.store.access import Owner
+from langlauf.store.keys import key_from, scopes_text
+from langlauf.store.postgres.links import Links
+
+
+class PostgresAccess:
+    """Keys of orgs, over the connections of a store. `at` tells the time to act at; none is the database's."""
+
+    def __init__(self, links: Links, at: Callable[[], Instant | None]) -> None:
+        self._links = links
+        self._at = at
+
+    async def create_key(self, new: HashedKey) -> Key | None:
+        key = new.key
+        values = (key.key_id, key.org_id, key.name, new.secret_hash, scopes_text(key.scopes), key.expires_at)
+        return await self._one("create_key", self._at(), *values)
+
+    async def revoke_key(self, key_id: str, *, org_id: str | None) -> Key | None:
+        return await self._one("revoke_key", self._at(), key_id, org_id)
+
+    async def keys(self, org_id: str | None) -> list[Key]:
+        return [key_from(row) for row in await self._links.rows("list_keys", org_id)]
+
+    async def key_changes(self, after: int) -> KeyChanges:
+        rows = await self._links.rows("key_changes", after)
+        changed = [HashedKey(key_from(key), secret_hash) for key, secret_hash, _ in rows]
+        return KeyChanges(rows[-1][-1] if rows else after, changed)
+
+    async def note_key_uses(self, uses: Mapping[str, Instant]) -> None:
+        await self._links.call("note_key_uses", list(uses), list(uses.values()))
+
+    async def signing_secret(self, purpose: str) -> bytes:
+        return cast("bytes", await self._links.call("keep_secret", self._at(), purpose, new_secret()))
+
+    async def find(self, kind: Literal["job", "result"], record_id: str) -> Owner | None:
+        rows = await self._links.rows("owners", kind, record_id)
+        return Owner(*rows[0]) if len(rows) == 1 else None
+
+    async def _one(self, function: str, *values: object) -> Key | None:
+        rows = await self._links.rows(function, *values)
+        return key_from(rows[0]) if rows else None

@@ -1,0 +1,105 @@
+"""The reads of one org. The org is bound here, once, and goes into every call."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langlauf.domain.event import LAST_WORDS, Event
+from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.result import Snapshot, StoredResult
+from langlauf.domain.state import Status
+from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, ResultView, StatusView
+from langlauf.domain.waiting import Rank
+from langlauf.store.postgres.links import Links
+from langlauf.store.rows import event_from, view_from
+from langlauf.store.walking import Position, walk_history, walk_jobs
+
+_KEYS_AT_ONCE = 1_000
+
+
+class PostgresTenantReads:
+    """Everything here belongs to one org; anything else does not exist."""
+
+    def __init__(self, org_id: str, links: Links) -> None:
+        self._org_id = org_id
+        self._links = links
+
+    async def _rows(self, function: str, *values: Any) -> list[Any]:
+        """The choke point: no read of a tenant runs without its org."""
+        return await self._links.rows(function, self._org_id, *values)
+
+    async def _text(self, function: str, *values: Any) -> str | None:
+        found: str | None = await self._links.call(function, self._org_id, *values)
+        return found
+
+    async def job(self, job_id: str) -> JobView | None:
+        rows = await self._rows("read_job", job_id)
+        return view_from(tuple(rows[0])) if rows else None
+
+    async def status(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
+        rows = await self._rows("read_status", job_id, events, inline_limit)
+        if not rows:
+            return None
+        view, latest, result = rows[0]
+        return StatusView(view_from(tuple(view)), [event_from(row) for row in reversed(latest)], result)
+
+    async def payload(self, job_id: str) -> str | None:
+        return await self._text("read_payload", job_id)
+
+    async def chunk(self, job_id: str, key: str) -> str | None:
+        return await self._text("read_chunk", job_id, key)
+
+    async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for start in range(0, len(keys), _KEYS_AT_ONCE):  # other readers have their turn in between
+            rows = await self._rows("read_chunks", job_id, list(keys[start : start + _KEYS_AT_ONCE]))
+            found |= {key: payload for key, payload in rows}  # noqa: C416 - a row is no pair
+        return found
+
+    async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
+        return [event_from(row) for row in await self._rows("read_events", job_id, after, limit)]
+
+    async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
+        [(rows, more, gone)] = await self._rows("read_log", job_id, after, limit, most_bytes)
+        events = [event_from(row) for row in rows]
+        over = gone or (bool(events) and not more and events[-1].event_type in LAST_WORDS)
+        return LogPage(events, more, over)
+
+    async def results(self, job_id: str) -> list[Snapshot]:
+        return [Snapshot(*row) for row in await self._rows("read_results", job_id)]
+
+    async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
+        rows = await self._rows("read_result", result_id, latest, payload)
+        if not rows:
+            return None
+        view, requested, delivered, text = rows[0]
+        given = StoredResult(snapshot=Snapshot(*delivered), payload=text)
+        return ResultView(view_from(tuple(view)).job, Snapshot(*requested), given)
+
+    async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
+        return [Notification(*row) for row in await self._rows("read_notifications", job_id, channel, limit)]
+
+    async def jobs(self, which: JobFilter) -> JobPage:
+        text = which.text.lower() if which.text else None
+
+        async def step(before: Position, rows: int, wanted: int) -> tuple[list[JobView], Position | None]:
+            values = (which.status, which.analysis, text, *before, rows, wanted)
+            [(views, end_at, end_id)] = await self._rows("read_jobs", *values)
+            return [view_from(tuple(row)) for row in views], None if end_at is None else (end_at, end_id)
+
+        return await walk_jobs(which, step)
+
+    async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
+        async def step(
+            before: Position, rows: int, skipped: int, wanted: int
+        ) -> tuple[list[HistoryEntry], int, Position | None]:
+            [(page, count, end_at, end_id)] = await self._rows("read_history", *before, rows, skipped, wanted)
+            entries = [
+                HistoryEntry(result_id, job_id, created_at, Status(status), payload)
+                for result_id, job_id, created_at, status, payload in page
+            ]
+            return entries, count, None if end_at is None else (end_at, end_id)
+
+        return await walk_history(limit, offset, step)
+
+    async def ranks(self) -> list[Rank]:
+        return [Rank(*row) for row in await self._rows("read_ranks")]
