@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from langlauf.analysis.registry import Registry
 from langlauf.domain.errors import LanglaufError, SettingsError, StoreError
@@ -25,7 +25,7 @@ from langlauf.settings import Settings
 from langlauf.store.blobs.location import open_blobs
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.store import StoreWithBlobs
-from langlauf.store.location import resolve_sqlite_path
+from langlauf.store.location import Place, PostgresPlace, SqlitePlace, place_of
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
@@ -90,15 +90,25 @@ class Runtime:
 
 async def open_store(settings: Settings, hints: Hints, default_analysis: str = "address") -> StoreWithBlobs:
     """Opens the store that the settings name; a store of the earlier system is imported first, once."""
-    path, earlier = resolve_sqlite_path(settings.store_path)
-    if path == MEMORY and settings.blobs is not None:
+    place = place_of(settings.store_path)
+    if place == SqlitePlace(MEMORY) and settings.blobs is not None:
         raise SettingsError("LANGLAUF_BLOBS would keep what a store in memory forgets: name a file as the store")
     blobs = blobs_of(settings)
-    if earlier is not None:
-        report = await asyncio.to_thread(import_v1, path, earlier, default_analysis=default_analysis)
+    if isinstance(place, SqlitePlace) and place.earlier is not None:
+        report = await asyncio.to_thread(import_v1, place.path, place.earlier, default_analysis=default_analysis)
         if report.imported:
-            tell(Fact.STORE_IMPORTED, source=str(earlier), jobs=report.jobs)
-    return with_blobs(await SqliteStore.open(path, hints=hints), blobs, settings)
+            tell(Fact.STORE_IMPORTED, source=str(place.earlier), jobs=report.jobs)
+    return with_blobs(await open_at(place, hints), blobs, settings)
+
+
+async def open_at(place: Place, hints: Hints) -> Store:
+    """Opens the store at a place with the driver that it needs."""
+    if isinstance(place, PostgresPlace):
+        from langlauf.store.postgres.driver import PostgresStore  # its library comes with an extra
+
+        store: Any = await PostgresStore.open(place.url, hints=hints, notify=settings.notify)
+        return cast("Store", store)
+    return await SqliteStore.open(place.path, hints=hints)
 
 
 def blobs_of(settings: Settings) -> Blobs | None:
@@ -171,5 +181,5 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
         runtime = Runtime(store, services, hints, workers, duties)
         stack.push_async_callback(runtime.stop)
         await runtime.start()
-        tell(Fact.SERVER_STARTED, store=settings.store_path, workers=settings.workers)
+        tell(Fact.SERVER_STARTED, store=place_of(settings.store_path).shown, workers=settings.workers)
         yield runtime

@@ -125,7 +125,7 @@ class Setting(NamedTuple):
 SETTINGS: tuple[Setting, ...] = (
     Setting("host", "LANGLAUF_HOST", "127.0.0.1", _text, "address", "Where the server listens."),
     Setting("port", "LANGLAUF_PORT", 8080, _port, "number", "The port it listens on; 0 takes a free one."),
-    Setting("store", "LANGLAUF_STORE", None, _text, "URL", "sqlite:///path, memory:// or a path; see also ASYNC_JOBS_STORE_FILE."),
+    Setting("store", "LANGLAUF_STORE", None, _text, "URL", "sqlite:///path, memory://, postgresql://user@host/database or a path; see also ASYNC_JOBS_STORE_FILE."),
     Setting("store_file", "ASYNC_JOBS_STORE_FILE", None, _text, "path", "The store as a path; .json names a store of the earlier system."),
     Setting("blobs", "LANGLAUF_BLOBS", None, _text, "URL", "Where results over LANGLAUF_INLINE_RESULT go: a path, file:///path or s3://bucket/prefix; unset, all stay in the store."),
     Setting("inline_result", "LANGLAUF_INLINE_RESULT", 1_048_576, _whole(0), "bytes", "The largest result or partial that stays in the store where LANGLAUF_BLOBS is set."),
@@ -139,7 +139,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("lease_seconds", "LANGLAUF_LEASE_SECONDS", 15.0, _positive_duration, "duration", "How long a silent worker keeps its jobs."),
     Setting("sweep_seconds", "LANGLAUF_SWEEP_SECONDS", 5.0, _positive_duration, "duration", "How often lost and overdue jobs are looked for."),
     Setting("poll_seconds", "LANGLAUF_POLL_SECONDS", 0.5, _positive_duration, "duration", "How often an idle worker looks without a hint."),
-    Setting("notify", "LANGLAUF_NOTIFY", True, _switch, "switch", "Lets hosts on PostgreSQL wake each other; off behind a pooler that shares sessions, where each then looks by itself."),
+    Setting("notify", "LANGLAUF_NOTIFY", True, _switch, "switch", "Lets hosts on PostgreSQL wake each other; switched off, each looks by itself."),
     Setting("cancel_grace", "LANGLAUF_CANCEL_GRACE", 5.0, duration, "duration", "How long a canceled attempt may take to stop."),
     Setting("shutdown_grace", "LANGLAUF_SHUTDOWN_GRACE", 25.0, duration, "duration", "How long running attempts may finish at shutdown."),
     Setting("retry_base", "LANGLAUF_RETRY_BASE", 1.0, duration, "duration", "The backoff before the first retry is drawn from 0 to this."),

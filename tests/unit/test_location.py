@@ -6,7 +6,8 @@ import pytest
 
 from langlauf.domain.errors import SettingsError
 from langlauf.settings import DEFAULT_STORE
-from langlauf.store.location import resolve_sqlite_path
+from langlauf.store import location
+from langlauf.store.location import PostgresPlace, SqlitePlace, place_of, resolve_sqlite_path
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def test_a_place_is_understood(text: str, path: str, tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize(
     "text",
-    ["postgresql://me:hunter22@db/jobs", "mysql://db", "file:///jobs.db", "", " ", "sqlite://jobs.db", "sqlite:///"],
+    ["mysql://me:hunter22@db/jobs", "mysql://db", "file:///jobs.db", "", " ", "sqlite://jobs.db", "sqlite:///"],
 )
 def test_what_cannot_be_opened_is_refused(text: str) -> None:
     """An unknown scheme or a missing name is refused with what may be written instead, and without a password."""
@@ -80,3 +81,48 @@ def test_the_default_store_takes_over_its_predecessor(tmp_path: Path, monkeypatc
     assert resolve_sqlite_path(DEFAULT_STORE) == (DEFAULT_STORE, earlier)
     default.touch()
     assert resolve_sqlite_path(DEFAULT_STORE) == (DEFAULT_STORE, None)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://db/jobs", "postgresql://db/jobs"),
+        ("postgres://me:hunter22@db:5433/jobs?sslmode=require", "postgresql://db:5433/jobs"),
+        ("postgresql://me:hunter%2F22@one:1,two:2/jobs", "postgresql://one:1,two:2/jobs"),
+        ("postgresql://me:hunter22@[::1]:5432/jobs", "postgresql://[::1]:5432/jobs"),
+        ("PostgreSQL://me@db", "postgresql://db/"),
+        ("postgresql:///jobs?host=/run/postgresql&password=hunter22", "postgresql:///run/postgresql/jobs"),
+    ],
+)
+def test_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
+    """Its host and its name are shown, also where the place is printed as a value; the URL stays as it was given."""
+    place = place_of(url)
+    assert isinstance(place, PostgresPlace)
+    assert (place.url, place.shown, repr(place)) == (url, shown, shown)
+    assert "hunter" not in f"{place} {place!r} {[place]}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hunter22/x@db/jobs",
+        "postgresql://me:22/hunter@db/jobs",
+        "postgresql://me:hunter22#x@db/jobs",
+        "postgresql://me:22?hunter@db/jobs",
+        "postgresql://db:hunter22/jobs",
+        "postgresql://db:123456/jobs",
+    ],
+)
+def test_a_url_that_cannot_be_read_is_not_shown(url: str) -> None:
+    """A password with a slash in it would be taken for a host: it is refused, and no part of it is told."""
+    with pytest.raises(SettingsError, match="cannot be read") as refused:
+        place_of(url)
+    assert not any(part in str(refused.value) for part in ("hunter", "22", "123456"))
+
+
+def test_a_database_without_its_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver comes with an extra."""
+    monkeypatch.setattr(location, "find_spec", lambda _: None)
+    with pytest.raises(SettingsError, match=r"pip install 'langlauf\[postgres\]'"):
+        place_of("postgresql://db/jobs")
+    assert place_of("jobs.db") == SqlitePlace("jobs.db", None)

@@ -103,7 +103,7 @@ def test_a_flag_goes_before_the_environment(old: Path, monkeypatch: pytest.Monke
         (["--events-ttl-seconds", "-5"], "--events-ttl-seconds '-5'"),
         (["--results-ttl-seconds", "5", "--disable-results-retention"], "give one of them"),
         (["--store-file", "missing.db"], "there is no store at missing.db"),
-        (["--store-file", "postgresql://db"], "is not supported"),
+        (["--store-file", "mysql://db"], "is not supported"),
     ],
 )
 def test_cleanup_refuses_a_bad_value(flags: list[str], message: str, tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import click
 import msgspec
 
-from langlauf.bootstrap import blobs_of, with_blobs
+from langlauf.bootstrap import blobs_of, open_at, with_blobs
 from langlauf.cli.options import Stopped
-from langlauf.cli.stores import located, settings_for
+from langlauf.cli.stores import place_for, settings_for
 from langlauf.domain.errors import SettingsError, StoreError
 from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
 from langlauf.settings import Settings, duration
-from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.store.location import Place, PostgresPlace, SqlitePlace
 from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import set_up_logging
 from langlauf.upkeep.retention import clean_up, report_json
@@ -35,10 +35,10 @@ def cleanup(store: str | None, output_json: str | None, as_json: bool, dry_run: 
     settings = settings_for(store)
     set_up_logging(settings.log_format, settings.log_level)
     policy = _policy(settings.retention, **flags)
-    path, earlier = located(settings)
+    place = place_for(settings)
     named = settings.store is not None or settings.store_file is not None
     try:
-        report = _run(path, earlier, policy, settings, dry_run=dry_run, must_exist=named)
+        report = _run(place, policy, settings, dry_run=dry_run, must_exist=named)
     except (StoreError, SettingsError) as error:
         raise Stopped(str(error)) from None
     text = msgspec.json.format(msgspec.json.encode(report_json(report)), indent=2).decode()
@@ -83,8 +83,11 @@ def _ttl(kind: str, text: str | None, *, disabled: bool) -> float | msgspec.Unse
 
 
 def _run(
-    path: str, earlier: Path | None, policy: RetentionPolicy, settings: Settings, *, dry_run: bool, must_exist: bool
+    place: Place, policy: RetentionPolicy, settings: Settings, *, dry_run: bool, must_exist: bool
 ) -> RetentionReport:
+    if isinstance(place, PostgresPlace):
+        return asyncio.run(_clean(place, policy, settings, dry_run=dry_run))
+    path, earlier = place
     exists = Path(path).exists()
     if not exists and earlier is None and must_exist:
         raise Stopped(f"there is no store at {path}")
@@ -94,12 +97,12 @@ def _run(
             path = str(Path(folder) / "store.db")
         if earlier is not None and not (exists and dry_run):
             import_v1(path, earlier)
-        return asyncio.run(_clean(path, policy, settings, dry_run=dry_run))
+        return asyncio.run(_clean(SqlitePlace(path), policy, settings, dry_run=dry_run))
 
 
-async def _clean(path: str, policy: RetentionPolicy, settings: Settings, *, dry_run: bool) -> RetentionReport:
+async def _clean(place: Place, policy: RetentionPolicy, settings: Settings, *, dry_run: bool) -> RetentionReport:
     blobs = blobs_of(settings)
-    store = with_blobs(await SqliteStore.open(path, hints=Hints()), blobs, settings)
+    store = with_blobs(await open_at(place, Hints()), blobs, settings)
     try:
         return await clean_up(store, policy, dry_run=dry_run)
     finally:

@@ -12,7 +12,7 @@ from langlauf.cli.client_errors import Exit
 from langlauf.cli.client_options import duration_option
 from langlauf.cli.options import Stopped
 from langlauf.cli.printing import moment, note, plain, print_json, print_table
-from langlauf.cli.stores import located, settings_for
+from langlauf.cli.stores import place_for, settings_for
 from langlauf.domain.access import GRANTABLE, USUAL, Scope
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import Instant, to_datetime
@@ -124,7 +124,7 @@ class _NoSuchKey(Stopped):
 
 def _with_keys(store: str | None, use: Callable[[Keys], Awaitable[T]]) -> T:
     settings = settings_for(store)
-    located(settings)
+    place_for(settings)
 
     async def run() -> T:
         opened = await open_store(settings, Hints())

@@ -19,7 +19,7 @@ from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
 from langlauf.http.server import Server, make_server
 from langlauf.settings import BY_NAME, Settings
-from langlauf.store.location import resolve_sqlite_path
+from langlauf.store.location import PostgresPlace, place_of
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.telemetry import set_up_logging
 
@@ -100,8 +100,9 @@ def refuse_open_bind(settings: Settings, allow_open: bool) -> None:
 def _has_keys(settings: Settings) -> bool:
     """Whether the store, if it is there already, asks for keys."""
     try:
-        path, _ = resolve_sqlite_path(settings.store_path)
-        return path != MEMORY and Path(path).exists() and asyncio.run(_keys_in(settings))
+        place = place_of(settings.store_path)
+        there = isinstance(place, PostgresPlace) or (place.path != MEMORY and Path(place.path).exists())
+        return there and asyncio.run(_keys_in(settings))
     except LanglaufError as error:
         raise Stopped(str(error)) from error
 

@@ -3,14 +3,13 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from langlauf.bootstrap import blobs_of
 from langlauf.cli.options import STORE_SETTINGS, Stopped
 from langlauf.domain.errors import SettingsError
 from langlauf.settings import BY_NAME, Settings, load_settings
 from langlauf.store.blobs.blocking import BlockingPayloads
-from langlauf.store.location import resolve_sqlite_path
+from langlauf.store.location import Place, SqlitePlace, place_of
 from langlauf.store.sqlite.connection import MEMORY
 
 
@@ -40,12 +39,20 @@ def payloads_for(settings: Settings) -> Iterator[BlockingPayloads | None]:
         yield payloads
 
 
-def located(settings: Settings) -> tuple[str, Path | None]:
-    """The SQLite file, and the JSON store to import into it first; a store in memory has nothing to work on."""
+def place_for(settings: Settings) -> Place:
+    """Where the store is; one in memory has nothing to work on."""
     try:
-        path, earlier = resolve_sqlite_path(settings.store_path)
+        place = place_of(settings.store_path)
     except SettingsError as error:
         raise Stopped(str(error)) from None
-    if path == MEMORY:
+    if place == SqlitePlace(MEMORY):
         raise Stopped("a store in memory is gone with its program: name a file")
-    return path, earlier
+    return place
+
+
+def located(settings: Settings) -> SqlitePlace:
+    """The SQLite file, and the JSON store to import into it first, for what works on files alone."""
+    place = place_for(settings)
+    if not isinstance(place, SqlitePlace):
+        raise Stopped(f"{place.shown} is not a SQLite store: this command works on files alone")
+    return place

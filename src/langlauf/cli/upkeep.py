@@ -7,11 +7,12 @@ import click
 
 from langlauf.bootstrap import open_store
 from langlauf.cli.options import Stopped
-from langlauf.cli.stores import located, settings_for
+from langlauf.cli.stores import place_for, settings_for
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.views import Swept
 from langlauf.hints import Hints
 from langlauf.settings import Settings
+from langlauf.store.location import PostgresPlace, SqlitePlace
 from langlauf.store.sqlite.connection import applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import set_up_logging
@@ -25,7 +26,7 @@ def sweep(store: str | None, as_json: bool) -> None:  # noqa: ARG001 - the flag 
     """Take jobs back from workers that vanished or did not stop them in time, once."""
     settings = settings_for(store)
     set_up_logging(settings.log_format, settings.log_level)
-    located(settings)
+    place_for(settings)
     try:
         swept = asyncio.run(_sweep(settings))
     except LanglaufError as error:
@@ -47,17 +48,28 @@ async def _sweep(settings: Settings) -> list[Swept]:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def migrate_store(store: str | None, as_json: bool) -> None:
     """Bring the schema of the store up to date; it is done at every start as well."""
-    path, earlier = located(settings_for(store))
+    place = place_for(settings_for(store))
     try:
-        if earlier is not None:
-            import_v1(path, earlier)
-        connection = open_connection(path)
-        done = migrate(connection)
-        schema = applied_migrations(connection)
-        connection.close()
+        schema, done = _migrate_database(place) if isinstance(place, PostgresPlace) else _migrate_file(place)
     except LanglaufError as error:
         raise Stopped(str(error)) from error
     if as_json:
-        click.echo(json.dumps({"store": path, "schema": schema, "applied": done}))
+        click.echo(json.dumps({"store": place.shown, "schema": schema, "applied": done}))
     else:
-        click.echo(f"{path}: schema {schema}, " + (f"applied {', '.join(done)}" if done else "nothing to do"))
+        click.echo(f"{place.shown}: schema {schema}, " + (f"applied {', '.join(done)}" if done else "nothing to do"))
+
+
+def _migrate_file(place: SqlitePlace) -> tuple[int, list[str]]:
+    if place.earlier is not None:
+        import_v1(place.path, place.earlier)
+    connection = open_connection(place.path)
+    done = migrate(connection)
+    schema = applied_migrations(connection)
+    connection.close()
+    return schema, done
+
+
+def _migrate_database(place: PostgresPlace) -> tuple[int, list[str]]:
+    from langlauf.store.postgres.opening import migrate_database
+
+    return asyncio.run(migrate_database(place.url))

@@ -1,15 +1,73 @@
-"""Where a store is: turns what a person writes into the file to open, and the file to import before."""
+"""Where a store is: turns what a person writes into a place, a SQLite file or a PostgreSQL database."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from langlauf.domain.errors import SettingsError
 from langlauf.settings import DEFAULT_STORE
 from langlauf.store.sqlite.connection import MEMORY
 
-SUPPORTED = "sqlite:///path, memory:// or a path"
+SUPPORTED = "sqlite:///path, memory://, postgresql://user@host/database or a path"
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://(.*)$", re.DOTALL)
+_POSTGRES = ("postgresql", "postgres")
+_HOSTS = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s:,\[\]]*)(?::[0-9]{1,5})?")
 _EARLIER = ".json"
+
+
+class SqlitePlace(NamedTuple):
+    """A file, or `:memory:`, and the JSON store of the earlier system to import into it, if there is one."""
+
+    path: str
+    earlier: Path | None = None
+
+    @property
+    def shown(self) -> str:
+        """How it is named to people."""
+        return self.path
+
+
+class PostgresPlace(NamedTuple):
+    """A database on a server. The URL may hold a password, so it is never shown: its host and its database are."""
+
+    url: str
+    shown: str
+
+    def __repr__(self) -> str:
+        return self.shown
+
+
+Place = SqlitePlace | PostgresPlace
+
+
+def place_of(text: str) -> Place:
+    """The place that a text names."""
+    match = _SCHEME.match(text)
+    if match is None or match[1].lower() not in _POSTGRES:
+        return SqlitePlace(*resolve_sqlite_path(text))
+    if find_spec("asyncpg") is None:
+        raise SettingsError("a store on PostgreSQL needs a driver: pip install 'langlauf[postgres]'")
+    return PostgresPlace(text, shown_database(text))
+
+
+def shown_database(url: str) -> str:
+    """The host and the database of a URL, without who connects and how; a URL that cannot be read is refused.
+
+    What is refused is not shown: it may be a password with a character in it that means something in a URL.
+    """
+    parts = urlsplit(url)
+    hosts = parts.netloc.rpartition("@")[2]
+    if parts.fragment or "@" in parts.path + parts.query or not all(map(_HOSTS.fullmatch, hosts.split(","))):
+        raise SettingsError(
+            "the URL of the PostgreSQL database cannot be read: write postgresql://user:password@host:port/database, "
+            "with / ? # @ : and % in a password as %2F %3F %23 %40 %3A %25"
+        )
+    asked = parse_qs(parts.query)
+    host = hosts or ",".join(asked.get("host", ["local"]))
+    database = unquote(parts.path.lstrip("/")) or ",".join(asked.get("database", asked.get("dbname", [""])))
+    return f"postgresql://{host}/{database}"
 
 
 def resolve_sqlite_path(text: str) -> tuple[str, Path | None]:

@@ -27,13 +27,14 @@ from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.operations import Recording
 from langlauf.store.postgres import overview, recording, submitting
 from langlauf.store.postgres.access import PostgresAccess
+from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.batching import run_rounds
 from langlauf.store.postgres.clock import DatabaseClock
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.listening import Listener
-from langlauf.store.postgres.migrating import migrate
 from langlauf.store.postgres.notifying import Notifier
+from langlauf.store.postgres.opening import prepare
 from langlauf.store.postgres.reads import PostgresTenantReads
 from langlauf.store.protocol import TenantReads
 from langlauf.store.rows import view_from
@@ -71,7 +72,8 @@ class PostgresStore:
         """
         store = cls(url, hints=hints, clock=clock, notify=notify)
         try:
-            await store._links["upkeep"].use(migrate)
+            through_pooler = read_address(url).through_pooler
+            await store._links["upkeep"].use(partial(prepare, through_pooler=through_pooler))
             await store._learn_time()
         except BaseException:
             await store.close()

@@ -14,6 +14,7 @@ import asyncpg
 
 from langlauf.clock import steady
 from langlauf.domain.errors import StoreError, StoreUnavailable
+from langlauf.store.postgres.address import Address, read_address
 
 T = TypeVar("T")
 #: How long a question may take in all, with every new connection. Whoever waits behind one that gave up waits as long
@@ -52,10 +53,14 @@ SET tcp_user_timeout = '10s';
 SET tcp_keepalives_idle = 5;
 SET tcp_keepalives_interval = 2;
 SET tcp_keepalives_count = 3;
-SET client_connection_check_interval = '2s';
 SET plan_cache_mode = force_generic_plan;
 SET jit = off;
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
+DO $$ BEGIN
+    SET client_connection_check_interval = '2s';
+EXCEPTION WHEN others THEN
+    NULL; -- some systems cannot look
+END $$;
 """
 #: What one statement of upkeep may take, such as a count over all rows.
 LONG = 120.0
@@ -65,7 +70,7 @@ class Link:
     """A connection by name. Statements follow one another; who comes meanwhile waits."""
 
     def __init__(self, url: str, name: str) -> None:
-        self._url = url
+        self._address = read_address(url)
         self._name = name
         self._connection: Any = None
         self._turn = asyncio.Lock()
@@ -135,13 +140,13 @@ class Link:
     async def _connected(self) -> Any:
         if self._connection is None or self._connection.is_closed():
             self._connection = None
-            self._connection = await connect(self._url)
+            self._connection = await connect(self._address)
         return self._connection
 
 
-async def connect(url: str) -> Any:
+async def connect(address: Address) -> Any:
     """A new connection, with everything set that each of ours has."""
-    connection = await asyncpg.connect(url, timeout=_CONNECT_SECONDS, command_timeout=None)
+    connection = await asyncpg.connect(address.dsn, timeout=_CONNECT_SECONDS, command_timeout=None)
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             await connection.execute(_SESSION)

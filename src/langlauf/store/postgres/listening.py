@@ -11,6 +11,7 @@ from random import SystemRandom
 from typing import Any
 
 from langlauf.hints import Hints
+from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.link import connect
 from langlauf.store.postgres.news import CHANNEL, NewsError, read
 from langlauf.telemetry import Fact, tell
@@ -29,7 +30,7 @@ class Listener:
     """Turns notifications into hints until it is closed."""
 
     def __init__(self, url: str, hints: Hints, *, deaf_to: str) -> None:
-        self._url = url
+        self._address = read_address(url)
         self._hints = hints
         self._deaf_to = deaf_to
         self._away = False
@@ -64,7 +65,7 @@ class Listener:
 
     async def _listen(self) -> None:
         """Listens for as long as the connection lasts."""
-        connection = await connect(self._url)
+        connection = await connect(self._address)
         gone = asyncio.Event()
         try:
             connection.add_termination_listener(lambda _: gone.set())

@@ -1,0 +1,33 @@
+"""The URL of a database: what the driver understands of it, and what is meant for this program."""
+
+from typing import NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from langlauf.domain.errors import SettingsError
+
+_POOLER = "pooler"
+_SESSION = "session"
+
+
+class Address(NamedTuple):
+    """Where to connect to, and whether a pooler between here and there keeps a connection for each of ours."""
+
+    dsn: str
+    through_pooler: bool
+
+    def __repr__(self) -> str:
+        return "Address(…)"  # it may hold a password
+
+
+def read_address(url: str) -> Address:
+    """Takes `pooler=session` out of a URL; the rest is the driver's."""
+    parts = urlsplit(url)
+    asked = parse_qsl(parts.query, keep_blank_values=True)
+    poolers = [value for name, value in asked if name == _POOLER]
+    if any(value != _SESSION for value in poolers):
+        raise SettingsError(
+            f"in the URL of the database, {_POOLER}= can only be {_SESSION}: "
+            "a pooler must keep one connection to the server for each of ours"
+        )
+    rest = [(name, value) for name, value in asked if name != _POOLER]
+    return Address(urlunsplit(parts._replace(query=urlencode(rest))) if poolers else url, bool(poolers))

@@ -1,0 +1,80 @@
+"""What is asked of a database before it is used; one that cannot hold a store is refused by name."""
+
+from typing import Any, NamedTuple
+
+from langlauf.domain.errors import SettingsError
+from langlauf.store.postgres.address import read_address
+from langlauf.store.postgres.link import Link
+from langlauf.store.postgres.migrating import applied_migrations, migrate
+
+OLDEST = 15
+_ENCODING = "UTF8"
+_FACTS = """
+SELECT current_setting('server_version_num')::integer AS version, current_setting('server_encoding') AS encoding,
+    pg_is_in_recovery() AS standby, pg_backend_pid() AS process, current_database() AS database
+"""
+
+
+class Server(NamedTuple):
+    """What a server says of itself. `greeted_as` is the process that answered when the connection was made."""
+
+    version: int
+    encoding: str
+    standby: bool
+    process: int
+    greeted_as: int
+    database: str
+
+
+def refusal(server: Server, *, through_pooler: bool) -> str | None:
+    """Why a server cannot hold a store, and what to do; None where it can."""
+    major = server.version // 10_000
+    if major < OLDEST:
+        return f"this is PostgreSQL {major}: PostgreSQL {OLDEST} or later is needed"
+    if server.encoding != _ENCODING:
+        return (
+            f"the database {server.database!r} has the encoding {server.encoding}: jobs hold any text, "
+            f"so make it with CREATE DATABASE … ENCODING '{_ENCODING}' TEMPLATE template0"
+        )
+    if server.standby:
+        return (
+            "this server is a standby, which only reads: name the primary, "
+            "or all servers and target_session_attrs=primary in the URL"
+        )
+    if server.process != server.greeted_as and not through_pooler:
+        return (
+            "there is a pooler between this program and the server. One that changes connections between transactions "
+            "loses settings and notifications: connect to the server itself, or to a pooler in session mode and say so "
+            "with ?pooler=session in the URL"
+        )
+    return None
+
+
+async def prepare(connection: Any, *, through_pooler: bool) -> list[str]:
+    """Checks that a database can hold a store, and brings its schema up to date; returns what was applied."""
+    row = await connection.fetchrow(_FACTS)
+    facts = Server(
+        version=row["version"],
+        encoding=row["encoding"],
+        standby=row["standby"],
+        process=row["process"],
+        greeted_as=connection.get_server_pid(),
+        database=row["database"],
+    )
+    if (reason := refusal(facts, through_pooler=through_pooler)) is not None:
+        raise SettingsError(reason)
+    return await migrate(connection)
+
+
+async def migrate_database(url: str) -> tuple[int, list[str]]:
+    """Brings a database up to date; returns its schema and what was applied."""
+    link = Link(url, "migrate")
+
+    async def work(connection: Any) -> tuple[int, list[str]]:
+        done = await prepare(connection, through_pooler=read_address(url).through_pooler)
+        return await applied_migrations(connection), done
+
+    try:
+        return await link.use(work)
+    finally:
+        await link.close()
