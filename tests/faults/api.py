@@ -32,13 +32,10 @@ class Api:
 
     async def submit(self, analysis: str, *, key: str | None = None, **body: Any) -> Record:
         """Has a job accepted; whatever kills the server meanwhile, it is asked again under the same key."""
-        headers = {"Idempotency-Key": key} if key else {}
         while True:
             await self._fleet.serving.wait()
             try:
-                answer = await self._http.post(
-                    f"{self._fleet.url}/analyze", json={"analysis": analysis, **body}, headers=headers
-                )
+                answer = await self.post(analysis, key=key, **body)
             except httpx2.TransportError:
                 if key is None:
                     raise
@@ -52,6 +49,11 @@ class Api:
             assert answer.status_code == httpx2.codes.ACCEPTED, answer.text
             job: Record = answer.json()["job"]
             return job | {"replayed": "idempotent-replayed" in answer.headers}
+
+    async def post(self, analysis: str, *, key: str | None = None, **body: Any) -> httpx2.Response:
+        """Asks once for a job, whatever the answer is."""
+        headers = {"Idempotency-Key": key} if key else {}
+        return await self._http.post(f"{self._fleet.url}/analyze", json={"analysis": analysis, **body}, headers=headers)
 
     async def job(self, job_id: str, wait: int | None = None) -> Record | None:
         """A job as it is now, or as it is after its next change; None where there is none."""

@@ -18,11 +18,13 @@ from tests.faults.scenarios import (
     abandoned,
     cancel,
     children,
+    cut,
     expiry,
     fairness,
     gil,
     kill,
     latency,
+    restarts,
     stop,
     timeout,
     watchdog,
@@ -42,6 +44,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "watchdog": watchdog.run,
     "children": children.run,
     "latency": latency.run,
+    "cut": cut.run,
+    "restarts": restarts.run,
 }
 
 
