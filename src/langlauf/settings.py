@@ -19,6 +19,7 @@ from langlauf.domain.retry import Backoff
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"^([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)$")
+_EXECUTOR = re.compile(r"(?:dask|tls)://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:\[\]-]+")
 _TEST_NAMES = "LANGLAUF_TEST_"
 LONGEST_DURATION = 100 * 365 * 86_400.0
@@ -70,6 +71,14 @@ def _port(text: str) -> int:
 def _web_address(text: str) -> str:
     if not text.startswith(("http://", "https://")):
         raise ValueError("must start with http:// or https://")
+    return text
+
+
+def _executor(text: str) -> str:
+    """Where chunks are computed: here, or on the Dask cluster whose scheduler is there."""
+    match = _EXECUTOR.fullmatch(text)
+    if text != "local" and (match is None or not 0 < int(match[1]) <= _LARGEST_PORT):
+        raise ValueError("give local, dask://host:port, or tls://host:port for a Dask scheduler that asks for TLS")
     return text
 
 
@@ -134,6 +143,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_running", "LANGLAUF_MAX_RUNNING", 8, _whole(1), "jobs", "How many jobs run at once over the whole deployment."),
     Setting("max_running_org", "LANGLAUF_MAX_RUNNING_PER_ORG", None, _whole(1), "jobs", "How many jobs of one org run at once over the whole deployment."),
     Setting("processes", "LANGLAUF_PROCESSES", None, _whole(1), "number", "Processes that compute chunks of `job.map` at once, in each worker; else one per core."),
+    Setting("executor", "LANGLAUF_EXECUTOR", "local", _executor, "URL", "Where chunks of `job.map` are computed: local, or dask://host:port of a scheduler (tls:// with TLS)."),
     Setting("process_memory", "LANGLAUF_PROCESS_MEMORY", None, _whole(_LEAST_MEMORY), "bytes", "How much memory a process that runs a plain `def` may take; at least 64 MiB."),
     Setting("watchdog", "LANGLAUF_WATCHDOG", True, _switch, "switch", "Ends a worker whose event loop is blocked past its lease."),
     Setting("lease_seconds", "LANGLAUF_LEASE_SECONDS", 15.0, _positive_duration, "duration", "How long a silent worker keeps its jobs."),
@@ -203,6 +213,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_running: int
     max_running_org: int | None
     processes: int | None
+    executor: str
     process_memory: int | None
     watchdog: bool
     lease_seconds: float
@@ -267,6 +278,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def process_count(self) -> int:
         """How many processes compute chunks at once, in each worker."""
         return self.processes or len(os.sched_getaffinity(0))
+
+    @property
+    def dask_scheduler(self) -> str | None:
+        """The address of the Dask scheduler whose cluster computes chunks; None where this machine does."""
+        return None if self.executor == "local" else self.executor.replace("dask://", "tcp://", 1)
 
     @property
     def retention(self) -> RetentionPolicy:

@@ -31,6 +31,8 @@ class Fact(StrEnum):
     ATTEMPT_UNWRITTEN = "attempt_unwritten"
     PROCESS_DIED = "process_died"
     KEEPER_LOST = "keeper_lost"
+    EXECUTOR_CONNECTED = "executor_connected"
+    EXECUTOR_LOST = "executor_lost"
     ANALYSIS_OUTPUT = "analysis_output"
     JOB_SWEPT = "job_swept"
     RETENTION_RAN = "retention_ran"
@@ -86,6 +88,15 @@ def _masked(line: str, record: logging.LogRecord) -> str:
     """Without secrets. What is told of ordinary work has ids and figures alone, and there is much of it."""
     free_text = record.levelno > logging.INFO or record.exc_info or "://" in line
     return redacted(line) if free_text else line
+
+
+def log_beside_others() -> None:
+    """In a program that is not ours: to standard error, unless that program takes care of all that is logged."""
+    if not _log.hasHandlers():
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(ReadableLines())
+        _log.addHandler(handler)
+        _log.setLevel(logging.INFO)
 
 
 def set_up_logging(log_format: str, level: str) -> None:

@@ -273,6 +273,22 @@ def test_a_job_that_kills_its_processes_is_given_up(harness: Harness) -> None:
     harness.run(body)
 
 
+def test_deaths_that_a_cluster_counted_itself_are_all_counted(harness: Harness) -> None:
+    """One that tried a chunk again by itself tells of all of them at once."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await accept(store, clock)
+        [made] = await claim(store)
+        assert await store.record(made.lease, Crashed("workers died", deaths=MOST_CRASHES - 1))
+        assert not (await look(store, made.lease.job_id)).job.terminal
+        [made] = await claim(store)
+        assert await store.record(made.lease, Crashed("workers died", deaths=MOST_CRASHES + 1))
+        job = (await look(store, made.lease.job_id)).job
+        assert (job.status, job.error_code) == (Status.FAILED, "worker_lost")
+
+    harness.run(body)
+
+
 def test_a_crash_of_a_job_that_was_asked_to_stop_cancels_it(harness: Harness) -> None:
     """Somebody wished it: nobody has to compute it again."""
 

@@ -17,6 +17,7 @@ from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest
 from langlauf.hints import Hints
+from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ def query(path: Path | str, sql: str, *values: object) -> list[tuple[object, ...
 class Maker:
     """Makes jobs of one store. Each has a lane of its own, so that a claim gets the job it is meant for."""
 
-    def __init__(self, store: SqliteStore, clock: SetClock, org_id: str = "org-a") -> None:
+    def __init__(self, store: Store, clock: SetClock, org_id: str = "org-a") -> None:
         self.store = store
         self.clock = clock
         self.org_id = org_id
@@ -115,7 +116,10 @@ class Maker:
 
     async def running(self, *, key: str | None = None) -> Claim:
         """A job that runs and has told how far it is."""
-        claim = await self.claim(await self.queued(key=key))
+        return await self._started(await self.queued(key=key))
+
+    async def _started(self, job: Job) -> Claim:
+        claim = await self.claim(job)
         assert await self.store.record(claim.lease, Progress(percent=10, step="Reading"))
         self.clock.pass_(0.1)
         return claim
@@ -202,19 +206,15 @@ class Maker:
 
     async def recovered(self) -> str:
         """A job that lost its worker, was claimed again and completed."""
-        claim = await self.running()
+        job = await self.queued()
+        claim = await self._started(job)
         self.clock.pass_(LEASE_SECONDS + 1)
         job_ids = [one.job_id for one in await self.store.sweep(grace_seconds=5.0, backoff=Backoff())]
         assert claim.lease.job_id in job_ids
-        again = await self.claim(await self._job(claim.lease.job_id))
+        again = await self.claim(job)
         assert await self.store.record(again.lease, Completed(result_id=new_id(), payload='{"found":"all"}'))
         self.clock.pass_(0.1)
         return claim.lease.job_id
-
-    async def _job(self, job_id: str) -> Job:
-        view = await self.store.tenant(self.org_id).job(job_id)
-        assert view is not None
-        return view.job
 
     async def at_rest(self) -> dict[str, str]:
         """Jobs in every state that no worker holds; their ids by what they are."""

@@ -43,6 +43,20 @@ def test_durations_have_units(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("executor", "scheduler"),
+    [
+        ("local", None),
+        ("dask://cluster-1.example:8786", "tcp://cluster-1.example:8786"),
+        ("dask://[::1]:8786", "tcp://[::1]:8786"),
+        ("tls://10.0.0.7:8786", "tls://10.0.0.7:8786"),
+    ],
+)
+def test_the_executor_names_a_dask_scheduler_or_this_machine(executor: str, scheduler: str | None) -> None:
+    """As Dask itself writes its addresses."""
+    assert load_settings({"LANGLAUF_EXECUTOR": executor}).dask_scheduler == scheduler
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("ASYNC_JOB_RESULTS_RETENTION_SECONDS", "a week"),
@@ -54,6 +68,13 @@ def test_durations_have_units(text: str, seconds: float) -> None:
         ("LANGLAUF_PORT", ""),
         ("ENABLE_E2E_FAULT_INJECTION", "perhaps"),
         ("LANGLAUF_LOG_FORMAT", "xml"),
+        ("LANGLAUF_EXECUTOR", "dask"),
+        ("LANGLAUF_EXECUTOR", "dask://cluster"),
+        ("LANGLAUF_EXECUTOR", "dask://cluster:0"),
+        ("LANGLAUF_EXECUTOR", "dask://cluster:65536"),
+        ("LANGLAUF_EXECUTOR", "dask://user:secret@cluster:8786"),
+        ("LANGLAUF_EXECUTOR", "tcp://cluster:8786"),
+        ("LANGLAUF_EXECUTOR", ""),
     ],
 )
 def test_a_bad_value_is_refused_by_name(name: str, value: str) -> None:

@@ -3,64 +3,43 @@
 import asyncio
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import apsw
 import pytest
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.state import Status
 from langlauf.store.masking import masked
 from langlauf.store.sqlite.verifying import check_file, verify_file
-from langlauf.store.verify import RULES, Violation
-from tests.support.stores import DAY, Maker, SetClock, opened, query
+from langlauf.store.verify import RULES
+from tests.support.breaking import Breakable, breakable
+from tests.support.stores import DAY, Maker, SetClock, opened, query, with_store
 
 Sound = tuple[Path, dict[str, str], int]
-Plant = Callable[[str], tuple[list[Violation], dict[str, str]]]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def broken(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Breakable]:
+    """A store with a job in every state, to be broken again and again."""
+    with breakable(request.param, tmp_path_factory.mktemp("broken")) as store:
+        yield store
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
-    """A store with a job in every state, the ids of its jobs, and its time."""
+    """A file with a job in every state, the ids of its jobs, and its time."""
     path = tmp_path_factory.mktemp("sound") / "s.db"
     clock = SetClock()
-
-    async def fill() -> dict[str, str]:
-        async with opened(path, clock) as store:
-            return await Maker(store, clock).one_of_each()
-
-    return path, asyncio.run(fill()), clock.now()
+    return path, with_store(path, clock, lambda store: Maker(store, clock).one_of_each()), clock.now()
 
 
-@pytest.fixture
-def plant(sound: Sound, tmp_path: Path) -> Plant:
-    """Breaks a copy of the store with SQL, past its constraints and triggers, and checks it."""
-
-    def break_and_check(sql: str) -> tuple[list[Violation], dict[str, str]]:
-        path, ids, now = sound
-        copy = tmp_path / "broken.db"
-        shutil.copy(path, copy)
-        connection = apsw.Connection(str(copy))
-        connection.execute("PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF")
-        triggers = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
-        for name, _ in triggers:
-            connection.execute(f"DROP TRIGGER {name}")
-        connection.execute(sql, ids)
-        for _, trigger in triggers:
-            connection.execute(str(trigger))
-        connection.close()
-        return list(check_file(str(copy), now=now)), ids
-
-    return break_and_check
-
-
-def test_a_sound_store_has_nothing_to_report(sound: Sound) -> None:
+def test_a_sound_store_has_nothing_to_report(broken: Breakable) -> None:
     """A store of jobs in every state breaks no rule and gives no warning."""
-    path, ids, now = sound
-    assert query(path, "SELECT count(*), count(DISTINCT status) FROM jobs") == [(len(ids), 6)]
-    assert list(check_file(str(path), now=now)) == []
+    assert len(broken.ids) > len(Status)
+    assert broken.after("") == []
 
 
 def test_checking_changes_nothing(sound: Sound) -> None:
@@ -93,16 +72,20 @@ class Fault(NamedTuple):
     rule: str
     job: str | None
     also: frozenset[str]
+    #: the one store that can have it
+    only: str | None
     sql: str
 
 
 def faults() -> list[Fault]:
     """All faults of the file."""
     text = Path(__file__).with_name("verify_faults.sql").read_text()
-    parts = re.split(r"^-- fault: (\w+) on (the store|\w+)(?:, also ([\w ]+))?$", text, flags=re.MULTILINE)[1:]
+    parts = re.split(
+        r"^-- fault: (\w+) on (the store|\w+)(?:, also ([\w ]+))?(?:, in (\w+) only)?$", text, flags=re.MULTILINE
+    )[1:]
     return [
-        Fault(rule, None if job == "the store" else job, frozenset((also or "").split()), sql)
-        for rule, job, also, sql in zip(parts[::4], parts[1::4], parts[2::4], parts[3::4], strict=True)
+        Fault(rule, None if job == "the store" else job, frozenset((also or "").split()), only, sql)
+        for rule, job, also, only, sql in zip(*(parts[place::5] for place in range(5)), strict=True)
     ]
 
 
@@ -110,11 +93,14 @@ FAULTS = faults()
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[f"{number}-{fault.rule}" for number, fault in enumerate(FAULTS, 1)])
-def test_a_planted_fault_is_found_by_its_rule(plant: Plant, fault: Fault) -> None:
+def test_a_planted_fault_is_found_by_its_rule(broken: Breakable, fault: Fault) -> None:
     """The fault is reported under its rule and job; other rules stay silent unless they are named."""
-    found, ids = plant(fault.sql)
+    if fault.only is not None and fault.only != broken.kind:
+        pytest.skip(f"only {fault.only} can have this fault")
+    found = broken.after(fault.sql)
     assert {one.rule for one in found} == {fault.rule} | fault.also
-    assert {one.job_id for one in found if one.rule == fault.rule} == {ids[fault.job] if fault.job else None}
+    shown = {one.job_id for one in found if one.rule == fault.rule}
+    assert shown == {broken.ids[fault.job] if fault.job else None}
     assert all(one.evidence for one in found)
 
 
@@ -123,15 +109,17 @@ def test_every_rule_has_a_fault() -> None:
     assert {fault.rule for fault in FAULTS} == set(RULES) - {"integrity", "blobs_kept"}
 
 
-def test_warnings_are_not_violations(plant: Plant, tmp_path: Path) -> None:
+def test_warnings_are_not_violations(broken: Breakable) -> None:
     """What can happen without a fault does not make a store unsound."""
-    plant("UPDATE job_events SET occurred_at = occurred_at - 9000000 WHERE job_id = :failed AND event_seq = 3")
-    assert verify_file(str(tmp_path / "broken.db")) == []
+    [found] = broken.after(
+        "UPDATE job_events SET occurred_at = occurred_at - 9000000 WHERE job_id = :failed AND event_seq = 3"
+    )
+    assert found.warning
 
 
-def test_imported_jobs_may_lack_what_was_not_kept(plant: Plant) -> None:
+def test_imported_jobs_may_lack_what_was_not_kept(broken: Breakable) -> None:
     """A log with holes and a result_id without its result are accepted where a job was imported."""
-    found, _ = plant(
+    found = broken.after(
         "UPDATE jobs SET imported_at = 1 WHERE job_id IN (:plain, :failed);"
         "DELETE FROM job_results WHERE job_id = :plain; DELETE FROM notifications WHERE job_id = :plain;"
         "DELETE FROM job_events WHERE job_id = :plain; DELETE FROM job_events WHERE job_id = :failed AND event_seq = 2"
@@ -139,9 +127,9 @@ def test_imported_jobs_may_lack_what_was_not_kept(plant: Plant) -> None:
     assert found == []
 
 
-def test_an_imported_log_does_not_go_past_its_job(plant: Plant) -> None:
+def test_an_imported_log_does_not_go_past_its_job(broken: Breakable) -> None:
     """Also an imported job counts at least the events it has."""
-    found, _ = plant("UPDATE jobs SET imported_at = 1, event_seq = 1 WHERE job_id = :failed")
+    found = broken.after("UPDATE jobs SET imported_at = 1, event_seq = 1 WHERE job_id = :failed")
     assert [one.rule for one in found] == ["event_sequence"]
 
 

@@ -1,6 +1,6 @@
 -- Faults to plant in a sound store: each with the rule that finds it, the job that shows it, and rules that find it as
 -- well.
--- Format: a line "-- fault: RULE on JOB[, also RULE …]", then statements; :queued and its like are ids of jobs.
+-- Format: a line "-- fault: RULE on JOB[, also RULE …][, in STORE only]", then statements; :queued and its like are ids of jobs.
 
 -- fault: first_event on queued
 DELETE FROM job_events WHERE job_id = :queued;
@@ -260,6 +260,18 @@ UPDATE lanes SET due_at = due_at + 1 WHERE analysis = (SELECT analysis FROM jobs
 -- fault: lane_due on released
 UPDATE lanes SET due_at = NULL WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :released);
 
+-- fault: lane_tickets on the store, also lane_counts first_event input_kept
+-- Two jobs of a lane that have the same ticket; nobody has told the lane and the log of the second one.
+CREATE TABLE twins AS SELECT * FROM jobs WHERE job_id = :queued;
+UPDATE twins SET job_id = 'twin';
+INSERT INTO jobs SELECT * FROM twins;
+
+-- fault: lane_tickets on queued, in postgres only
+UPDATE lanes SET default_head = default_last WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :queued);
+
+-- fault: lane_tickets on queued, in postgres only
+UPDATE jobs SET ticket = ticket + 1 WHERE job_id = :queued;
+
 -- fault: idempotency_keys on queued
 UPDATE idempotency_keys SET payload_hash = 'other' WHERE job_id = :queued;
 
@@ -307,9 +319,9 @@ UPDATE job_events SET payload_json = json_set(payload_json, '$.result_id', 'else
 WHERE job_id = :completed AND event_type = 'job.completed';
 
 -- fault: blobs_unchecked on the store
-UPDATE job_results SET payload = NULL, result_payload_ref = 'blob:sha256:' || hex(zeroblob(32)) || ':5'
+UPDATE job_results SET payload = NULL, result_payload_ref = 'blob:sha256:0000000000000000000000000000000000000000000000000000000000000000:5'
 WHERE job_id = :plain AND result_kind = 'final';
 
 -- fault: known_values on plain, also blobs_unchecked
-UPDATE job_results SET result_payload_ref = 'blob:sha256:' || hex(zeroblob(32)) || ':5'
+UPDATE job_results SET result_payload_ref = 'blob:sha256:0000000000000000000000000000000000000000000000000000000000000000:5'
 WHERE job_id = :plain AND result_kind = 'final';

@@ -35,7 +35,7 @@ class Attempt(Protocol):
         """The stored value of a finished chunk as JSON text."""
 
     def map(self, chunks: Chunks, step: str | None) -> list[str]:
-        """The values of all chunks as JSON text, those that were missing computed in processes."""
+        """The values of all chunks as JSON text, those that were missing computed side by side."""
 
 
 class PlainJob:
@@ -122,7 +122,7 @@ class PlainJob:
     def map(
         self, function: Callable[[Any], Any], items: Iterable[Any], *, key: Key = None, step: str | None = None
     ) -> list[Any]:
-        """Calls the function with every item, side by side in processes; the results come in the order of the items.
+        """Calls the function with every item, side by side; the results come in the order of the items.
 
         The function stands at the top of a module, and items and results are JSON. Each result is kept like that of a
         checkpoint, under `key` and the item's hash. With `step` it reports how far it is; a `{}` in it is the item.

@@ -2,6 +2,7 @@
 
 import click
 
+from langlauf.cli.adopt import adopt
 from langlauf.cli.bench import bench
 from langlauf.cli.cleanup import cleanup
 from langlauf.cli.completion import completion
@@ -27,7 +28,7 @@ def main() -> None:
 main.add_command(serve)
 for command in (submit, status, watch, result, cancel, retry, jobs, notifications, completion):
     main.add_command(command)
-for command in (worker, cleanup, sweep, migrate_store, verify, import_store, export_store, openapi):
+for command in (worker, cleanup, sweep, migrate_store, verify, import_store, export_store, adopt, openapi):
     main.add_command(command)
 main.add_command(keys)
 main.add_command(bench)

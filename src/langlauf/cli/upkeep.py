@@ -12,7 +12,7 @@ from langlauf.domain.errors import LanglaufError
 from langlauf.domain.views import Swept
 from langlauf.hints import Hints
 from langlauf.settings import Settings
-from langlauf.store.location import PostgresPlace, SqlitePlace
+from langlauf.store.location import Place, PostgresPlace, SqlitePlace
 from langlauf.store.sqlite.connection import applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import set_up_logging
@@ -46,9 +46,14 @@ async def _sweep(settings: Settings) -> list[Swept]:
 @click.command("migrate")
 @click.option("--store", metavar="URL", help="The store; else as the environment says. [LANGLAUF_STORE]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def migrate_store(store: str | None, as_json: bool) -> None:
+@click.option("--print-roles", is_flag=True, help="Print the SQL that makes the roles on PostgreSQL, and do nothing.")
+@click.option("--login", metavar="NAME", help="With --print-roles, also lets in a login that owns nothing.")
+def migrate_store(store: str | None, as_json: bool, print_roles: bool, login: str | None) -> None:
     """Bring the schema of the store up to date; it is done at every start as well."""
     place = place_for(settings_for(store))
+    if print_roles or login is not None:
+        click.echo(_roles(place, login, print_roles=print_roles), nl=False)
+        return
     try:
         schema, done = _migrate_database(place) if isinstance(place, PostgresPlace) else _migrate_file(place)
     except LanglaufError as error:
@@ -57,6 +62,18 @@ def migrate_store(store: str | None, as_json: bool) -> None:
         click.echo(json.dumps({"store": place.shown, "schema": schema, "applied": done}))
     else:
         click.echo(f"{place.shown}: schema {schema}, " + (f"applied {', '.join(done)}" if done else "nothing to do"))
+
+
+def _roles(place: Place, login: str | None, *, print_roles: bool) -> str:
+    """The SQL for an administrator; nothing is asked of the database."""
+    if not print_roles:
+        raise Stopped("--login is for --print-roles: a login is let in by what that prints")
+    if not isinstance(place, PostgresPlace):
+        raise Stopped("only a store on PostgreSQL has roles: name it with --store postgresql://user@host/database")
+    from langlauf.store.postgres.address import login_of
+    from langlauf.store.postgres.roles import roles_sql
+
+    return roles_sql(login_of(place.url), login)
 
 
 def _migrate_file(place: SqlitePlace) -> tuple[int, list[str]]:

@@ -80,6 +80,8 @@ class Crashed(msgspec.Struct, frozen=True):
     how: str
     #: whether it can have been the job's own doing; else it counts like a worker that vanished
     own: bool = True
+    #: how many processes it cost: more than one where a cluster tried again by itself
+    deaths: int = 1
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -87,6 +89,8 @@ class Lost(msgspec.Struct, frozen=True):
 
     #: how the process died, where it was the process alone
     crash: str | None = None
+    #: how many processes that cost
+    deaths: int = 1
 
 
 Outcome = Completed | Failed | Retry | Canceled | Released | Lost
@@ -232,11 +236,12 @@ def after_crash(
         return after_loss(cancel_requested=cancel_requested, cancel_reason=cancel_reason, lost_before=lost_before)
     if cancel_requested:
         return Canceled(by="worker", reason=cancel_reason or "canceled when its process died")
-    if crashed_before + 1 < MOST_CRASHES:
-        return Lost(crash=crashed.how)
+    deaths = crashed_before + crashed.deaths
+    if deaths < MOST_CRASHES:
+        return Lost(crash=crashed.how, deaths=crashed.deaths)
     return Failed(
         code="worker_lost",
-        message=f"The job was given up after {MOST_CRASHES} deaths of its process; at last {crashed.how}.",
+        message=f"The job was given up after {deaths} deaths of its process; at last {crashed.how}.",
         retryable=True,
         hint="retry_with_backoff",
         meta={"crash": crashed.how},

@@ -8,6 +8,7 @@ from langlauf.domain.job import Accepted, NewJob
 from langlauf.domain.outcome import Crashed, Released, Retry
 from langlauf.domain.views import CancelRequest, JobView, Swept
 from langlauf.store.operations import Recording
+from langlauf.store.retiring import RetireBatch
 
 
 class Wakes(Protocol):
@@ -42,6 +43,8 @@ def announce(hints: Wakes, operation: object, answer: object) -> None:
         case CancelRequest(job_id=job_id), JobView():
             hints.changed((job_id,))
             hints.attention()
+        case RetireBatch(jobs=jobs), _:
+            hints.changed(job_id for _, job_id in jobs)
         case _, Swept(job_id=job_id):
             hints.changed((job_id,))
             hints.work()

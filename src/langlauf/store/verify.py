@@ -21,8 +21,8 @@ class Rule(NamedTuple):
 
 RULES: dict[str, Rule] = {
     # the file
-    "integrity": Rule("The file is sound, page by page."),
-    "schema_intact": Rule("Every table, index and trigger of the schema is there as it was made."),
+    "integrity": Rule("The file is sound, page by page; of a database, what it says about itself."),
+    "schema_intact": Rule("Every table, index, trigger and function of the schema is there as it was made."),
     "orphans": Rule("Every row belongs to a job of its org that exists."),
     "known_values": Rule("A field that holds one of a few words holds one of them, and no count is below nothing."),
     # a job and its log
@@ -72,6 +72,9 @@ RULES: dict[str, Rule] = {
     "in_app_message": Rule("A completed or failed job has exactly one in-app message, any other job none."),
     "message_keys": Rule("A message's dedupe_key is made of its job, channel and template."),
     "lane_counts": Rule("A lane counts as many waiting jobs as there are, and an analysis as many as its lanes."),
+    "lane_tickets": Rule(
+        "Each waiting job has a ticket of its own, among those that its lane has given and not called."
+    ),
     "lane_due": Rule("A lane knows of every job that waits for its next attempt."),
     "idempotency_keys": Rule("An idempotency key points to a job with the same payload hash."),
 }

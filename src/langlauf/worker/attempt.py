@@ -13,7 +13,8 @@ from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
-from langlauf.worker.processes.mapping import Mapping
+from langlauf.worker.executor import Executor
+from langlauf.worker.mapping import Mapping
 from langlauf.worker.processes.pool import Pool, Process
 
 T = TypeVar("T")
@@ -39,7 +40,15 @@ class RunningAttempt:
     """Implements what the handle needs. Its writes are refused once the lease is gone, or the attempt has ended."""
 
     def __init__(
-        self, claim: Claim, analysis: Analysis, store: Store, pool: Pool, settings: Settings, *, asked_at: float
+        self,
+        claim: Claim,
+        analysis: Analysis,
+        store: Store,
+        pool: Pool,
+        executor: Executor,
+        settings: Settings,
+        *,
+        asked_at: float,
     ) -> None:
         self.claim = claim
         self.lease = claim.lease
@@ -51,13 +60,13 @@ class RunningAttempt:
         self.traceparent = claim.traceparent
         self.tracestate = claim.tracestate
         self.transient_references = analysis.transient_references
-        self.chunk_slots = pool.chunk_slots
         self.cancel_reason: str | None = None
         self.stop_wish: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()
-        #: set when the worker has written the end, or given up writing it: whoever still runs is on their own
-        self.over = False
+        #: done when the worker has written the end, or given up writing it: whoever still runs is on their own
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._store = store
         self._pool = pool
+        self._executor = executor
         self._settings = settings
         self._renewed_at = asked_at
         self._processes: set[Process] = set()
@@ -106,12 +115,17 @@ class RunningAttempt:
         if not self.stop_wish.done():
             self.stop_wish.set_result(why)
 
+    def close(self) -> None:
+        """Nothing more is written for it, and what still computes for it has no use."""
+        if not self.over.done():
+            self.over.set_result(None)
+
     async def write(self, write: Progress | Partial | Checkpoint) -> None:
         """Returns when the write is on disk; a stale attempt is told so."""
         self._refuse_if_over()
         if not await self._patiently(lambda: self._store.record(self.lease, write)):
             self.stop(Stop.LOST)
-            self.over = True
+            self.close()
             self._refuse_if_over()
 
     async def chunk(self, key: str) -> str | None:
@@ -123,8 +137,8 @@ class RunningAttempt:
         return await self._patiently(lambda: self._store.tenant(self.org_id).chunks(self.job_id, keys))
 
     async def map(self, chunks: Chunks, step: str | None) -> list[str]:
-        """The values of all chunks, those that are missing computed in processes side by side."""
-        return await Mapping(self, chunks, step).run(self._settings.process_count)
+        """The values of all chunks, those that are missing computed side by side."""
+        return await Mapping(self, self._executor, chunks, step).run()
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[Process]:
@@ -139,7 +153,7 @@ class RunningAttempt:
                 self._processes.discard(process)
 
     def _refuse_if_over(self) -> None:
-        if self.over:
+        if self.over.done():
             raise StaleAttempt(f"attempt {self.number} of job {self.job_id} no longer holds its lease")
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:

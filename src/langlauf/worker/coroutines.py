@@ -11,7 +11,7 @@ from langlauf.analysis.payload import aside, final, is_small
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import new_id
 from langlauf.domain.errors import StaleAttempt
-from langlauf.domain.outcome import Completed, Crashed, Failure
+from langlauf.domain.outcome import Completed, Failure
 from langlauf.telemetry import Fact, tell
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.containment import INSIDE_ATTEMPT, contained
@@ -53,7 +53,7 @@ class CoroutineExecution:
         except StaleAttempt:
             return None
         except ProcessDied as died:
-            return Crashed(str(died), own=died.own)
+            return died.crash
         except BaseException as error:  # noqa: BLE001 - whatever the analysis raised is how it ended
             return failure_of(error, self._analysis.transient)
 

@@ -10,13 +10,16 @@ import logging
 from langlauf.analysis.registry import Registry
 from langlauf.clock import Clock, new_id, steady
 from langlauf.domain.attempt import Claim, ClaimRequest
+from langlauf.domain.errors import SettingsError
 from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.containment import contain_attempts
+from langlauf.worker.executor import Executor
 from langlauf.worker.heartbeat import Heartbeat
+from langlauf.worker.processes.chunks import LocalExecutor
 from langlauf.worker.processes.keeping import Keeper
 from langlauf.worker.processes.pool import Pool
 from langlauf.worker.processes.preparing import begin_with, check_names
@@ -42,6 +45,7 @@ class Worker:
         self._keeper = Keeper()
         self._watchdog = Watchdog(self._keeper, lease_seconds=lease, attempts=self._running.keys)
         self._pool = self._make_pool()
+        self._executor = _make_executor(settings)
         self._loops: list[asyncio.Task[None]] = []
         self._draining = False
         self._hurried = asyncio.Event()
@@ -61,7 +65,7 @@ class Worker:
         parallel, slots = self._settings.process_count, self._settings.max_running
         warm = min(parallel, slots) if any(analysis.plain for analysis in self._registry) else 0
         begin = begin_with(self._registry, self._settings.process_memory)
-        return Pool(self._keeper, begin, warm=warm, most=slots + parallel, parallel=parallel)
+        return Pool(self._keeper, begin, warm=warm, most=slots + parallel)
 
     async def start(self) -> None:
         """Begins to claim."""
@@ -90,6 +94,7 @@ class Worker:
         for other in others:
             await _end(other)
         self._loops = []
+        await self._executor.close()
         await self._pool.close()
         await self._keeper.close()
 
@@ -141,7 +146,9 @@ class Worker:
         analysis = self._registry.get(claim.analysis)
         if analysis is None:
             raise LookupError(f"the store gave out {claim.analysis}, which this worker did not ask for")
-        attempt = RunningAttempt(claim, analysis, self._store, self._pool, self._settings, asked_at=asked_at)
+        attempt = RunningAttempt(
+            claim, analysis, self._store, self._pool, self._executor, self._settings, asked_at=asked_at
+        )
         task = asyncio.create_task(self._runner.run(analysis, attempt), name=f"attempt {claim.lease.job_id}")
         self._running[attempt] = task
         task.add_done_callback(lambda _: self._ended(attempt))
@@ -151,6 +158,20 @@ class Worker:
         if not task.cancelled() and (error := task.exception()):
             tell(Fact.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, job_id=attempt.job_id)
         self._hints.work()
+
+
+def _make_executor(settings: Settings) -> Executor:
+    """Where chunks are computed, as the settings say."""
+    if settings.dask_scheduler is None:
+        return LocalExecutor(settings.process_count)
+    try:
+        from langlauf.worker.dask.executor import DaskExecutor
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"LANGLAUF_EXECUTOR={settings.executor} needs the package {error.name}: pip install 'langlauf[dask]'"
+        ) from error
+    memory = settings.process_memory
+    return DaskExecutor(settings.dask_scheduler, lease_seconds=settings.lease_seconds, memory=memory)
 
 
 async def _end(task: asyncio.Task[None]) -> None:

@@ -54,7 +54,7 @@ class Runner:
             tell(Fact.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, **attempt.facts)
             end = self._decide(failure_of(error, ()), attempt)
         written = end is not None and await self._write_end(attempt, end)
-        attempt.over = True
+        attempt.close()
         if not written:
             tell(Fact.ATTEMPT_LOST, logging.WARNING, **attempt.facts)
             return

@@ -1,7 +1,9 @@
 """The URL of a database: what the driver understands of it, and what is meant for this program."""
 
+import getpass
+import os
 from typing import NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from langlauf.domain.errors import SettingsError
 
@@ -31,3 +33,10 @@ def read_address(url: str) -> Address:
         )
     rest = [(name, value) for name, value in asked if name != _POOLER]
     return Address(urlunsplit(parts._replace(query=urlencode(rest))) if poolers else url, bool(poolers))
+
+
+def login_of(url: str) -> str:
+    """Who connects: as the URL says, else as the environment of PostgreSQL's programs does, else as this user."""
+    parts = urlsplit(url)
+    asked = dict(parse_qsl(parts.query))
+    return unquote(parts.username or "") or asked.get("user") or os.environ.get("PGUSER") or getpass.getuser()

@@ -45,6 +45,11 @@ async def run_rounds(
     return answers
 
 
+def packed(column: Sequence[Any]) -> Sequence[Any]:
+    """A column of a statement; one that says nothing is sent empty, and the database takes it for as many nulls."""
+    return column if any(value is not None for value in column) else ()
+
+
 #: The largest part in bytes: arrays of the database have a limit, and so has the patience of those who wait.
 _LARGEST_PART = 16 * 1024 * 1024
 

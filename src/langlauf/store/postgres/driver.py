@@ -17,6 +17,7 @@ from langlauf.domain.instant import after
 from langlauf.domain.job import Job, NewJob, Submitted
 from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES
 from langlauf.domain.result import KeptPayloads
+from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
 from langlauf.domain.views import CancelRequest, Depth, JobView, Pulse, Swept
 from langlauf.domain.waiting import Load
@@ -36,7 +37,9 @@ from langlauf.store.postgres.listening import Listener
 from langlauf.store.postgres.notifying import Notifier
 from langlauf.store.postgres.opening import prepare
 from langlauf.store.postgres.reads import PostgresTenantReads
+from langlauf.store.postgres.retiring import PostgresShelf
 from langlauf.store.protocol import TenantReads
+from langlauf.store.retiring import retire
 from langlauf.store.rows import view_from
 
 #: A connection each.
@@ -186,6 +189,13 @@ class PostgresStore:
         await link.call("tidy", self._at)
         await self._learn_time()
         return swept
+
+    async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
+        link = Link(self._url, "retention")
+        try:
+            return await retire(PostgresShelf(link, self._hints, self._at), policy, self.clock.now(), dry_run=dry_run)
+        finally:
+            await link.close()
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

@@ -17,32 +17,34 @@ from langlauf.domain.outcome import (
 )
 from langlauf.domain.progress import stored_percent
 from langlauf.store.operations import Recording
+from langlauf.store.postgres.batching import packed
 from langlauf.store.rows import json_text
 
-#: What each column is where a write says nothing of it.
-_NOTHING: dict[str, Any] = {
-    "percent": None,
-    "step": None,
-    "replayed": False,
-    "key": None,
-    "result_id": None,
-    "payload": None,
-    "ref": INLINE,
-    "summary": None,
-    "code": None,
-    "message": None,
-    "meta": None,
-    "retryable": None,
-    "hint": None,
-    "delay": None,
-    "timed_out": False,
-    "threshold": None,
-    "own": None,
-    "actor": "worker",
-    "by": None,
-}
-_PLACES = {name: place for place, name in enumerate(_NOTHING)}
-_EMPTY = tuple(_NOTHING.values())
+#: What a write may say beside its lease, in the order of the database's arguments.
+_DETAILS = (
+    "percent",
+    "step",
+    "replayed",
+    "key",
+    "result_id",
+    "payload",
+    "ref",
+    "summary",
+    "code",
+    "message",
+    "meta",
+    "retryable",
+    "hint",
+    "delay",
+    "timed_out",
+    "threshold",
+    "own",
+    "deaths",
+    "actor",
+    "by",
+)
+_PLACES = {name: place for place, name in enumerate(_DETAILS)}
+_EMPTY = (None,) * len(_DETAILS)
 
 
 def key_of(recording: Recording) -> list[tuple[str, str]]:
@@ -65,7 +67,7 @@ def values_of(batch: Sequence[Recording]) -> list[Any]:
         [lease.job_id for lease in leases],
         [lease.attempt for lease in leases],
         [kind for kind, _ in described],
-        *map(list, details),
+        *map(packed, details),
         MOST_LOST_LEASES,
         MOST_CRASHES,
     ]
@@ -82,27 +84,34 @@ def _described(recording: Recording) -> tuple[str, tuple[Any, ...]]:
     """The kind of a write and its values."""
     write = recording.write
     if isinstance(write, Completed):
-        return "completed", _row(
-            result_id=write.result_id, payload=write.payload, ref=write.payload_ref, summary=write.summary
-        )
+        return "completed", _row(**_shown(write))
     if isinstance(write, Progress | Partial | Checkpoint):
         return _under_way(write)
     if isinstance(write, Failed | Retry):
         return _failure(write)
     if isinstance(write, Canceled):
         return "canceled", _row(by=write.by, message=write.reason)
-    return ("crashed", _row(message=write.how, own=write.own)) if isinstance(write, Crashed) else ("released", _EMPTY)
+    if isinstance(write, Crashed):
+        return "crashed", _row(message=write.how, own=write.own, deaths=write.deaths)
+    return "released", _EMPTY
 
 
 def _under_way(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[Any, ...]]:
     if isinstance(write, Checkpoint):
         return "checkpoint", _row(key=write.key, payload=write.payload)
-    shared = {"percent": stored_percent(write.percent), "step": write.step, "replayed": write.replayed}
+    shared = {"percent": stored_percent(write.percent), "step": write.step, "replayed": write.replayed or None}
     if isinstance(write, Progress):
         return "progress", _row(**shared)
-    return "partial", _row(
-        **shared, result_id=write.result_id, payload=write.payload, ref=write.payload_ref, summary=write.summary
-    )
+    return "partial", _row(**shared, **_shown(write))
+
+
+def _shown(write: Partial | Completed) -> dict[str, Any]:
+    return {
+        "result_id": write.result_id,
+        "payload": write.payload,
+        "ref": None if write.payload_ref == INLINE else write.payload_ref,
+        "summary": write.summary,
+    }
 
 
 def _failure(write: Failed | Retry) -> tuple[str, tuple[Any, ...]]:
@@ -110,13 +119,13 @@ def _failure(write: Failed | Retry) -> tuple[str, tuple[Any, ...]]:
     common = {
         "code": write.code,
         "message": write.message,
-        "timed_out": write.timed_out,
+        "timed_out": write.timed_out or None,
         "threshold": None if threshold is None else json_text(threshold),
     }
     if isinstance(write, Retry):
         return "retry", _row(**common, delay=after(0, write.delay_seconds), actor="system")
     # A time limit is enforced by whoever notices; a vanished worker cannot have said so itself.
-    actor = "system" if write.code == "worker_lost" or write.timed_out else "worker"
+    actor = "system" if write.code == "worker_lost" or write.timed_out else None
     return "failed", _row(
         **common,
         meta=json_text(write.meta) if write.meta else None,

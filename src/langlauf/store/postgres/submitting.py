@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import Accepted, Duplicate, Job, KeyReused, NewJob, QueueFull, Replayed, Submitted
+from langlauf.domain.job import INLINE, Accepted, Duplicate, Job, KeyReused, NewJob, QueueFull, Replayed, Submitted
+from langlauf.store.postgres.batching import packed
 
 #: Finds jobs by org and id.
 FindJobs = Callable[[Sequence[tuple[str, str]]], Awaitable[dict[tuple[str, str], Job]]]
@@ -30,16 +31,16 @@ def size_of(new: NewJob) -> int:
     return len(new.payload) + 500
 
 
-def columns_of(batch: Sequence[NewJob]) -> list[list[Any]]:
+def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
     """The submissions, column by column."""
     jobs = [new.job for new in batch]
-    return [
+    columns: list[list[Any]] = [
         [job.org_id for job in jobs],
         [job.job_id for job in jobs],
         [job.analysis for job in jobs],
         [job.priority_class for job in jobs],
         [job.request_payload_hash for job in jobs],
-        [job.request_payload_ref for job in jobs],
+        [None if job.request_payload_ref == INLINE else job.request_payload_ref for job in jobs],
         [new.payload for new in batch],
         [job.timeout_seconds for job in jobs],
         [job.max_retries for job in jobs],
@@ -58,6 +59,7 @@ def columns_of(batch: Sequence[NewJob]) -> list[list[Any]]:
         [new.max_waiting_all for new in batch],
         [new.max_waiting_analysis for new in batch],
     ]
+    return [packed(column) for column in columns]
 
 
 async def submitted(batch: Sequence[NewJob], answers: Sequence[str], find: FindJobs) -> list[Submitted | StoreError]:

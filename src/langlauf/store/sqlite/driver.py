@@ -21,14 +21,15 @@ from langlauf.domain.retry import Backoff
 from langlauf.domain.views import CancelRequest, Depth, JobView, Pulse, Swept
 from langlauf.domain.waiting import Load
 from langlauf.hints import Hints
+from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.migrate import migrations_in
 from langlauf.store.operations import Recording
 from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
+from langlauf.store.retiring import RetireBatch, retire
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite import access, claiming, ending, loading, recording, retiring, submitting, sweeping
-from langlauf.store.sqlite.announcing import announce
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.steady import SteadyClock
@@ -56,7 +57,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     CancelRequest: ending.cancel,
     sweeping.SweepOne: sweeping.sweep_one,
     sweeping.TidyLanes: sweeping.tidy_lanes,
-    retiring.RetireBatch: retiring.retire_batch,
+    RetireBatch: retiring.retire_batch,
     **access.HANDLERS,
 }
 _FILES = ("writes.sql", "reads.sql", "retention.sql", "access.sql")
@@ -168,8 +169,8 @@ class SqliteStore:
             raise StoreUnavailable(f"the store did not take the correction of its clock: {error}") from error
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
-        run = retiring.Retirement(self.path, self._read, self._writes.do, self._queries)
-        return await run.run(policy, self.clock.now(), dry_run=dry_run)
+        shelf = retiring.SqliteShelf(self.path, self._read, self._writes.do, self._queries)
+        return await retire(shelf, policy, self.clock.now(), dry_run=dry_run)
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
         return await retiring.kept_payloads(self._read, self._queries, jobs)

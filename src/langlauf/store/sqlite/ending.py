@@ -137,7 +137,8 @@ def _given_back(tx: Transaction, lease: Lease, outcome: Released | Lost) -> bool
     lost = isinstance(outcome, Lost)
     crash = outcome.crash if isinstance(outcome, Lost) else None
     crashed = crash is not None
-    row = tx.one("end_given_back", **tx.fenced(lease), lost=int(lost and not crashed), crashed=int(crashed))
+    deaths = outcome.deaths if isinstance(outcome, Lost) and crashed else 0
+    row = tx.one("end_given_back", **tx.fenced(lease), lost=int(lost and not crashed), crashed=deaths)
     if row is None:
         return False
     seq, *ids = row

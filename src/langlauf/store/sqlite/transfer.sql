@@ -22,8 +22,8 @@ LEFT JOIN job_inputs AS input USING (org_id, job_id)
 LEFT JOIN idempotency_keys AS used USING (org_id, job_id)
 ORDER BY job.org_id, job.job_id
 
--- name: chunks_of_job
-SELECT chunk_key, payload, created_at FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id ORDER BY chunk_key
+-- name: every_chunk
+SELECT org_id, job_id, chunk_key, payload, created_at FROM job_chunks ORDER BY org_id, job_id, chunk_key
 
 -- name: every_event
 SELECT {event_columns} FROM job_events AS event ORDER BY event.org_id, event.job_id, event.event_seq

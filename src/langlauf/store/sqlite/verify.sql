@@ -194,6 +194,9 @@ SELECT org_id, job_id, result_id, result_payload_ref FROM job_results
 WHERE result_payload_ref <> 'inline:' AND removed_at IS NULL
 ORDER BY org_id, job_id, result_seq
 
+-- name: how_many_blobs
+SELECT count(*) FROM job_results WHERE result_payload_ref <> 'inline:' AND removed_at IS NULL
+
 -- name: still_kept
 SELECT 1 FROM job_results WHERE org_id = :org_id AND result_id = :result_id AND removed_at IS NULL
 
@@ -251,6 +254,11 @@ GROUP BY analysis HAVING sum(counted) <> sum(lane)
 SELECT job.org_id, job.job_id, 'next_attempt_at ' || job.next_attempt_at || ', lane due ' || coalesce(lane.due_at, 'never')
 FROM jobs AS job LEFT JOIN lanes AS lane USING (org_id, analysis)
 WHERE job.next_attempt_at < coalesce(lane.due_at, 9223372036854775807)
+
+-- name: lane_tickets
+SELECT org_id, NULL, 'lane ' || analysis || ', ' || priority_class || ': ticket ' || ticket || ' is given ' || count(*) || ' times'
+FROM jobs WHERE started_at IS NULL AND finished_at IS NULL
+GROUP BY org_id, analysis, priority_class, ticket HAVING count(*) > 1
 
 -- name: idempotency_keys
 SELECT org_id, job_id, 'the key has another payload hash than its job'

@@ -9,7 +9,7 @@ from langlauf.analysis.registry import Analysis
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.errors import StaleAttempt
-from langlauf.domain.outcome import Completed, Crashed
+from langlauf.domain.outcome import Completed
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.execution import Ended
 from langlauf.worker.failing import failure_of
@@ -66,7 +66,7 @@ class ProcessExecution:
         except StaleAttempt:
             return None
         except ProcessDied as died:
-            return Crashed(str(died), own=died.own)
+            return died.crash
         except Exception as error:  # noqa: BLE001 - whatever keeps the function from being run is how it ended
             return failure_of(error, ())
 

@@ -24,7 +24,7 @@ from langlauf.analysis.naming import resolve
 from langlauf.analysis.payload import encode, final
 from langlauf.analysis.plain import PlainJob, finished
 from langlauf.analysis.schema import input_type
-from langlauf.domain.errors import StaleAttempt
+from langlauf.domain.errors import AnalysisError, StaleAttempt
 from langlauf.domain.outcome import Failure
 from langlauf.worker import processes
 from langlauf.worker.failing import failure_of
@@ -123,7 +123,7 @@ def _load_main(begin: Begin) -> None:
 def _run(line: ProcessLine, task: Task) -> End:
     transient = ()
     try:
-        transient = tuple(resolve(reference) for reference in task.transient)
+        transient = tuple(_found(reference) for reference in task.transient)
         payload, summary = _call(line, task)
         return Returned(payload=raw(payload), summary=raw(summary))
     except StaleAttempt:
@@ -137,7 +137,7 @@ def _run(line: ProcessLine, task: Task) -> End:
 
 
 def _call(line: ProcessLine, task: Task) -> tuple[str, str | None]:
-    function = resolve(task.function)
+    function = _found(task.function)
     if isinstance(task, RunChunk):
         return encode(finished(function(msgspec.json.decode(task.item))), task.largest_result), None
     values = msgspec.structs.asdict(msgspec.json.decode(task.input, type=_input_type(task.function, task.name)))
@@ -147,6 +147,17 @@ def _call(line: ProcessLine, task: Task) -> tuple[str, str | None]:
     finally:
         attempt.close()
     return final(result, task.largest_result)
+
+
+def _found(reference: str) -> Any:
+    """What the reference names. Where it is not here, that is no failure of the function: people hear what to do."""
+    try:
+        return resolve(reference)
+    except (ImportError, AttributeError) as error:
+        raise AnalysisError(
+            f"{reference} cannot be imported where it is to be computed ({error}): install the application there, in "
+            "the version of the worker that asks."
+        ) from error
 
 
 @cache

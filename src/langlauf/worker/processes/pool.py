@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from langlauf.domain.errors import LanglaufError, TransientError
+from langlauf.domain.outcome import Crashed
 from langlauf.telemetry import Fact, tell
 from langlauf.worker.processes.keeping import Keeper, Kept
 from langlauf.worker.processes.output import Output
@@ -31,9 +32,15 @@ _SPARE_SECONDS = 60.0
 class ProcessDied(LanglaufError):
     """The process ended before the function did. `own` unless it went together with its keeper."""
 
-    def __init__(self, how: str, *, own: bool) -> None:
+    def __init__(self, how: str, *, own: bool, deaths: int = 1) -> None:
         super().__init__(how)
         self.own = own
+        self.deaths = deaths
+
+    @property
+    def crash(self) -> Crashed:
+        """How the attempt ended thereby."""
+        return Crashed(str(self), own=self.own, deaths=self.deaths)
 
 
 class LoadingFailed(LanglaufError):
@@ -136,9 +143,7 @@ def _name(number: int) -> str:
 class Pool:
     """The processes of one worker."""
 
-    def __init__(self, keeper: Keeper, begin: Begin, *, warm: int, most: int, parallel: int) -> None:
-        #: so many chunks are computed side by side, over all jobs of this worker
-        self.chunk_slots = asyncio.Semaphore(parallel)
+    def __init__(self, keeper: Keeper, begin: Begin, *, warm: int, most: int) -> None:
         self._keeper = keeper
         self._begin = begin
         self._warm = warm

@@ -71,23 +71,21 @@ CREATE TABLE jobs (
     CHECK (next_attempt_at IS NULL OR status IN ('running', 'partial'))
 );
 
--- Every version of a row is entered in every index that has room for it: a job has four versions and more. What never
--- changes is therefore found through job_inputs, which has one; and indexes leave out what they are not asked for. A
--- condition that always holds keeps an index away from questions that do not name it: on a table that is still empty the
--- planner would as soon look a job up by its org alone, and keep to it while the table grows.
-CREATE INDEX idx_jobs_org_status_updated ON jobs (org_id, status, updated_at DESC) WHERE updated_at > 0;
+-- Every version of a row is entered anew in every index that has room for it, and a job has four versions or more. So an
+-- index holds a job only while, or once, it is asked for it; what never changes is found through job_inputs, which has one
+-- version. On a table that is still empty the planner would as soon look a job up by its org alone, and keep to that while
+-- the table grows: conditions keep indexes away from questions that do not name them.
 CREATE INDEX idx_jobs_status_priority_queued ON jobs (status, priority_class, queued_at)
     WHERE started_at IS NULL AND finished_at IS NULL;
-CREATE UNIQUE INDEX idx_jobs_result_id ON jobs (result_id) WHERE result_id IS NOT NULL;
-CREATE INDEX idx_jobs_retry_eligible ON jobs (next_attempt_at, retry_count, max_retries) WHERE next_attempt_at IS NOT NULL;
-CREATE INDEX idx_jobs_error_code ON jobs (error_code) WHERE error_code IS NOT NULL;
-CREATE INDEX idx_jobs_timeout_detection ON jobs (attempt_started_at)
-    WHERE finished_at IS NULL AND attempt_started_at IS NOT NULL;
 CREATE INDEX idx_jobs_lane_head ON jobs (org_id, analysis, priority_class, ticket)
     WHERE started_at IS NULL AND finished_at IS NULL;
+CREATE INDEX idx_jobs_duplicates ON jobs (request_payload_hash, org_id, analysis) WHERE finished_at IS NULL;
 CREATE INDEX idx_jobs_lane_due ON jobs (org_id, analysis, next_attempt_at) WHERE next_attempt_at IS NOT NULL;
-CREATE INDEX idx_jobs_duplicates ON jobs (org_id, analysis, request_payload_hash) WHERE finished_at IS NULL;
-CREATE INDEX idx_jobs_finished ON jobs (finished_at, org_id, job_id) WHERE finished_at IS NOT NULL;
+CREATE INDEX idx_jobs_retry_eligible ON jobs (next_attempt_at, retry_count, max_retries) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX idx_jobs_org_status_updated ON jobs (org_id, status, updated_at DESC) WHERE finished_at IS NOT NULL;
+CREATE INDEX idx_jobs_finished ON jobs (finished_at, job_id, org_id) WHERE finished_at IS NOT NULL;
+CREATE UNIQUE INDEX idx_jobs_result_id ON jobs (result_id) WHERE result_id IS NOT NULL AND finished_at IS NOT NULL;
+CREATE INDEX idx_jobs_error_code ON jobs (error_code) WHERE error_code IS NOT NULL;
 
 -- The input is apart: a job's row is rewritten at every change, its input never. Lists walk along these rows.
 CREATE TABLE job_inputs (
@@ -130,7 +128,7 @@ CREATE TABLE job_results (
     summary_json       text,
     removed_at         bigint,
     payload            text,
-    PRIMARY KEY (job_id, result_seq, org_id),
+    CONSTRAINT idx_job_results_job_seq PRIMARY KEY (job_id, result_seq, org_id),
     CHECK ((payload IS NULL) = (removed_at IS NOT NULL) OR result_payload_ref <> 'inline:')
 );
 
@@ -180,6 +178,9 @@ CREATE TABLE leases (
     claim_id    uuid,
     PRIMARY KEY (job_id, org_id)
 ) WITH (fillfactor = 50);
+
+-- A heartbeat changes no column of an index, so that it is cheap.
+CREATE INDEX idx_jobs_timeout_detection ON leases (deadline_at);
 
 CREATE TABLE idempotency_keys (
     org_id          text COLLATE "C" NOT NULL,

@@ -1,4 +1,5 @@
--- What nobody may do, whatever statement is run. The conditions are part of the triggers: a legal change calls no function.
+-- What nobody may do, whatever statement is run. The conditions are part of the triggers: a legal change calls no function. They look
+-- after the change: a trigger that looks before it would lock every row once more.
 
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -9,13 +10,13 @@ CREATE TRIGGER jobs_are_born_queued BEFORE INSERT ON jobs FOR EACH ROW
 WHEN (NEW.status <> 'queued' AND NEW.imported_at IS NULL AND current_setting('langlauf.copying', true) IS DISTINCT FROM 'on')
 EXECUTE FUNCTION refuse('illegal transition: a job starts as queued');
 
-CREATE TRIGGER jobs_change_legally BEFORE UPDATE OF status ON jobs FOR EACH ROW
+CREATE TRIGGER jobs_change_legally AFTER UPDATE OF status ON jobs FOR EACH ROW
 WHEN (OLD.status <> NEW.status AND OLD.status || '>' || NEW.status NOT IN (
     'queued>running', 'queued>canceled', 'running>partial', 'running>completed', 'running>failed', 'running>canceled', 'partial>completed', 'partial>failed', 'partial>canceled'
 ))
 EXECUTE FUNCTION refuse('illegal transition');
 
-CREATE TRIGGER jobs_stay_ended BEFORE UPDATE OF
+CREATE TRIGGER jobs_stay_ended AFTER UPDATE OF
     status, progress_percent, partial_count, result_id, finished_at, error_code, canceled_at, attempt, event_seq, next_attempt_at
 ON jobs FOR EACH ROW
 WHEN (OLD.finished_at IS NOT NULL)

@@ -40,6 +40,103 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Answers submissions that find a queue full, of those that have no answer yet. Most find none so: that is seen at a glance.
+CREATE FUNCTION refuse_full(
+    outcomes text[], org_ids text[], names text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[]
+) RETURNS text[] LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    of_all bigint := (SELECT coalesce(sum(waiting), 0) FROM waiting_counts);
+    hit record;
+BEGIN
+    IF of_all + cardinality(org_ids) <= (
+        SELECT min(least(of_org, of_any, of_analysis))
+        FROM unnest(most_of_org, most_of_all, most_of_analysis) AS most (of_org, of_any, of_analysis)) THEN
+        RETURN outcomes;
+    END IF;
+    FOR hit IN
+        WITH mine AS (SELECT org_id, sum(waiting) AS waiting FROM lanes WHERE org_id = ANY (org_ids) GROUP BY org_id),
+        placed AS (
+            SELECT wish.place, wish.most, mine.waiting + row_number() OVER (PARTITION BY wish.org_id ORDER BY wish.place) - 1 AS before
+            FROM unnest(org_ids, most_of_org, outcomes) WITH ORDINALITY AS wish (org_id, most, answer, place)
+            JOIN mine USING (org_id) WHERE wish.answer IS NULL)
+        SELECT place, least(before, most) AS waiting FROM placed WHERE before >= most
+    LOOP
+        outcomes[hit.place] := 'full org ' || hit.waiting;
+    END LOOP;
+
+    FOR hit IN
+        WITH counted AS (SELECT analysis, sum(waiting) AS waiting FROM waiting_counts WHERE analysis = ANY (names) GROUP BY analysis),
+        placed AS (
+            SELECT wish.place, wish.most_all, wish.most_analysis,
+                of_all + row_number() OVER (ORDER BY wish.place) - 1 AS before_all,
+                coalesce(counted.waiting, 0) + row_number() OVER (PARTITION BY wish.analysis ORDER BY wish.place) - 1 AS before_analysis
+            FROM unnest(names, most_of_all, most_of_analysis, outcomes) WITH ORDINALITY
+                AS wish (analysis, most_all, most_analysis, answer, place)
+            LEFT JOIN counted USING (analysis) WHERE wish.answer IS NULL)
+        SELECT place, before_all >= most_all AS all_full, before_all, before_analysis FROM placed
+        WHERE before_all >= most_all OR before_analysis >= most_analysis
+    LOOP
+        outcomes[hit.place] := CASE WHEN hit.all_full THEN 'full all ' || hit.before_all
+                                     ELSE 'full analysis ' || hit.before_analysis END;
+    END LOOP;
+
+    RETURN outcomes;
+END $$;
+
+-- Writes the submissions that have no answer yet, and answers them.
+CREATE FUNCTION insert_jobs(
+    now bigint, outcomes text[], org_ids text[], job_ids text[], names text[], classes text[], hashes text[], refs text[],
+    payloads text[], timeouts float8[], retries integer[], trace_ids text[], request_ids text[], users text[],
+    key_ids text[], estimates float8[], retry_ofs text[], traceparents text[], tracestates text[]
+) RETURNS text[] LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    places bigint[];
+    tickets bigint[];
+    whole text[];
+BEGIN
+    WITH wish AS (
+        SELECT * FROM unnest(
+            org_ids, job_ids, names, classes, hashes, refs, payloads, timeouts, retries, trace_ids, request_ids, users,
+            key_ids, estimates, retry_ofs, traceparents, tracestates, outcomes
+        ) WITH ORDINALITY AS one (
+            org_id, job_id, analysis, class, hash, ref, payload, timeout, retries, trace_id, request_id, user_id,
+            key_id, estimate, retry_of, traceparent, tracestate, answer, place)
+        WHERE answer IS NULL),
+    lane AS MATERIALIZED (
+        SELECT org_id, analysis, expedite_last, default_last FROM lanes WHERE org_id = ANY (org_ids)),
+    numbered AS MATERIALIZED (
+        SELECT wish.*, CASE wish.class WHEN 'expedite' THEN lane.expedite_last ELSE lane.default_last END
+            + row_number() OVER (PARTITION BY wish.org_id, wish.analysis, wish.class ORDER BY wish.place) AS ticket
+        FROM wish JOIN lane USING (org_id, analysis)),
+    made AS (
+        INSERT INTO jobs (
+            org_id, job_id, analysis, status, priority_class, request_payload_hash, request_payload_ref, queued_at,
+            updated_at, timeout_seconds, max_retries, trace_id, request_id, requested_by_user_id, api_key_id,
+            estimated_seconds, retry_of, traceparent, tracestate, ticket)
+        SELECT org_id, job_id, analysis, 'queued', class, hash, coalesce(ref, 'inline:'), now, now, timeout, retries, trace_id, request_id,
+            user_id, key_id, estimate, retry_of, traceparent, tracestate, ticket
+        FROM numbered),
+    given AS (
+        INSERT INTO job_inputs (org_id, job_id, queued_at, payload) SELECT org_id, job_id, now, payload FROM numbered),
+    told AS (
+        INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
+        SELECT org_id, job_id, 1, 'job.queued', now, 'user',
+            '{"analysis":' || said(analysis) || CASE WHEN retry_of IS NULL THEN '' ELSE ',"retry_of":' || said(retry_of) END || '}',
+            trace_id, request_id
+        FROM numbered)
+    SELECT array_agg(place), array_agg(ticket), array_agg('accepted ' || now || ' ' || ticket ORDER BY place)
+    INTO places, tickets, whole FROM numbered;
+    IF cardinality(places) = cardinality(outcomes) THEN
+        RETURN whole;
+    END IF;
+    FOR number IN 1 .. coalesce(cardinality(places), 0) LOOP
+        outcomes[places[number]] := 'accepted ' || now || ' ' || tickets[number];
+    END LOOP;
+    RETURN outcomes;
+END $$;
+
 -- Accepts jobs or tells why not, in the order they came: the key first, then duplicates, then room in the queue. No two of a
 -- batch have the same key, nor the same input where duplicates are refused. The answers are: accepted, time and ticket;
 -- replayed and the job's id; reused; duplicate and the job's id; full, whose queue, and how many wait.
@@ -53,7 +150,6 @@ CREATE FUNCTION submit(
 DECLARE
     outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(org_ids)]);
     now bigint;
-    of_all bigint;
     hit record;
 BEGIN
     INSERT INTO batches (batch_id, made_at, answers) VALUES (batch, moment(at), '{}') ON CONFLICT DO NOTHING;
@@ -96,73 +192,15 @@ BEGIN
         outcomes[hit.place] := 'duplicate ' || hit.job_id;
     END LOOP;
 
-    FOR hit IN
-        WITH mine AS (SELECT org_id, sum(waiting) AS waiting FROM lanes WHERE org_id = ANY (org_ids) GROUP BY org_id),
-        placed AS (
-            SELECT wish.place, wish.most, mine.waiting + row_number() OVER (PARTITION BY wish.org_id ORDER BY wish.place) - 1 AS before
-            FROM unnest(org_ids, most_of_org, outcomes) WITH ORDINALITY AS wish (org_id, most, answer, place)
-            JOIN mine USING (org_id) WHERE wish.answer IS NULL)
-        SELECT place, least(before, most) AS waiting FROM placed WHERE before >= most
-    LOOP
-        outcomes[hit.place] := 'full org ' || hit.waiting;
-    END LOOP;
-
-    SELECT coalesce(sum(waiting), 0) INTO of_all FROM waiting_counts;
-    FOR hit IN
-        WITH counted AS (SELECT analysis, sum(waiting) AS waiting FROM waiting_counts WHERE analysis = ANY (names) GROUP BY analysis),
-        placed AS (
-            SELECT wish.place, wish.most_all, wish.most_analysis,
-                of_all + row_number() OVER (ORDER BY wish.place) - 1 AS before_all,
-                coalesce(counted.waiting, 0) + row_number() OVER (PARTITION BY wish.analysis ORDER BY wish.place) - 1 AS before_analysis
-            FROM unnest(names, most_of_all, most_of_analysis, outcomes) WITH ORDINALITY
-                AS wish (analysis, most_all, most_analysis, answer, place)
-            LEFT JOIN counted USING (analysis) WHERE wish.answer IS NULL)
-        SELECT place, before_all >= most_all AS all_full, before_all, before_analysis FROM placed
-        WHERE before_all >= most_all OR before_analysis >= most_analysis
-    LOOP
-        outcomes[hit.place] := CASE WHEN hit.all_full THEN 'full all ' || hit.before_all
-                                     ELSE 'full analysis ' || hit.before_analysis END;
-    END LOOP;
-
+    outcomes := refuse_full(outcomes, org_ids, names, most_of_org, most_of_all, most_of_analysis);
     IF EXISTS (SELECT 1 FROM unnest(keys, outcomes) AS wish (key, answer) WHERE key IS NOT NULL AND answer IS NOT NULL) THEN
         DELETE FROM idempotency_keys AS unused USING unnest(org_ids, job_ids, outcomes) AS wish (org_id, job_id, answer)
         WHERE unused.org_id = wish.org_id AND unused.job_id = wish.job_id AND wish.answer IS NOT NULL;
     END IF;
 
-    FOR hit IN
-        WITH wish AS (
-            SELECT * FROM unnest(
-                org_ids, job_ids, names, classes, hashes, refs, payloads, timeouts, retries, trace_ids, request_ids, users,
-                key_ids, estimates, retry_ofs, traceparents, tracestates, outcomes
-            ) WITH ORDINALITY AS one (
-                org_id, job_id, analysis, class, hash, ref, payload, timeout, retries, trace_id, request_id, user_id,
-                key_id, estimate, retry_of, traceparent, tracestate, answer, place)
-            WHERE answer IS NULL),
-        numbered AS MATERIALIZED (
-            SELECT wish.*, CASE wish.class WHEN 'expedite' THEN lane.expedite_last ELSE lane.default_last END
-                + row_number() OVER (PARTITION BY wish.org_id, wish.analysis, wish.class ORDER BY wish.place) AS ticket
-            FROM wish JOIN lanes AS lane USING (org_id, analysis)),
-        made AS (
-            INSERT INTO jobs (
-                org_id, job_id, analysis, status, priority_class, request_payload_hash, request_payload_ref, queued_at,
-                updated_at, timeout_seconds, max_retries, trace_id, request_id, requested_by_user_id, api_key_id,
-                estimated_seconds, retry_of, traceparent, tracestate, ticket)
-            SELECT org_id, job_id, analysis, 'queued', class, hash, ref, now, now, timeout, retries, trace_id, request_id,
-                user_id, key_id, estimate, retry_of, traceparent, tracestate, ticket
-            FROM numbered),
-        given AS (
-            INSERT INTO job_inputs (org_id, job_id, queued_at, payload) SELECT org_id, job_id, now, payload FROM numbered),
-        told AS (
-            INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
-            SELECT org_id, job_id, 1, 'job.queued', now, 'user',
-                '{"analysis":' || said(analysis) || CASE WHEN retry_of IS NULL THEN '' ELSE ',"retry_of":' || said(retry_of) END || '}',
-                trace_id, request_id
-            FROM numbered)
-        SELECT place, ticket FROM numbered
-    LOOP
-        outcomes[hit.place] := 'accepted ' || now || ' ' || hit.ticket;
-    END LOOP;
-
+    outcomes := insert_jobs(
+        now, outcomes, org_ids, job_ids, names, classes, hashes, refs, payloads, timeouts, retries, trace_ids, request_ids, users,
+        key_ids, estimates, retry_ofs, traceparents, tracestates);
     IF EXISTS (SELECT 1 FROM unnest(resume_froms) AS origin WHERE origin IS NOT NULL) THEN
         INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
         SELECT chunk.org_id, wish.job_id, chunk.chunk_key, chunk.payload, chunk.created_at

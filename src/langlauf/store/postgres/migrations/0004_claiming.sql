@@ -140,6 +140,23 @@ BEGIN
     RETURN made;
 END $$;
 
+-- Lets lanes say when the first of their jobs that had started is due; tells how many said something else.
+CREATE FUNCTION correct_due(lane_orgs text[], lane_names text[]) RETURNS bigint LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    corrected bigint;
+BEGIN
+    WITH next AS (
+        SELECT lane.org_id, lane.analysis, (
+            SELECT min(next_attempt_at) FROM jobs
+            WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis AND next_attempt_at IS NOT NULL) AS due_at
+        FROM unnest(lane_orgs, lane_names) AS lane (org_id, analysis))
+    UPDATE lanes SET due_at = next.due_at FROM next
+    WHERE lanes.org_id = next.org_id AND lanes.analysis = next.analysis AND lanes.due_at IS DISTINCT FROM next.due_at;
+    GET DIAGNOSTICS corrected = ROW_COUNT;
+    RETURN corrected;
+END $$;
+
 -- Jobs that had started and may go on, the longest due first. Tells whether it is worth looking again.
 CREATE FUNCTION claim_due(free room, now bigint, claim uuid, worker text, lease_time bigint) RETURNS room LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -164,6 +181,11 @@ BEGIN
         RETURN free;
     END IF;
     PERFORM 1 FROM lanes WHERE org_id = ANY (lane_orgs) ORDER BY org_id, analysis FOR UPDATE;
+    -- A lane whose first job was canceled says too early when it is due: whoever looks corrects it, and looks again.
+    IF correct_due(lane_orgs, lane_names) > 0 THEN
+        free.again := true;
+        RETURN free;
+    END IF;
     SELECT array_agg(org_id), array_agg(analysis), array_agg(job_id) INTO orgs, names, jobs_due FROM (
         SELECT one.org_id, one.analysis, one.job_id FROM unnest(lane_orgs, lane_names) AS lane (org_id, analysis)
         CROSS JOIN LATERAL (
@@ -179,15 +201,7 @@ BEGIN
         free.claims := free.claims || start_attempts(now, claim, worker, lease_time, orgs, jobs_due);
         free := room_after(free, orgs, names);
     END IF;
-    -- A lane whose first job was canceled says too early when it is due: whoever looks corrects it.
-    WITH next AS (
-        SELECT lane.org_id, lane.analysis, (
-            SELECT min(next_attempt_at) FROM jobs
-            WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis AND next_attempt_at IS NOT NULL) AS due_at
-        FROM unnest(lane_orgs, lane_names) AS lane (org_id, analysis))
-    UPDATE lanes SET due_at = next.due_at FROM next
-    WHERE lanes.org_id = next.org_id AND lanes.analysis = next.analysis AND lanes.due_at IS DISTINCT FROM next.due_at;
-    GET DIAGNOSTICS corrected = ROW_COUNT;
+    corrected := correct_due(lane_orgs, lane_names);
     free.again := free.slots > 0 AND corrected > 0 AND (coalesce(free.again, false) OR fit IS NULL OR cardinality(lane_orgs) >= free.slots);
     RETURN free;
 END $$;

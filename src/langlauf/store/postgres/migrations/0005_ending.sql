@@ -7,7 +7,7 @@ CREATE TYPE ending AS (
     org_id     text,
     job_id     text,
     attempt    integer,
-    -- completed, failed, retry, lost, released or canceled; crashed is decided upon before it is written
+    -- failed, retry, lost, released or canceled; crashed is decided upon before it is written
     outcome    text,
     actor      text,
     code       text,
@@ -24,11 +24,7 @@ CREATE TYPE ending AS (
     crash      text,
     own        boolean,
     canceled_by text,
-    reason     text,
-    result_id  text,
-    payload    text,
-    ref        text,
-    summary    text
+    reason     text
 );
 
 -- What becomes of attempts whose process died, and of those that would go on although somebody asked the job to stop.
@@ -52,10 +48,11 @@ BEGIN
                                                                ELSE 'canceled while its worker was gone' END);
             ELSIF NOT one.own AND job.lost_count + 1 >= most_lost THEN
                 one := lost_for_good(one, most_lost);
-            ELSIF one.own AND job.crash_count + 1 >= most_crashes THEN
+            ELSIF one.own AND job.crash_count + one.crashed >= most_crashes THEN
                 one.outcome := 'failed';
                 one.code := 'worker_lost';
-                one.message := format('The job was given up after %s deaths of its process; at last %s.', most_crashes, one.crash);
+                one.message := format('The job was given up after %s deaths of its process; at last %s.',
+                    job.crash_count + one.crashed, one.crash);
                 one.meta := '{"crash":' || said(one.crash) || '}';
                 one.retryable := true;
                 one.hint := 'retry_with_backoff';
@@ -63,7 +60,7 @@ BEGIN
             ELSE
                 one.outcome := 'lost';
                 one.lost := CASE WHEN one.own THEN 0 ELSE 1 END;
-                one.crashed := CASE WHEN one.own THEN 1 ELSE 0 END;
+                one.crashed := CASE WHEN one.own THEN one.crashed ELSE 0 END;
                 one.crash := CASE WHEN one.own THEN one.crash END;
             END IF;
         ELSIF one.outcome IN ('retry', 'lost', 'released') AND job.cancel_requested_at IS NOT NULL THEN
@@ -87,6 +84,7 @@ BEGIN
     one.retryable := true;
     one.hint := 'retry_with_backoff';
     one.lost := 1;
+    one.crashed := 0;
 END $$;
 
 -- Writes ends whose leases were just taken, with events, snapshots and messages; returns the places of those it wrote.
@@ -99,18 +97,13 @@ DECLARE
     lane_dues bigint[];
     left_orgs text[];
     left_names text[];
-    paced_names text[];
-    paced_seconds float8[];
 BEGIN
     WITH ended AS (
         UPDATE jobs SET
-            status = CASE new.outcome WHEN 'completed' THEN 'completed' WHEN 'failed' THEN 'failed' WHEN 'canceled' THEN 'canceled' ELSE status END,
+            status = CASE new.outcome WHEN 'failed' THEN 'failed' WHEN 'canceled' THEN 'canceled' ELSE status END,
             updated_at = now,
             event_seq = event_seq + CASE WHEN new.timed_out THEN 2 ELSE 1 END,
-            finished_at = CASE WHEN new.outcome IN ('completed', 'failed', 'canceled') THEN now END,
-            progress_percent = CASE new.outcome WHEN 'completed' THEN 100 ELSE progress_percent END,
-            estimated_seconds = CASE new.outcome WHEN 'completed' THEN 0 ELSE estimated_seconds END,
-            result_id = CASE new.outcome WHEN 'completed' THEN new.result_id ELSE jobs.result_id END,
+            finished_at = CASE WHEN new.outcome IN ('failed', 'canceled') THEN now END,
             failed_at = CASE new.outcome WHEN 'failed' THEN now END,
             error_code = CASE new.outcome WHEN 'failed' THEN new.code END,
             error_message = CASE new.outcome WHEN 'failed' THEN new.message END,
@@ -127,21 +120,17 @@ BEGIN
             canceled_at = CASE new.outcome WHEN 'canceled' THEN now END,
             -- Who asked and why was noted with the request; a cancel without one brings its own words.
             canceled_by = CASE WHEN new.outcome = 'canceled' THEN coalesce(jobs.canceled_by, new.canceled_by)
-                               WHEN new.outcome IN ('completed', 'failed') THEN NULL ELSE jobs.canceled_by END,
+                               WHEN new.outcome = 'failed' THEN NULL ELSE jobs.canceled_by END,
             cancel_reason = CASE WHEN new.outcome = 'canceled' THEN coalesce(cancel_reason, new.reason)
-                                 WHEN new.outcome IN ('completed', 'failed') THEN NULL ELSE cancel_reason END,
+                                 WHEN new.outcome = 'failed' THEN NULL ELSE cancel_reason END,
             cancel_requested_at = CASE new.outcome WHEN 'canceled' THEN coalesce(cancel_requested_at, now) ELSE cancel_requested_at END
         FROM unnest(ends) AS new
         WHERE jobs.org_id = new.org_id AND jobs.job_id = new.job_id AND jobs.attempt = new.attempt
           AND (jobs.status IN ('running', 'partial') OR (jobs.status = 'queued' AND new.outcome = 'canceled'))
           AND (new.outcome NOT IN ('retry', 'lost', 'released') OR jobs.cancel_requested_at IS NULL)
-        RETURNING new.*, jobs.event_seq, jobs.partial_count, jobs.analysis, jobs.progress_percent, jobs.retry_count,
+        RETURNING new.*, jobs.event_seq, jobs.analysis, jobs.progress_percent, jobs.retry_count,
             jobs.next_attempt_at, jobs.canceled_by AS by_whom, jobs.cancel_reason AS why, jobs.result_id AS shown_id,
-            jobs.paced_percent, jobs.paced_at, jobs.trace_id, jobs.request_id),
-    shown AS (
-        INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref, created_at, summary_json, payload)
-        SELECT org_id, result_id, job_id, 'final', partial_count + 1, 1, ref, now, summary, payload
-        FROM ended WHERE outcome = 'completed'),
+            jobs.trace_id, jobs.request_id),
     told AS (
         INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
         SELECT org_id, job_id, event_seq - 1, 'job.timeout', now, 'system',
@@ -149,11 +138,10 @@ BEGIN
         FROM ended WHERE timed_out
         UNION ALL
         SELECT org_id, job_id, event_seq,
-            CASE outcome WHEN 'completed' THEN 'job.completed' WHEN 'failed' THEN 'job.failed' WHEN 'canceled' THEN 'job.canceled'
+            CASE outcome WHEN 'failed' THEN 'job.failed' WHEN 'canceled' THEN 'job.canceled'
                 WHEN 'retry' THEN 'job.retry_scheduled' WHEN 'lost' THEN 'job.lease_lost' ELSE 'job.released' END,
             now, actor,
             CASE outcome
-                WHEN 'completed' THEN '{"result_id":' || said(result_id) || ',"result_seq":' || partial_count + 1 || ',"progress_percent":100}'
                 WHEN 'failed' THEN '{"error_code":' || said(code) || ',"error_message":' || said(message) || ',"retryable":' || retryable
                     || ',"retry_hint":' || said(hint) || ',"attempt":' || attempt || '}'
                 WHEN 'canceled' THEN '{"canceled_by":' || said(by_whom) || ',"cancel_reason":' || said(why) || ',"result_id":' || said(shown_id) || '}'
@@ -164,22 +152,18 @@ BEGIN
         FROM ended),
     noted AS (
         INSERT INTO notifications (org_id, job_id, channel, template_key, delivery_status, dedupe_key, scheduled_at, created_at, payload_json)
-        SELECT org_id, job_id, 'in_app', 'async.job.' || outcome, 'pending', job_id || ':in_app:async.job.' || outcome, now, now,
-            '{"job_id":' || said(job_id) || ',"status":"' || outcome || '","result_id":' || said(shown_id) || ',"progress_percent":'
-            || progress_percent || ',"error_code":' || said(CASE outcome WHEN 'failed' THEN code END) || ',"retry_hint":'
-            || said(CASE outcome WHEN 'failed' THEN hint END) || ',"finished_at":"' || time_text(now) || '"}'
-        FROM ended WHERE outcome IN ('completed', 'failed'))
+        SELECT org_id, job_id, 'in_app', 'async.job.failed', 'pending', job_id || ':in_app:async.job.failed', now, now,
+            '{"job_id":' || said(job_id) || ',"status":"failed","result_id":' || said(shown_id) || ',"progress_percent":'
+            || progress_percent || ',"error_code":' || said(code) || ',"retry_hint":' || said(hint) || ',"finished_at":"'
+            || time_text(now) || '"}'
+        FROM ended WHERE outcome = 'failed')
     SELECT array_agg(place),
         array_agg(org_id) FILTER (WHERE next_attempt_at IS NOT NULL),
         array_agg(analysis) FILTER (WHERE next_attempt_at IS NOT NULL),
         array_agg(next_attempt_at) FILTER (WHERE next_attempt_at IS NOT NULL),
         array_agg(org_id) FILTER (WHERE attempt = 0),
-        array_agg(analysis) FILTER (WHERE attempt = 0),
-        -- What a whole run would have taken; one that computed less than half of it itself does not tell.
-        array_agg(analysis) FILTER (WHERE outcome = 'completed' AND paced_at IS NOT NULL AND paced_percent <= 50),
-        array_agg((now - paced_at) / 10000.0 / (100 - paced_percent))
-            FILTER (WHERE outcome = 'completed' AND paced_at IS NOT NULL AND paced_percent <= 50)
-    INTO places, lane_orgs, lane_names, lane_dues, left_orgs, left_names, paced_names, paced_seconds FROM ended;
+        array_agg(analysis) FILTER (WHERE attempt = 0)
+    INTO places, lane_orgs, lane_names, lane_dues, left_orgs, left_names FROM ended;
 
     IF lane_orgs IS NOT NULL THEN
         INSERT INTO lanes (org_id, analysis, waiting, virtual_start, due_at)
@@ -190,9 +174,6 @@ BEGIN
     IF left_orgs IS NOT NULL THEN
         PERFORM 1 FROM lanes WHERE org_id = ANY (left_orgs) ORDER BY org_id, analysis FOR UPDATE;
         PERFORM leave_lanes(left_orgs, left_names);
-    END IF;
-    IF paced_names IS NOT NULL THEN
-        PERFORM note_paces(paced_names, paced_seconds);
     END IF;
     RETURN coalesce(places, '{}');
 END $$;
@@ -245,7 +226,7 @@ BEGIN
             DELETE FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id;
             ends := ends || ARRAY(
                 SELECT ROW(hit.place, org_id, job_id, attempt, 'canceled', CASE hit.by_whom WHEN 'user' THEN 'user' ELSE 'system' END,
-                    NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 0, 0, NULL, NULL, hit.by_whom, hit.reason, NULL, NULL, NULL, NULL)::ending
+                    NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 0, 0, NULL, NULL, hit.by_whom, hit.reason)::ending
                 FROM jobs WHERE org_id = hit.org_id AND job_id = hit.job_id AND finished_at IS NULL FOR UPDATE);
         END IF;
     END LOOP;

@@ -11,6 +11,7 @@ DECLARE
     hit record;
     one ending;
     ends ending[] := '{}';
+    places bigint[];
 BEGIN
     FOR hit IN
         SELECT lease.org_id, lease.job_id, lease.attempt, lease.deadline_at FROM leases AS lease
@@ -26,9 +27,9 @@ BEGIN
         ends := ends || one;
     END LOOP;
     IF cardinality(ends) > 0 THEN
+        places := write_ends(now, ends);
         RETURN QUERY
-            SELECT swept.org_id, swept.job_id, swept.outcome FROM unnest(ends) AS swept
-            WHERE swept.place = ANY (write_ends(now, ends));
+            SELECT swept.org_id, swept.job_id, swept.outcome FROM unnest(ends) AS swept WHERE swept.place = ANY (places);
     END IF;
 END $$;
 
@@ -57,7 +58,7 @@ BEGIN
     ELSIF deadline <= now THEN
         one.timed_out := true;
         one.code := 'timeout';
-        one.threshold := to_json(found_job.timeout_seconds)::text;
+        one.threshold := regexp_replace(found_job.timeout_seconds::text, '^\d+$', '\&.0');
         one.message := format('The attempt was stopped after %s s, its time limit.', found_job.timeout_seconds);
         one.meta := '{"threshold_seconds":' || one.threshold || ',"started_at":' || said(time_text(found_job.attempt_started_at))
             || ',"detected_at":' || said(time_text(now)) || '}';

@@ -155,7 +155,7 @@ END $$;
 
 -- Of one walk, how many jobs have a result, some of them, and where the walk ended.
 CREATE FUNCTION read_history(org text, before_at bigint, before_id text, walk integer, skipped bigint, most integer)
-RETURNS TABLE (entries history_entry[], found bigint, end_at bigint, end_id text) LANGUAGE plpgsql STABLE AS $$
+RETURNS TABLE (entries history_entry[], counted bigint, end_at bigint, end_id text) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
     jobs_found text[];
@@ -169,7 +169,7 @@ BEGIN
         JOIN jobs AS one ON one.org_id = org AND one.job_id = walked.job_id
         WHERE one.result_id IS NOT NULL AND one.result_expired_at IS NULL
         ORDER BY walked.queued_at DESC, walked.job_id DESC);
-    found := cardinality(jobs_found);
+    counted := cardinality(jobs_found);
     entries := ARRAY(
         SELECT ROW(one.result_id, one.job_id, shown.created_at, one.status, input.payload)::history_entry
         FROM (SELECT job_id, place FROM unnest(jobs_found) WITH ORDINALITY AS fitting (job_id, place)

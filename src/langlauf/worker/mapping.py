@@ -1,9 +1,8 @@
-"""`job.map`: the chunks of one job, computed side by side in processes. A finished chunk is kept at once."""
+"""`job.map`: the chunks of one job, computed side by side. A finished chunk is kept at once."""
 
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from langlauf.analysis.chunking import STEP_SECONDS, Chunks
@@ -11,21 +10,15 @@ from langlauf.analysis.payload import decode
 from langlauf.analysis.reporting import usable_step
 from langlauf.clock import steady
 from langlauf.domain.attempt import Checkpoint, Progress
-from langlauf.domain.errors import LanglaufError
-from langlauf.worker.processes.asking import error_from
-from langlauf.worker.processes.pool import Process
-from langlauf.worker.processes.wire import Broke, Returned, RunChunk, raw, text_of
+from langlauf.worker.executor import Executor, Place
+from langlauf.worker.processes.wire import RunChunk, raw
 
 
-class Site(Protocol):
+class Site(Place, Protocol):
     """The attempt that the chunks belong to."""
 
     largest_result: int
     transient_references: tuple[str, ...]
-    chunk_slots: asyncio.Semaphore
-
-    def process(self) -> AbstractAsyncContextManager[Process]:
-        """A process that lives no longer than the attempt's lease."""
 
     async def chunks(self, keys: Sequence[str]) -> dict[str, str]:
         """The stored values of those chunks that are finished, as JSON text by key."""
@@ -37,56 +30,57 @@ class Site(Protocol):
 class Mapping:
     """One map. Where a chunk fails, those that run are finished and kept, and the first failure is raised."""
 
-    def __init__(self, site: Site, chunks: Chunks, step: str | None) -> None:
+    def __init__(self, site: Site, executor: Executor, chunks: Chunks, step: str | None) -> None:
         self._site = site
+        self._executor = executor
         self._function = chunks.function
         self._keys = chunks.keys
         self._items = dict(zip(chunks.keys, chunks.items, strict=True))
         self._step = step
         self._found: dict[str, str] = {}
         self._missing: deque[str] = deque()
+        self._hands = 0
         self._failures: list[Exception] = []
         self._reported = (-1, 0.0)
 
-    async def run(self, parallel: int) -> list[str]:
+    async def run(self) -> list[str]:
         """The values of all chunks as JSON text, in the order of the items."""
         self._found = await self._site.chunks(list(self._items))
         self._missing.extend(key for key in self._items if key not in self._found)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(parallel, len(self._missing))):
-                group.create_task(self._work())
+        if self._missing:
+            most = await self._executor.parallel()
+            async with asyncio.TaskGroup() as group:
+                self._hire(group, most)
         if self._failures:
             raise self._failures[0]
         return [self._found[key] for key in self._keys]
 
-    async def _work(self) -> None:
+    def _hire(self, group: asyncio.TaskGroup, most: int) -> None:
+        """Puts hands to what is missing: as many as are worth it now, which may grow while the map goes on."""
+        wanted = min(most - self._hands, len(self._missing))
+        for _ in range(wanted):
+            self._hands += 1
+            group.create_task(self._work(group))
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
         while self._missing and not self._failures:
             key = self._missing.popleft()
             try:
-                # One chunk at a time: jobs that map side by side take turns.
-                async with self._site.chunk_slots:
-                    payload = await self._compute(key)
+                payload = await self._executor.compute(self._chunk(key), self._site)
                 await self._site.write(Checkpoint(key=key, payload=payload))
                 self._found[key] = payload
                 await self._report(key)
+                self._hire(group, await self._executor.parallel())
             except Exception as error:  # noqa: BLE001 - the first one is raised once all have come to an end
                 self._failures.append(error)
 
-    async def _compute(self, key: str) -> str:
-        task = RunChunk(
+    def _chunk(self, key: str) -> RunChunk:
+        return RunChunk(
             function=self._function,
             transient=self._site.transient_references,
             item=raw(self._items[key]),
             largest_result=self._site.largest_result,
         )
-        async with self._site.process() as process:
-            await process.send(task)
-            end = await process.hear()
-            if isinstance(end, Returned):
-                process.reusable = end.reusable
-                return text_of(end.payload)
-            process.reusable = isinstance(end, Broke) and end.reusable
-        raise error_from(end.failure) if isinstance(end, Broke) else LanglaufError(f"a chunk ended with {end}")
 
     async def _report(self, key: str) -> None:
         if self._step is None:

@@ -1,3 +1,0 @@
--- Removing what is old, in small batches.
-
-DO $$ BEGIN END $$;

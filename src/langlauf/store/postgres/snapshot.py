@@ -1,0 +1,58 @@
+"""A database as it was at one moment: read-only, beside running servers, row by row."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from langlauf.domain.errors import StoreUnavailable
+from langlauf.store.migrate import migrations_in
+from langlauf.store.postgres.blocking import PAGE, WIDE_PAGE, BlockingConnection, Row
+from langlauf.store.postgres.migrating import PACKAGE, applied_migrations
+from langlauf.store.queries import load
+
+#: Queries whose rows carry payloads.
+_WIDE = {"hashed_inputs": 64, "every_job": 64, "every_chunk": WIDE_PAGE, "every_result": WIDE_PAGE}
+
+
+class PostgresSnapshot:
+    """What queries by name give, all of one moment: that of the transaction of the connection."""
+
+    def __init__(self, url: str, connection: BlockingConnection) -> None:
+        self.connection = connection
+        self._url = url
+        self._queries = load(PACKAGE, "verify.sql", "transfer.sql")
+
+    def knows(self, query: str) -> bool:
+        return query in self._queries
+
+    def rows(self, query: str, /, **values: Any) -> Iterable[Row]:
+        return self.connection.stream(self._queries[query], page=_WIDE.get(query, PAGE), **values)
+
+    def rows_now(self, query: str, /, **values: Any) -> list[Row]:
+        with BlockingConnection(self._url) as connection, connection.transaction(read_only=True):
+            return connection.fetch(self._queries[query], **values)
+
+    def place(self, org_id: str, job_id: str) -> tuple[str, str]:
+        return job_id, org_id
+
+    def damages(self) -> Iterator[str]:
+        return (words for (words,) in self.rows("damages"))
+
+    def changed_objects(self) -> Iterator[str]:
+        return (words for (words,) in self.rows("changed_objects"))
+
+
+@contextmanager
+def snapshot_of(url: str) -> Iterator[PostgresSnapshot]:
+    """A snapshot of a database of this program's schema; raises `StoreUnavailable` where it cannot be read."""
+    with BlockingConnection(url) as connection, connection.transaction(read_only=True):
+        refuse_other_schema(connection)
+        yield PostgresSnapshot(url, connection)
+
+
+def refuse_other_schema(connection: BlockingConnection) -> None:
+    """Raises `StoreUnavailable` unless the schema is this program's."""
+    found, known = connection.run(applied_migrations(connection.connection)), len(migrations_in(PACKAGE))
+    if found != known:
+        hint = "run `langlauf migrate`" if found < known else "use the newer program"
+        raise StoreUnavailable(f"{connection.name} has schema {found}, this program needs {known}: {hint}")

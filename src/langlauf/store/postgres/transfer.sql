@@ -1,0 +1,48 @@
+-- Taking over a store of the earlier system, and writing one. Rows come in the order of the keys.
+
+-- name: import_lock
+-- Imports take turns, until the end of their transaction.
+SELECT pg_advisory_xact_lock(hashtextextended('langlauf imports', 0))
+
+-- name: import_by_name
+SELECT sha256, imported_at, jobs FROM imports WHERE file_name = :file_name ORDER BY imported_at LIMIT 1
+
+-- name: import_by_content
+SELECT sha256, imported_at, jobs FROM imports WHERE sha256 = :sha256 ORDER BY imported_at LIMIT 1
+
+-- name: note_import
+INSERT INTO imports (file_name, sha256, imported_at, jobs) VALUES (:file_name, :sha256, :now, :jobs)
+
+-- name: known_job
+-- One that is there already, if there is one.
+SELECT org_id, job_id FROM unnest(:org_ids::text[], :job_ids::text[]) AS new (org_id, job_id)
+JOIN jobs USING (org_id, job_id) LIMIT 1
+
+-- name: lock_lanes
+SELECT lock_lanes(:org_ids, :names)
+
+-- name: last_tickets
+SELECT org_id, analysis, expedite_last, default_last FROM lanes WHERE org_id = ANY (:org_ids)
+
+-- name: recount_lanes
+SELECT recount_lanes(:org_ids, :names)
+
+-- name: every_job
+SELECT {job_columns}, input.payload, used.idempotency_key
+FROM jobs AS job
+LEFT JOIN job_inputs AS input USING (org_id, job_id)
+LEFT JOIN idempotency_keys AS used USING (org_id, job_id)
+ORDER BY job.job_id, job.org_id
+
+-- name: every_chunk
+SELECT org_id, job_id, chunk_key, payload, created_at FROM job_chunks ORDER BY job_id, org_id, chunk_key
+
+-- name: every_event
+SELECT {event_columns} FROM job_events AS event ORDER BY event.job_id, event.org_id, event.event_seq
+
+-- name: every_result
+SELECT {snapshot_columns}, snapshot.payload FROM job_results AS snapshot ORDER BY snapshot.result_id, snapshot.org_id
+
+-- name: every_notification
+SELECT {notification_columns} FROM notifications AS notification
+ORDER BY notification.notification_id, notification.org_id

@@ -1,0 +1,75 @@
+"""A file as it was at one moment: read-only, beside a running server, row by row."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+
+from langlauf.domain.errors import StoreUnavailable
+from langlauf.store.migrate import migrations_in
+from langlauf.store.queries import load
+from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
+from langlauf.store.sqlite.transaction import Row
+
+
+class SqliteSnapshot:
+    """What queries by name give, all of one moment."""
+
+    def __init__(self, path: str, connection: apsw.Connection) -> None:
+        self.connection = connection
+        self._path = path
+        self._queries = load("langlauf.store.sqlite", "verify.sql", "transfer.sql", "access.sql")
+
+    def knows(self, query: str) -> bool:
+        return query in self._queries
+
+    def rows(self, query: str, /, **values: Any) -> Iterable[Row]:
+        return self.connection.execute(self._queries[query], values)
+
+    def rows_now(self, query: str, /, **values: Any) -> list[Row]:
+        connection = open_connection(self._path, read_only=True)
+        try:
+            return connection.execute(self._queries[query], values).fetchall()
+        finally:
+            connection.close()
+
+    def place(self, org_id: str, job_id: str) -> tuple[str, str]:
+        return org_id, job_id
+
+    def damages(self) -> Iterator[str]:
+        return (str(line) for (line,) in self.connection.execute("PRAGMA quick_check") if line != "ok")
+
+    def changed_objects(self) -> Iterator[str]:
+        """What the migrations make in a fresh store, the file must have."""
+        fresh = open_connection(MEMORY)
+        try:
+            migrate(fresh)
+            wanted = fresh.execute(self._queries["schema_objects"]).fetchall()
+        finally:
+            fresh.close()
+        there: dict[Any, Any] = dict(self.connection.execute(self._queries["schema_objects"]).fetchall())
+        for name, sql in wanted:
+            if there.get(name) != sql:
+                yield f"{name} is {'changed' if name in there else 'missing'}"
+
+
+@contextmanager
+def snapshot_of(path: str) -> Iterator[SqliteSnapshot]:
+    """A snapshot of a file of this program's schema; raises `StoreUnavailable` where it cannot be read.
+
+    Pages that are torn are the business of whoever reads: they come as `apsw.CorruptError`.
+    """
+    connection = open_connection(path, read_only=True)
+    try:
+        found, known = applied_migrations(connection), len(migrations_in("langlauf.store.sqlite"))
+        if found != known:
+            raise StoreUnavailable(f"{path} has schema {found}, this program needs {known}: run `langlauf migrate`")
+        connection.execute("BEGIN")
+        yield SqliteSnapshot(path, connection)
+    except apsw.CorruptError:
+        raise
+    except apsw.Error as error:
+        raise StoreUnavailable(f"the store {path} cannot be read: {error}") from error
+    finally:
+        connection.close()

@@ -1,0 +1,95 @@
+"""Whether the worker that asked for chunks still lives, as far as a Dask worker can tell.
+
+Dask tells when a task is no longer wanted, but not when whoever wants it is paused or cut off. So the worker counts up
+a variable on the scheduler (`renewing`), a Dask worker looks at it, and the keeper ends the processes of a count that
+stands still: also where this Dask worker is itself blocked, or cannot reach the scheduler.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+from langlauf.clock import steady
+from langlauf.worker.processes.keeping import Keeper, Kept
+
+#: How often the count is raised and looked at, and how long one that was seen is good for, as shares of a lease. A
+#: look may come just before the next count and see one that is old: all together stay under what force allows locally.
+EVERY_SHARE = 0.2
+_GOOD_SHARE = 0.6
+
+
+class Lease:
+    """One worker's sign of life, and the processes that may run for as long as it is seen."""
+
+    def __init__(self, read: Callable[[float], Awaitable[int]], seconds: float, keeper: Keeper) -> None:
+        self._read = read
+        self._seconds = seconds
+        self._every = EVERY_SHARE * seconds
+        self._good = _GOOD_SHARE * seconds
+        self._keeper = keeper
+        #: how often a sign came too late: what ran then was ended, and not by its own doing
+        self.lapses = 0
+        self._count: int | None = None
+        self._until = 0.0
+        self._held: set[Kept] = set()
+        self._watchers = 0
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def left(self) -> float:
+        """Seconds for which the last sign of life is good; 0 or less where it is over."""
+        return self._until - steady()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Looks for signs of life meanwhile."""
+        self._watchers += 1
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._look_for_ever(), name="langlauf-lease")
+        try:
+            yield
+        finally:
+            self._watchers -= 1
+            if not self._watchers:
+                self._watch.cancel()
+                self._watch = None
+
+    async def holds(self) -> bool:
+        """Whether something new may begin. Where the last sign is not fresh it looks, and waits for one for a lease.
+
+        Nothing computes meanwhile, and a scheduler may be busy when a cluster begins with something.
+        """
+        if self.left < self._good - self._every:
+            await self._look()
+        deadline = steady() + self._seconds
+        while self.left <= 0 and steady() < deadline:
+            await asyncio.sleep(self._every)
+            await self._look()
+        return self.left > 0
+
+    @contextmanager
+    def holding(self, process: Kept) -> Iterator[None]:
+        """Lets a process run for as long as there are signs of life."""
+        self._held.add(process)
+        self._keeper.allow([process], self.left)
+        try:
+            yield
+        finally:
+            self._held.discard(process)
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(self._every)
+            await self._look()
+
+    async def _look(self) -> None:
+        asked_at = steady()
+        try:
+            async with asyncio.timeout(2 * self._every):
+                count = await self._read(self._every)
+        except Exception:  # noqa: BLE001 - whatever keeps it from being seen, it was not seen
+            return
+        if count != self._count:
+            self.lapses += self.left <= 0
+            self._count, self._until = count, asked_at + self._good
+            self._keeper.allow(list(self._held), self.left)

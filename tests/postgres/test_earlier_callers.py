@@ -1,0 +1,447 @@
+"""What callers of the earlier schema find in `public`: two functions and a view, and who may use them."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from langlauf.clock import SystemClock
+from langlauf.domain.attempt import Claim, ClaimRequest
+from langlauf.domain.instant import after
+from langlauf.domain.job import Accepted
+from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES, Failed, Retry
+from langlauf.domain.retry import Backoff
+from langlauf.hints import Hints
+from langlauf.settings import BY_NAME
+from langlauf.store.postgres.driver import PostgresStore
+from tests.support.orders import accept, new_job
+from tests.support.postgres import address, execute, fetch, fresh_database, own_server
+from tests.support.stores import LEASE_SECONDS, Maker, SetClock
+
+Scene = Callable[[Any, SetClock], Awaitable[None]]
+JOB = "SELECT * FROM check_job_timeouts()"
+READING = "SELECT * FROM check_reading_timeouts()"
+HOUR = 3_600.0
+LONG = {"timeout_seconds": 2 * HOUR}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """A server of these tests' own: roles belong to a server, and here they come and go."""
+    with own_server() as server:
+        yield server.url()
+
+
+@pytest.fixture
+def place(cluster: str) -> Iterator[str]:
+    """A database on that server, without any role of callers at first."""
+    with fresh_database(server=cluster) as url:
+        try:
+            yield url
+        finally:
+            for role in ("service_role", "authenticated", "anon", "member", "stranger"):
+                if fetch(url, "SELECT FROM pg_roles WHERE rolname = $1", role):
+                    execute(url, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+def play(url: str, scene: Scene, *, seconds_ago: float = HOUR) -> None:
+    """Runs a scene on the store, by a clock that is as far behind the database's."""
+
+    async def main() -> None:
+        clock = SetClock(after(SystemClock().now(), -seconds_ago))
+        store = await PostgresStore.open(url, hints=Hints(), clock=clock)
+        try:
+            await scene(store, clock)
+        finally:
+            await store.close()
+
+    asyncio.run(main())
+
+
+async def nothing(_store: Any, _clock: SetClock) -> None:
+    """Only the schema is made."""
+
+
+async def claimed(store: Any, clock: SetClock, slots: int = 1, **rules: Any) -> list[Claim]:
+    """Jobs that a worker holds: until the clock of the scene says otherwise."""
+    for _ in range(slots):
+        await accept(store, clock, **rules)
+    request = ClaimRequest(
+        worker_id="w", slots=slots, analyses=("survey",), lease_seconds=LEASE_SECONDS, max_running=1_000
+    )
+    claims: list[Claim] = await store.claim(request)
+    assert len(claims) == slots
+    return claims
+
+
+async def overdue(store: Any, clock: SetClock) -> None:
+    """One job of each kind that a sweep takes back, with ids in this order."""
+    for number, rules in enumerate(({"timeout_seconds": 1.0}, {"timeout_seconds": 1.0, "max_retries": 0}, LONG, LONG)):
+        await claimed(store, clock, job_id=f"00000000-0000-4000-8000-00000000000{number}", **rules)
+    await Maker(store, clock)._ask_to_stop("00000000-0000-4000-8000-000000000003")
+
+
+def test_nothing_found(database: str) -> None:
+    """Both say so in the form of the earlier function: one row, nothing and an empty list."""
+    play(database, nothing)
+    for question in (JOB, READING):
+        assert [tuple(row) for row in fetch(database, question)] == [(0, [])]
+    kinds = fetch(
+        database,
+        "SELECT proname::text, prosecdef, provolatile::text, proconfig, pg_get_function_result(oid) AS result FROM pg_proc "
+        "WHERE pronamespace = 'public'::regnamespace ORDER BY proname",
+    )
+    expected = (True, "v", ["search_path=langlauf, pg_temp"], "TABLE(updated_count integer, updated_jobs uuid[])")
+    assert [tuple(row) for row in kinds] == [("check_job_timeouts", *expected), ("check_reading_timeouts", *expected)]
+
+
+_LEFT = """
+SELECT job.job_id, job.status, job.error_code, job.retry_count, job.lost_count, job.next_attempt_at IS NOT NULL AS waits,
+    job.error_message, job.cancel_reason,
+    (SELECT array_agg(event_type || ' ' || actor_type || regexp_replace(payload_json, '"next_attempt_at":"[^"]*"', '') ORDER BY event_seq)
+     FROM langlauf.job_events AS event WHERE event.job_id = job.job_id) AS log,
+    (SELECT array_agg(template_key) FROM langlauf.notifications AS told WHERE told.job_id = job.job_id) AS told,
+    (SELECT count(*) FROM langlauf.leases) AS leases
+FROM langlauf.jobs AS job ORDER BY job.job_id
+"""
+
+
+@pytest.mark.parametrize("question", [JOB, READING])
+def test_it_is_the_sweep_of_the_program(postgres: str, question: str) -> None:
+    """The same jobs end up the same, with events and messages, whoever looks for them; once each."""
+
+    async def swept(store: Any, clock: SetClock) -> None:
+        await overdue(store, clock)
+        clock.pass_(HOUR)
+        assert len(await store.sweep(grace_seconds=5.0, backoff=Backoff())) == 4
+
+    with fresh_database(server=postgres) as by_program, fresh_database(server=postgres) as by_caller:
+        play(by_program, swept)
+        play(by_caller, overdue)
+        [[count, ids]] = fetch(by_caller, question)
+        assert count == 4
+        assert [str(one) for one in ids] == [f"00000000-0000-4000-8000-00000000000{number}" for number in range(4)]
+        left = [tuple(row) for row in fetch(by_caller, _LEFT)]
+        assert left == [tuple(row) for row in fetch(by_program, _LEFT)]
+        assert [(row[1], row[2], row[-1]) for row in left] == [
+            ("running", None, 0),
+            ("failed", "timeout", 0),
+            ("running", None, 0),
+            ("canceled", None, 0),
+        ]
+        assert [tuple(row) for row in fetch(by_caller, question)] == [(0, [])]
+
+
+def test_it_takes_all_of_them(database: str) -> None:
+    """One call goes on until nothing is left, however many pages that are."""
+
+    async def scene(store: Any, clock: SetClock) -> None:
+        await claimed(store, clock, slots=130)
+
+    play(database, scene)
+    [[count, ids]] = fetch(database, JOB)
+    assert (count, len(set(ids))) == (130, 130)
+
+
+def test_defaults_are_those_of_the_program(database: str) -> None:
+    """Grace, backoff and patience with lost workers are what the settings say where nobody sets them."""
+    play(database, nothing)
+    [[body]] = fetch(database, "SELECT prosrc FROM pg_proc WHERE proname = 'check_job_timeouts'")
+    given = {name: float(value) for name, value in re.findall(r"(\w+) => (\d+)", body)}
+    grace = BY_NAME["cancel_grace"].default
+    assert isinstance(grace, float)
+    backoff = Backoff()
+    assert given == {
+        "grace": after(0, grace),
+        "cancel_grace": after(0, grace + CANCEL_MARGIN),
+        "retry_base": backoff.base,
+        "retry_cap": backoff.cap,
+        "most_lost": MOST_LOST_LEASES,
+        "most": 100,
+    }
+    assert (BY_NAME["retry_base"].default, BY_NAME["retry_cap"].default) == (backoff.base, backoff.cap)
+
+
+def test_the_clock_is_the_database_s(database: str) -> None:
+    """A lease that lives by the database's clock stays, although its own host thinks otherwise."""
+
+    async def scene(store: Any, clock: SetClock) -> None:
+        await claimed(store, clock)
+        clock.pass_(-2 * HOUR)
+
+    play(database, scene, seconds_ago=-60)
+    assert [tuple(row) for row in fetch(database, JOB)] == [(0, [])]
+
+
+def test_two_callers_take_each_job_once(database: str) -> None:
+    """A second call does not wait for the first, and takes what it has left."""
+    play(database, overdue)
+
+    async def main() -> None:
+        first, second = await asyncpg.connect(database), await asyncpg.connect(database)
+        blocked = await asyncpg.connect(database)
+        async with blocked.transaction():
+            held = "00000000-0000-4000-8000-000000000000"
+            await blocked.execute("SELECT FROM langlauf.leases WHERE job_id = $1 FOR UPDATE", held)
+            async with first.transaction():
+                [count, ids] = await first.fetchrow(JOB)
+                assert (count, len(ids)) == (3, 3)
+                assert tuple(await asyncio.wait_for(second.fetchrow(READING), 5)) == (0, [])
+        [count, ids] = await second.fetchrow(READING)
+        assert (count, [str(one) for one in ids]) == (1, [held])
+        for connection in (first, second, blocked):
+            await connection.close()
+
+    asyncio.run(main())
+
+
+def test_ids_that_are_no_uuids(database: str) -> None:
+    """Such jobs, which only an import brings, are taken back and counted; they cannot be named, nor shown."""
+
+    async def scene(store: Any, clock: SetClock) -> None:
+        await claimed(store, clock, job_id="job-1")
+        await claimed(store, clock, job_id="ABCDEF00-0000-4000-8000-000000000000")
+        await claimed(store, clock)
+
+    play(database, scene)
+    [[count, ids]] = fetch(database, JOB)
+    assert (count, len(ids)) == (3, 1)
+    assert [row["id"] for row in fetch(database, "SELECT id FROM reading_jobs")] == ids
+
+
+async def _every_state(store: Any, clock: SetClock) -> dict[str, str]:
+    make = Maker(store, clock)
+    found = {
+        "pending": (await make.queued()).job_id,
+        "generating": (await make.running()).lease.job_id,
+        "generating, with a part": (await make.partial()).lease.job_id,
+        "generating again, network": await make.retrying(),
+        "generating again, given back": await make.released(),
+        "done": await make.completed(0),
+        "failed": await make.failed(),
+        "cancelled": await make.canceled(),
+    }
+    late = await make.claim(await make.queued())
+    clock.pass_(1_800)
+    retry = Retry(code="timeout", message="Too long.", delay_seconds=1.0, timed_out=True)
+    assert await store.record(late.lease, retry)
+    early = await make.claim(await make.queued())
+    clock.pass_(1)
+    own = Retry(code="timeout", message="TimeoutError", delay_seconds=1.0)
+    assert await store.record(early.lease, own)
+    return found | {"timeout": late.lease.job_id, "timeout of its own": early.lease.job_id}
+
+
+def test_the_view_has_the_words_of_the_earlier_schema(database: str) -> None:
+    """Each state has its word; times are times, codes are in capitals, ids are UUIDs."""
+    made: dict[str, str] = {}
+
+    async def scene(store: Any, clock: SetClock) -> None:
+        made.update(await _every_state(store, clock))
+
+    play(database, scene, seconds_ago=2 * HOUR)
+    rows = {str(row["id"]): row for row in fetch(database, "SELECT * FROM reading_jobs")}
+    assert {kind: rows[job_id]["status"] for kind, job_id in made.items()} == {
+        kind: re.split(r"\W", kind)[0] for kind in made
+    }
+    assert len(rows) == len(made)
+    late = rows[made["timeout"]]
+    assert (late["error_code"], late["retry_count"], late["max_retries"]) == ("TIMEOUT", 1, 3)
+    assert late["retry_reason"] == "timeout: Too long."
+    assert (late["last_retry_at"] - late["started_at"]).total_seconds() == pytest.approx(1_800.1)
+    [[meta]] = fetch(database, "SELECT error_meta FROM reading_jobs WHERE id = $1", late["id"])
+    assert re.fullmatch(r'\{"started_at": "\S+Z", "detected_at": "\S+Z", "threshold_seconds": 1800\}', meta)
+    own = rows[made["timeout of its own"]]
+    assert (own["error_code"], own["error_meta"]) == ("TIMEOUT", None)
+    failed = rows[made["failed"]]
+    assert (failed["error_code"], failed["error_meta"]) == ("VALIDATION_ERROR", '{"at": 1}')
+    assert rows[made["pending"]]["started_at"] is None
+    assert rows[made["generating"]]["error_code"] is None
+
+
+def test_a_worker_lost_after_a_timeout_is_no_timeout(database: str) -> None:
+    """What counts is how the last attempt ended."""
+
+    async def scene(store: Any, clock: SetClock) -> None:
+        make = Maker(store, clock)
+        job = await make.queued()
+        claim = await make.claim(job)
+        clock.pass_(1_800)
+        assert await store.record(
+            claim.lease, Retry(code="timeout", message="Too long.", delay_seconds=0, timed_out=True)
+        )
+        await make.claim(job)
+        clock.pass_(LEASE_SECONDS + 1)
+        assert [one.outcome for one in await store.sweep(grace_seconds=5.0, backoff=Backoff())] == ["lost"]
+
+    play(database, scene)
+    assert [tuple(row) for row in fetch(database, "SELECT status, error_code FROM reading_jobs")] == [
+        ("generating", None)
+    ]
+
+
+@pytest.mark.parametrize("meta", ['{"a":"\\u0000"}', '{"a":"\\ud800"}', '{"a":1e999999}', "no JSON"])
+def test_details_that_cannot_be_shown(database: str, meta: str) -> None:
+    """One row with details that the type cannot hold does not keep the others from a reader."""
+
+    async def scene(store: Any, clock: SetClock) -> None:
+        await Maker(store, clock).failed()
+        [claim] = await claimed(store, clock)
+        details = {"trace": "Traceback", "at": 2}
+        assert await store.record(claim.lease, Failed(code="x" * 60, message="No.", retryable=False, meta=details))
+
+    play(database, scene)
+    execute(database, f"UPDATE langlauf.jobs SET error_meta = $${meta}$$ WHERE error_code = 'validation_error'")
+    rows = fetch(database, "SELECT error_code, error_meta FROM reading_jobs ORDER BY created_at")
+    assert [tuple(row) for row in rows] == [("VALIDATION_ERROR", None), ("X" * 50, '{"at": 2}')]
+
+
+def test_what_an_earlier_system_has_stays(database: str) -> None:
+    """Its table and its function are not touched; ours is there beside them."""
+    execute(
+        database,
+        "CREATE TABLE public.reading_jobs (id uuid PRIMARY KEY, status text)",
+        "CREATE FUNCTION public.check_reading_timeouts() RETURNS integer LANGUAGE sql AS 'SELECT 42'",
+    )
+    play(database, nothing)
+    assert fetch(
+        database, "SELECT check_reading_timeouts() AS it, relkind::text FROM pg_class WHERE relname = 'reading_jobs'"
+    )[0] == (42, "r")
+    assert [tuple(row) for row in fetch(database, JOB)] == [(0, [])]
+    assert {
+        row["name"] for row in fetch(database, "SELECT name FROM langlauf.offered() WHERE name LIKE 'public%'")
+    } == {"public.check_job_timeouts()"}
+
+
+def refused(url: str, role: str, question: str) -> bool:
+    """Whether a role that is set may not ask this."""
+    try:
+        as_role(url, role, question)
+    except asyncpg.InsufficientPrivilegeError:
+        return True
+    return False
+
+
+def as_role(url: str, role: str, question: str) -> list[Any]:
+    """The rows that a session sees after it has set a role, as a gateway does for its callers."""
+
+    async def main() -> list[Any]:
+        connection = await asyncpg.connect(url)
+        try:
+            async with connection.transaction():
+                await connection.execute(f"SET LOCAL ROLE {role}")
+                return list(await connection.fetch(question))
+        finally:
+            await connection.close()
+
+    return asyncio.run(main())
+
+
+VIEW = "SELECT id, status, error_meta FROM reading_jobs"
+
+
+def test_nobody_else_may_call(place: str) -> None:
+    """Without the roles of callers, functions and view are for the owner alone."""
+    execute(place, "CREATE ROLE stranger LOGIN")
+    play(place, overdue)
+    for question in (JOB, READING, VIEW):
+        assert refused(place, "stranger", question)
+    assert fetch(place, "SELECT count(*) FROM langlauf.leases")[0][0] == 4
+
+
+def test_roles_that_are_there(place: str) -> None:
+    """`service_role` learns which jobs and reads the view; `authenticated` learns how many, and reads nothing."""
+    execute(place, "CREATE ROLE service_role", "CREATE ROLE authenticated", "CREATE ROLE stranger")
+    play(place, overdue)
+    [[count, ids]] = as_role(place, "authenticated", JOB)
+    assert (count, ids) == (4, [])
+    assert refused(place, "authenticated", VIEW)
+    assert len(as_role(place, "service_role", VIEW)) == 4
+    for change in ("DELETE FROM reading_jobs", "UPDATE reading_jobs SET max_retries = 9"):
+        assert refused(place, "service_role", change)
+    for question in (JOB, READING, VIEW):
+        assert refused(place, "stranger", question)
+
+    async def again(store: Any, clock: SetClock) -> None:
+        await claimed(store, clock)
+
+    for question in (JOB, READING):
+        play(place, again)
+        [[count, ids]] = as_role(place, "service_role", question)
+        assert (count, len(ids)) == (1, 1)
+
+
+@pytest.mark.parametrize(("group", "shown"), [("authenticated", 0), ("service_role", 4)])
+def test_a_login_that_is_a_member(place: str, group: str, shown: int) -> None:
+    """Whoever logs in as a member of a role learns what the role learns."""
+    execute(place, "CREATE ROLE service_role", "CREATE ROLE authenticated", f"CREATE ROLE member LOGIN IN ROLE {group}")
+    play(place, overdue)
+    [[count, ids]] = fetch(address(place, place.rpartition("/")[2], "member"), READING)
+    assert (count, len(ids)) == (4, shown)
+
+
+def test_roles_that_come_later(place: str) -> None:
+    """They get what they are meant to have with the next start, and an operator's own grant stays."""
+    play(place, nothing)
+    execute(place, "CREATE ROLE stranger", "GRANT EXECUTE ON FUNCTION check_job_timeouts() TO stranger")
+    execute(place, "CREATE ROLE service_role", "CREATE ROLE authenticated")
+    assert refused(place, "service_role", JOB)
+    play(place, overdue)
+    assert len(as_role(place, "service_role", VIEW)) == 4
+    assert not refused(place, "authenticated", READING)
+    assert [tuple(row) for row in as_role(place, "stranger", JOB)] == [(0, [])]
+
+
+def test_whoever_is_let_in_by_others_learns_no_ids(place: str) -> None:
+    """Only roles that are known to be trusted do."""
+    play(place, overdue)
+    execute(place, "CREATE ROLE stranger", "GRANT EXECUTE ON FUNCTION check_job_timeouts() TO stranger")
+    assert [tuple(row) for row in as_role(place, "stranger", JOB)] == [(4, [])]
+
+
+def test_a_database_that_gives_everything_away(place: str) -> None:
+    """Where default privileges open whatever is made in `public`, as hosted databases have it, ours stay closed."""
+    execute(
+        place,
+        *(f"CREATE ROLE {role}" for role in ("anon", "authenticated", "service_role")),
+        "ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO anon, authenticated, service_role",
+        "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO anon, authenticated, service_role",
+        "GRANT USAGE ON SCHEMA public TO anon, authenticated, service_role",
+    )
+    play(place, overdue)
+    for question in (JOB, READING, VIEW):
+        assert refused(place, "anon", question)
+    assert refused(place, "authenticated", VIEW)
+    assert refused(place, "service_role", "DELETE FROM reading_jobs")
+    assert [tuple(row) for row in as_role(place, "authenticated", READING)] == [(4, [])]
+    assert len(as_role(place, "service_role", VIEW)) == 4
+
+
+@pytest.mark.parametrize(
+    ("index", "question"),
+    [
+        (
+            "idx_jobs_timeout_detection",
+            "attempt_started_at < 1000000 AND finished_at IS NULL AND attempt_started_at IS NOT NULL ORDER BY attempt_started_at",
+        ),
+        ("idx_jobs_retry_eligible", "next_attempt_at <= 1000000 AND retry_count < max_retries"),
+        ("idx_jobs_error_code", "error_code = 'timeout'"),
+    ],
+)
+def test_the_indexes_serve_their_questions(database: str, index: str, question: str) -> None:
+    """On a table of some size the planner takes each of the three for what it is meant for."""
+
+    async def scene(store: Any, clock: SetClock) -> None:
+        answers = await asyncio.gather(*(store.submit(new_job(clock)) for _ in range(900)))
+        assert all(isinstance(one, Accepted) for one in answers)
+        await claimed(store, clock, slots=2)
+        await Maker(store, clock).failed()
+        await Maker(store, clock).retrying()
+
+    play(database, scene)
+    execute(database, "ANALYZE langlauf.jobs")
+    plan = fetch(database, f"EXPLAIN SELECT job_id FROM langlauf.jobs WHERE {question}")
+    assert any(index in row[0] for row in plan), plan

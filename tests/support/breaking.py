@@ -1,0 +1,110 @@
+"""Stores to be broken past their constraints and triggers, again and again, and what a check finds then."""
+
+import asyncio
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from langlauf.hints import Hints
+from langlauf.store.checking import check
+from langlauf.store.postgres.blocking import BlockingConnection
+from langlauf.store.postgres.driver import PostgresStore
+from langlauf.store.postgres.snapshot import PostgresSnapshot
+from langlauf.store.sqlite.verifying import check_file
+from langlauf.store.verify import Violation
+from tests.support.postgres import execute, fetch, fresh_database
+from tests.support.stores import Maker, SetClock, with_store
+
+#: What the faults are written with, for a database that does not have it.
+_WORDS = """
+CREATE FUNCTION json_set(words text, path text, value anyelement) RETURNS text LANGUAGE sql AS
+$$ SELECT (words::jsonb || jsonb_build_object(substr(path, 3), value))::text $$;
+CREATE FUNCTION json_set(words text, path text, value text) RETURNS text LANGUAGE sql AS
+$$ SELECT (words::jsonb || jsonb_build_object(substr(path, 3), value))::text $$;
+"""
+
+
+class Breakable(NamedTuple):
+    """A store with a job in every state, and what is found after some statements; each begins with the sound store."""
+
+    kind: str
+    ids: dict[str, str]
+    after: Callable[[str], list[Violation]]
+
+
+@contextmanager
+def breakable(kind: str, folder: Path) -> Iterator[Breakable]:
+    """A store of this kind."""
+    if kind == "sqlite":
+        yield _file(folder)
+        return
+    with fresh_database() as url:
+        clock = SetClock()
+        ids = _fill(url, clock)
+        with BlockingConnection(url) as connection:
+            yield Breakable(kind, ids, partial(_found_after, connection, PostgresSnapshot(url, connection), ids, clock))
+
+
+def _file(folder: Path) -> Breakable:
+    path, copy, clock = folder / "sound.db", folder / "broken.db", SetClock()
+    ids = with_store(path, clock, lambda store: Maker(store, clock).one_of_each())
+
+    def after(sql: str) -> list[Violation]:
+        shutil.copy(path, copy)
+        connection = apsw.Connection(str(copy))
+        connection.execute("PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF")
+        triggers = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute(sql, ids)
+        for _, trigger in triggers:
+            connection.execute(str(trigger))
+        connection.close()
+        return list(check_file(str(copy), now=clock.now()))
+
+    return Breakable("sqlite", ids, after)
+
+
+def _fill(url: str, clock: SetClock) -> dict[str, str]:
+    """Makes the jobs, and removes the constraints as if it had always been without them."""
+
+    async def fill() -> dict[str, str]:
+        store = await PostgresStore.open(url, hints=Hints(), clock=clock)
+        try:
+            return await Maker(store, clock).one_of_each()
+        finally:
+            await store.close()
+
+    ids = asyncio.run(fill())
+    constraints = fetch(
+        url,
+        "SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) FROM pg_constraint"
+        " WHERE connamespace = 'langlauf'::regnamespace AND contype = 'c'",
+    )
+    execute(url, *(row[0] for row in constraints), f"SET search_path = langlauf; {_WORDS}; SELECT note_schema()")
+    return ids
+
+
+def _found_after(
+    connection: BlockingConnection, snapshot: PostgresSnapshot, ids: dict[str, str], clock: SetClock, sql: str
+) -> list[Violation]:
+    """In a transaction that is taken back: neither the faults nor the check leave a trace."""
+    named = re.sub(r"(?<!['\w]):([a-z]\w+)", lambda match: f"'{ids[match[1]]}'", sql).replace("char(10)", "chr(10)")
+    found: list[Violation] = []
+    try:
+        with connection.transaction():
+            connection.execute(f"SET LOCAL session_replication_role = replica; {named}")
+            found += check(snapshot, clock.now())
+            raise _TakeBack
+    except _TakeBack:
+        return found
+
+
+class _TakeBack(Exception):  # noqa: N818 - it is no error
+    """Ends a transaction that is not to be kept."""

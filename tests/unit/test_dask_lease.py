@@ -1,0 +1,74 @@
+"""The lease of chunks on a Dask worker: signs of life that come, stay away, and come late."""
+
+import asyncio
+import sys
+
+from langlauf.worker.dask.lease import Lease
+from langlauf.worker.processes.keeping import Keeper, Kept
+from tests.support.processes import alive
+
+SECONDS = 1.0
+
+
+class Signs:
+    """The variable on the scheduler, as a test sets it."""
+
+    def __init__(self) -> None:
+        self.count = 1
+        self.away = False
+
+    async def read(self, _: float) -> int:
+        """What a Dask worker sees of it."""
+        if self.away:
+            raise OSError("the scheduler is away")
+        return self.count
+
+
+async def _sleeper(keeper: Keeper) -> Kept:
+    kept = keeper.start((sys.executable, "-c", "import time; time.sleep(60)"), (0, 1, 2))
+    await keeper.started(kept)
+    return kept
+
+
+def test_a_process_lives_while_the_count_goes_up_and_no_longer() -> None:
+    """A count that stands still, although it can be read, is no sign of life."""
+
+    async def body() -> None:
+        keeper, signs = Keeper(), Signs()
+        lease = Lease(signs.read, SECONDS, keeper)
+        try:
+            with lease.watched():
+                assert await lease.holds()
+                kept = await _sleeper(keeper)
+                with lease.holding(kept):
+                    for _ in range(8):
+                        signs.count += 1
+                        await asyncio.sleep(SECONDS / 5)
+                    assert kept.pid is not None
+                    assert alive(kept.pid), "it was renewed for longer than a lease"
+                    async with asyncio.timeout(SECONDS):
+                        assert await kept.ended == -9
+                assert not await lease.holds()
+        finally:
+            await keeper.close()
+
+    asyncio.run(body())
+
+
+def test_a_sign_that_comes_late_is_told_from_one_in_time() -> None:
+    """What ended meanwhile did not end by its own doing; something new may begin."""
+
+    async def body() -> None:
+        keeper, signs = Keeper(), Signs()
+        lease = Lease(signs.read, SECONDS / 10, keeper)
+        assert await lease.holds()
+        first = lease.lapses
+        signs.away = True
+        await asyncio.sleep(lease.left)
+        assert not await lease.holds(), "after it waited for a lease"
+        signs.away = False
+        signs.count += 1
+        assert await lease.holds()
+        assert lease.lapses == first + 1
+
+    asyncio.run(body())
