@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
+from langlauf.store.postgres.verifying import check_database
 from tests.faults.fleet import Deployment, Program
 from tests.faults.plan import Plan
 from tests.support.network import Host, Network
@@ -24,7 +25,7 @@ SETTINGS = {
     "LANGLAUF_POLL_SECONDS": "0.25",
     "LANGLAUF_MAX_RUNNING": "24",
 }
-_UNSOUND = (Path(__file__).parent / "unsound.sql").read_text("utf-8")
+_LEFT = (Path(__file__).parent / "left.sql").read_text("utf-8")
 
 
 class Hosts(Deployment):
@@ -80,11 +81,12 @@ class Hosts(Deployment):
         self.hosts[program.pid].heal()
 
     async def sound(self) -> bool:
-        """Whether every job in the database has exactly one end, and nothing else is left."""
-        found = await asyncio.to_thread(fetch, self.store, _UNSOUND)
-        for row in found:
-            print(tuple(row))
-        return not found
+        """Whether no rule is broken, every job has exactly one end, and nothing else is left."""
+        broken = await asyncio.to_thread(lambda: [one for one in check_database(self.store) if not one.warning])
+        left = await asyncio.to_thread(fetch, self.store, _LEFT)
+        for found in (*broken, *map(tuple, left)):
+            print(found)
+        return not broken and not left
 
 
 @asynccontextmanager

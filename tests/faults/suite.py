@@ -18,12 +18,14 @@ from tests.faults.scenarios import (
     abandoned,
     cancel,
     children,
+    clock,
     cut,
     expiry,
     fairness,
     gil,
     kill,
     latency,
+    replies,
     restarts,
     stop,
     timeout,
@@ -46,6 +48,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "latency": latency.run,
     "cut": cut.run,
     "restarts": restarts.run,
+    "replies": replies.run,
+    "clock": clock.run,
 }
 
 

@@ -80,9 +80,7 @@ class Fault(NamedTuple):
 def faults() -> list[Fault]:
     """All faults of the file."""
     text = Path(__file__).with_name("verify_faults.sql").read_text()
-    parts = re.split(
-        r"^-- fault: (\w+) on (the store|\w+)(?:, also ([\w ]+))?(?:, in (\w+) only)?$", text, flags=re.MULTILINE
-    )[1:]
+    parts = re.split(r"^-- fault: (\w+) on (the store|\w+)(?:, also ([\w ]+))?(?:, in (\w+) only)?$", text, flags=re.MULTILINE)[1:]
     return [
         Fault(rule, None if job == "the store" else job, frozenset((also or "").split()), only, sql)
         for rule, job, also, only, sql in zip(*(parts[place::5] for place in range(5)), strict=True)

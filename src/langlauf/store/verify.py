@@ -72,9 +72,7 @@ RULES: dict[str, Rule] = {
     "in_app_message": Rule("A completed or failed job has exactly one in-app message, any other job none."),
     "message_keys": Rule("A message's dedupe_key is made of its job, channel and template."),
     "lane_counts": Rule("A lane counts as many waiting jobs as there are, and an analysis as many as its lanes."),
-    "lane_tickets": Rule(
-        "Each waiting job has a ticket of its own, among those that its lane has given and not called."
-    ),
+    "lane_tickets": Rule("Each waiting job has a ticket of its own, among those that its lane has given and not called."),
     "lane_due": Rule("A lane knows of every job that waits for its next attempt."),
     "idempotency_keys": Rule("An idempotency key points to a job with the same payload hash."),
 }

@@ -7,9 +7,9 @@ the program; it comes back by itself, and then has everybody look once, for what
 import asyncio
 import logging
 from contextlib import suppress
-from random import SystemRandom
 from typing import Any
 
+from langlauf.clock import draw
 from langlauf.hints import Hints
 from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.link import connect
@@ -23,7 +23,6 @@ _SIGN_EVERY = 5.0
 _SIGN_SECONDS = 2.0
 #: Many hosts hear of one job at the same moment; they ask for it one after the other, after up to this long.
 _SPREAD_SECONDS = 0.005
-_chance = SystemRandom()
 
 
 class Listener:
@@ -60,7 +59,7 @@ class Listener:
             if not self._away:
                 tell(Fact.LISTENER_AWAY, logging.WARNING, reason=reason)
             self._away = True
-            await asyncio.sleep(self._pause * _chance.uniform(0.5, 1.0))
+            await asyncio.sleep(self._pause * (1 + draw()) / 2)
             self._pause = min(_LONGEST_PAUSE, self._pause * 2)
 
     async def _listen(self) -> None:
@@ -99,7 +98,7 @@ class Listener:
         if news.attention:
             self._hints.attention()
         if news.work and self._wake is None:
-            delay = _chance.uniform(0, _SPREAD_SECONDS)
+            delay = draw() * _SPREAD_SECONDS
             self._wake = asyncio.get_running_loop().call_later(delay, self._wake_workers)
 
     def _wake_workers(self) -> None:

@@ -19,9 +19,7 @@ class PostgresShelf:
 
     async def page(self, kind: Kind, cutoffs: Cutoffs, behind: Found | None, most: int) -> list[Found]:
         position = (NEVER, "", "") if behind is None else (behind.finished_at, behind.org_id, behind.job_id)
-        rows = await self._asked(
-            f"retirable_{kind}", cutoffs.latest(kind), *position, most, *_of_results(kind, cutoffs)
-        )
+        rows = await self._asked(f"retirable_{kind}", cutoffs.latest(kind), *position, most, *_of_results(kind, cutoffs))
         return [Found(finished_at, None, *rest) for finished_at, *rest in rows]
 
     async def take(self, batch: RetireBatch) -> int:
