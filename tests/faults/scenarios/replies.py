@@ -1,4 +1,4 @@
-"""Commits whose answer is lost: a relay between programs and database cuts connections, and every answer is still true."""
+"""Commits whose answer is lost: a relay cuts connections between programs and database, and every answer is true."""
 
 import asyncio
 from collections import Counter

@@ -45,6 +45,8 @@ from langlauf.store.rows import view_from
 #: A connection each.
 _KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep", "notify")
 
+_FIND_PATIENCE = 1.0
+
 
 class PostgresStore:
     """Durable truth in one database, for any number of hosts."""
@@ -106,11 +108,12 @@ class PostgresStore:
 
     async def _send_submits(self, batch_id: UUID, batch: Sequence[NewJob]) -> Sequence[Any]:
         answers = await self._links["submit"].call("submit", self._at, batch_id, *submitting.columns_of(batch))
-        return await submitting.submitted(batch, answers, self._find_jobs)
+        return await submitting.submitted(batch, answers, partial(self._find_jobs, "submit"))
 
-    async def _find_jobs(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Job]:
+    async def _find_jobs(self, link: str, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Job]:
+        """Looks jobs up after a commit, on the same connection. Others wait behind it: it has little time."""
         orgs, ids = zip(*jobs, strict=True)
-        rows = await self._links["submit"].rows("views_of", list(orgs), list(ids))
+        rows = await self._links[link].rows("views_of", list(orgs), list(ids), patience=_FIND_PATIENCE)
         views = [view_from(tuple(row)) for row in rows]
         return {(view.job.org_id, view.job.job_id): view.job for view in views}
 
@@ -152,7 +155,8 @@ class PostgresStore:
 
     async def _send_records(self, batch_id: UUID, batch: Sequence[Recording]) -> Sequence[Any]:
         answers = await self._links["record"].call("record", self._at, batch_id, *recording.values_of(batch))
-        return [said == "true" for said in answers]
+        written = [said == "true" for said in answers]
+        return await recording.written(batch, written, partial(self._find_jobs, "record"))
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return cast("JobView | None", await self._cancels.do(request))
@@ -193,7 +197,7 @@ class PostgresStore:
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
         link = Link(self._url, "retention")
         try:
-            return await retire(PostgresShelf(link, self._hints, self._at), policy, self.clock.now(), dry_run=dry_run)
+            return await retire(PostgresShelf(link, self._wakes, self._at), policy, self.clock.now(), dry_run=dry_run)
         finally:
             await link.close()
 
