@@ -54,6 +54,8 @@ class PostgresStore:
     def __init__(self, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> None:
         self._url = url
         self._links = {name: Link(url, name) for name in _KINDS}
+        #: for what is no hurry elsewhere, such as retention
+        self._hints = hints
         self._wakes = Notifier(hints, self._links["notify"], others=notify)
         self._listener = Listener(url, hints, deaf_to=self._wakes.sender) if notify else None
         self._own_clock = DatabaseClock()
@@ -197,7 +199,7 @@ class PostgresStore:
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
         link = Link(self._url, "retention")
         try:
-            return await retire(PostgresShelf(link, self._wakes, self._at), policy, self.clock.now(), dry_run=dry_run)
+            return await retire(PostgresShelf(link, self._hints, self._at), policy, self.clock.now(), dry_run=dry_run)
         finally:
             await link.close()
 
