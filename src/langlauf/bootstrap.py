@@ -98,15 +98,15 @@ async def open_store(settings: Settings, hints: Hints, default_analysis: str = "
         report = await asyncio.to_thread(import_v1, place.path, place.earlier, default_analysis=default_analysis)
         if report.imported:
             tell(Fact.STORE_IMPORTED, source=str(place.earlier), jobs=report.jobs)
-    return with_blobs(await open_at(place, hints), blobs, settings)
+    return with_blobs(await open_at(place, hints, notify=settings.notify), blobs, settings)
 
 
-async def open_at(place: Place, hints: Hints) -> Store:
-    """Opens the store at a place with the driver that it needs."""
+async def open_at(place: Place, hints: Hints, *, notify: bool = False) -> Store:
+    """Opens the store at a place with the driver that it needs; with `notify`, hosts wake each other where they can."""
     if isinstance(place, PostgresPlace):
         from langlauf.store.postgres.driver import PostgresStore  # its library comes with an extra
 
-        store: Any = await PostgresStore.open(place.url, hints=hints)
+        store: Any = await PostgresStore.open(place.url, hints=hints, notify=notify)
         return cast("Store", store)
     return await SqliteStore.open(place.path, hints=hints)
 

@@ -149,6 +149,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("lease_seconds", "LANGLAUF_LEASE_SECONDS", 15.0, _positive_duration, "duration", "How long a silent worker keeps its jobs."),
     Setting("sweep_seconds", "LANGLAUF_SWEEP_SECONDS", 5.0, _positive_duration, "duration", "How often lost and overdue jobs are looked for."),
     Setting("poll_seconds", "LANGLAUF_POLL_SECONDS", 0.5, _positive_duration, "duration", "How often an idle worker looks without a hint."),
+    Setting("notify", "LANGLAUF_NOTIFY", True, _switch, "switch", "Lets hosts on PostgreSQL wake each other; switched off, each looks by itself."),
     Setting("cancel_grace", "LANGLAUF_CANCEL_GRACE", 5.0, duration, "duration", "How long a canceled attempt may take to stop."),
     Setting("shutdown_grace", "LANGLAUF_SHUTDOWN_GRACE", 25.0, duration, "duration", "How long running attempts may finish at shutdown."),
     Setting("retry_base", "LANGLAUF_RETRY_BASE", 1.0, duration, "duration", "The backoff before the first retry is drawn from 0 to this."),
@@ -218,6 +219,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float
     sweep_seconds: float
     poll_seconds: float
+    notify: bool
     cancel_grace: float
     shutdown_grace: float
     retry_base: float

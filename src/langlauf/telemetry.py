@@ -43,6 +43,8 @@ class Fact(StrEnum):
     PAYLOAD_UNAVAILABLE = "payload_unavailable"
     STORE_IMPORTED = "store_imported"
     CLOCK_CORRECTED = "clock_corrected"
+    LISTENER_AWAY = "listener_away"
+    LISTENER_BACK = "listener_back"
 
 
 COUNTS: Counter[Fact] = Counter()

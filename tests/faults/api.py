@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import httpx2
 
-from tests.faults.fleet import Fleet
+from tests.faults.fleet import Deployment
 
 Record = dict[str, Any]
 _CONNECTIONS = httpx2.Limits(max_connections=200, max_keepalive_connections=200)
@@ -18,10 +18,10 @@ _EVENTS_PAGE = 1_000
 class Api:
     """A client of one org; the server may be another process at each request."""
 
-    def __init__(self, fleet: Fleet, org: str = "default-org") -> None:
+    def __init__(self, fleet: Deployment, org: str = "default-org", *, seconds: float = 60) -> None:
         self._fleet = fleet
         self._http = httpx2.AsyncClient(
-            timeout=60, trust_env=False, limits=_CONNECTIONS, headers={"X-Org-Id": org, "Prefer": "respond-async"}
+            timeout=seconds, trust_env=False, limits=_CONNECTIONS, headers={"X-Org-Id": org, "Prefer": "respond-async"}
         )
 
     async def __aenter__(self) -> Self:
@@ -32,13 +32,10 @@ class Api:
 
     async def submit(self, analysis: str, *, key: str | None = None, **body: Any) -> Record:
         """Has a job accepted; whatever kills the server meanwhile, it is asked again under the same key."""
-        headers = {"Idempotency-Key": key} if key else {}
         while True:
             await self._fleet.serving.wait()
             try:
-                answer = await self._http.post(
-                    f"{self._fleet.url}/analyze", json={"analysis": analysis, **body}, headers=headers
-                )
+                answer = await self.post(analysis, key=key, **body)
             except httpx2.TransportError:
                 if key is None:
                     raise
@@ -52,6 +49,11 @@ class Api:
             assert answer.status_code == httpx2.codes.ACCEPTED, answer.text
             job: Record = answer.json()["job"]
             return job | {"replayed": "idempotent-replayed" in answer.headers}
+
+    async def post(self, analysis: str, *, key: str | None = None, **body: Any) -> httpx2.Response:
+        """Asks once for a job, whatever the answer is."""
+        headers = {"Idempotency-Key": key} if key else {}
+        return await self._http.post(f"{self._fleet.url}/analyze", json={"analysis": analysis, **body}, headers=headers)
 
     async def job(self, job_id: str, wait: int | None = None) -> Record | None:
         """A job as it is now, or as it is after its next change; None where there is none."""

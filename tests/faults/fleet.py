@@ -5,7 +5,7 @@ import json
 import re
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -100,15 +100,14 @@ class Program:
         self._ready.set()
 
 
-class Fleet:
-    """The processes of one deployment: one store, one ledger, one set of settings."""
+class Deployment:
+    """Processes that work together: one store, one ledger, one set of settings."""
 
     def __init__(self, plan: Plan, name: str, settings: Mapping[str, str]) -> None:
-        folder = plan.folder / name
-        folder.mkdir(parents=True)
+        self.folder = plan.folder / name
+        self.folder.mkdir(parents=True)
         self._app = plan.app
-        self.store = folder / "store.db"
-        self.ledger = Ledger(folder / "ledger")
+        self.ledger = Ledger(self.folder / "ledger")
         self.serving = asyncio.Event()
         self.programs: list[Program] = []
         self._server: Program | None = None
@@ -130,17 +129,6 @@ class Fleet:
         assert self._server is not None
         return self._server.url
 
-    async def serve(self, workers: int) -> Program:
-        """Starts a server, ready for requests."""
-        flags = ("--port", "0", "--workers", str(workers))
-        self._server = await self._start("serve", *flags, workers=workers, serves=True)
-        self.serving.set()
-        return self._server
-
-    async def work(self) -> Program:
-        """Starts a worker process."""
-        return await self._start("worker", workers=1, serves=False)
-
     async def kill(self, program: Program) -> float:
         """Kills a process of this deployment; returns when."""
         if program.serves:
@@ -149,15 +137,55 @@ class Fleet:
         self.programs.remove(program)
         return at
 
-    async def again(self, program: Program) -> Program:
-        """Starts what was killed, on the same store."""
-        return await (self.serve(program.workers) if program.serves else self.work())
-
     async def stop(self) -> None:
         """Ends all of it as a service manager would."""
         self.serving.clear()
         codes = await asyncio.gather(*(program.stop() for program in self.programs))
         assert not any(codes), codes
+
+    async def _start(
+        self,
+        store: str,
+        verb: str,
+        *flags: str,
+        workers: int,
+        serves: bool,
+        prefix: Sequence[str] = (),
+        settings: Mapping[str, str] | None = None,
+    ) -> Program:
+        process = await asyncio.create_subprocess_exec(
+            *(*prefix, *command(verb, self._app, *flags, "--store", store)),
+            cwd=ROOT,
+            env=environment(**{**self._settings, **(settings or {})}),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        program = Program(process, workers=workers, serves=serves)
+        self.programs.append(program)
+        await program.ready()
+        return program
+
+
+class Fleet(Deployment):
+    """A deployment on one machine: one SQLite file."""
+
+    def __init__(self, plan: Plan, name: str, settings: Mapping[str, str]) -> None:
+        super().__init__(plan, name, settings)
+        self.store = self.folder / "store.db"
+
+    async def serve(self, workers: int) -> Program:
+        """Starts a server, ready for requests."""
+        flags = ("--port", "0", "--workers", str(workers))
+        self._server = await self._start(str(self.store), "serve", *flags, workers=workers, serves=True)
+        self.serving.set()
+        return self._server
+
+    async def work(self) -> Program:
+        """Starts a worker process."""
+        return await self._start(str(self.store), "worker", workers=1, serves=False)
+
+    async def again(self, program: Program) -> Program:
+        """Starts what was killed, on the same store."""
+        return await (self.serve(program.workers) if program.serves else self.work())
 
     def write_lock_is_free(self) -> bool:
         """Whether somebody can write: a process that is paused in the middle of a commit keeps the file's lock."""
@@ -172,20 +200,8 @@ class Fleet:
             connection.close()
         return True
 
-    async def _start(self, verb: str, *flags: str, workers: int, serves: bool) -> Program:
-        process = await asyncio.create_subprocess_exec(
-            *command(verb, self._app, *flags, "--store", str(self.store)),
-            cwd=ROOT,
-            env=environment(**self._settings),
-            stderr=asyncio.subprocess.PIPE,
-        )
-        program = Program(process, workers=workers, serves=serves)
-        self.programs.append(program)
-        await program.ready()
-        return program
 
-
-async def verified(store: Path) -> bool:
+async def verified(store: Path | str) -> bool:
     """What `langlauf verify` says of a store: whether it is sound."""
     words = command("verify", "--store", str(store), "--json")
     process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, env=environment(), stdout=asyncio.subprocess.PIPE)

@@ -11,6 +11,8 @@ LEDGER_NAME = "LANGLAUF_TEST_LEDGER"
 _LOOK_SECONDS = 0.01
 #: An attempt began, returned, was refused a write, or did not hear that it is to stop.
 START, END, REFUSED, UNHEARD = "start", "end", "refused", "unheard"
+#: An attempt was cancelled and heard it.
+STOPPED = "stopped"
 #: A chunk was begun, or its result is on disk.
 COMPUTED, KEPT = "computed", "kept"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from langlauf import Job, Langlauf
 from langlauf.domain.errors import StaleAttempt
-from tests.faults.ledger import COMPUTED, END, KEPT, REFUSED, START, UNHEARD, note
+from tests.faults.ledger import COMPUTED, END, KEPT, REFUSED, START, STOPPED, UNHEARD, note
 
 app = Langlauf()
 _CHUNK_SECONDS = 0.1
@@ -36,10 +36,14 @@ async def gated(job: Job, gate: str, every: float = 0.05) -> dict[str, int]:
     """Shows steps and snapshots until the file of its gate exists."""
     note(START, job.job_id, job.attempt)
     turn = 0
-    while not Path(gate).exists():  # noqa: ASYNC240 - a look at a name is quick
-        turn += 1
-        await _write(job, turn)
-        await asyncio.sleep(every)
+    try:
+        while not Path(gate).exists():  # noqa: ASYNC240 - a look at a name is quick
+            turn += 1
+            await _write(job, turn)
+            await asyncio.sleep(every)
+    except asyncio.CancelledError:
+        note(STOPPED, job.job_id, job.attempt)
+        raise
     note(END, job.job_id, job.attempt)
     return {"attempt": job.attempt}
 

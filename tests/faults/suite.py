@@ -18,11 +18,15 @@ from tests.faults.scenarios import (
     abandoned,
     cancel,
     children,
+    clock,
+    cut,
     expiry,
     fairness,
     gil,
     kill,
     latency,
+    replies,
+    restarts,
     stop,
     timeout,
     watchdog,
@@ -42,6 +46,10 @@ SCENARIOS: Mapping[str, Scenario] = {
     "watchdog": watchdog.run,
     "children": children.run,
     "latency": latency.run,
+    "cut": cut.run,
+    "restarts": restarts.run,
+    "replies": replies.run,
+    "clock": clock.run,
 }
 
 

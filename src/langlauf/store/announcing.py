@@ -1,15 +1,33 @@
-"""What was just committed, told to whoever waits in this process. It comes from the commit: callers may be gone."""
+"""What was just committed, told to whoever waits for it. It comes from the commit: callers may be gone."""
+
+from collections.abc import Iterable
+from typing import Protocol
 
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.job import Accepted, NewJob
 from langlauf.domain.outcome import Crashed, Released, Retry
 from langlauf.domain.views import CancelRequest, JobView, Swept
-from langlauf.hints import Hints
 from langlauf.store.operations import Recording
 from langlauf.store.retiring import RetireBatch
 
 
-def announce(hints: Hints, operation: object, answer: object) -> None:
+class Wakes(Protocol):
+    """Whom it is told: the hints of this process, or who passes them on to other hosts as well."""
+
+    def work(self) -> None:
+        """There may be something to claim."""
+
+    def work_after(self, seconds: float) -> None:
+        """There will be something to claim in a while."""
+
+    def attention(self) -> None:
+        """Somebody wants something of a job that runs."""
+
+    def changed(self, job_ids: Iterable[str]) -> None:
+        """These jobs may look different now."""
+
+
+def announce(hints: Wakes, operation: object, answer: object) -> None:
     """Wakes whoever may want to know of an operation and its answer."""
     match operation, answer:
         case NewJob(), Accepted():

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from tests.faults.api import Api
 from tests.faults.fleet import Fleet, verified
-from tests.faults.judging import Kill, Seen, computed_again, healthy_losses, look_at, recoveries, stale_writes
+from tests.faults.judging import Kill, Seen, computed_again, healthy_losses, look_at, recoveries
 from tests.faults.ledger import KEPT
 from tests.faults.load import Load
 from tests.faults.plan import Plan
+from tests.faults.promises import promises
 from tests.faults.report import Figure, all_of, at_least, at_most, never, told, took
 
 LEASE, SWEEP = 1.5, 0.3
@@ -127,7 +128,7 @@ def _figures(plan: Plan, found: Sequence[Found]) -> list[Figure]:
     rounds = sum(len(deployment.kills) for deployment in found)
     return [
         at_least("rounds of kill -9", rounds, plan.times(100)),
-        *_promises(seen),
+        *promises(seen),
         never(
             "finished chunks computed again", sum(one.chunks_again for one in found), sum(one.chunks for one in found)
         ),
@@ -138,17 +139,6 @@ def _figures(plan: Plan, found: Sequence[Found]) -> list[Figure]:
         told("answers lost in a kill and told again under their key", sum(one.replayed for one in found)),
         told("leases lost by processes that lived", sum(one.healthy_losses for one in found)),
         all_of("stores that verify calls sound", sum(one.sound for one in found), len(found)),
-    ]
-
-
-def _promises(seen: Sequence[Seen]) -> list[Figure]:
-    completed = sum(one.job is not None and one.job["status"] == "completed" for one in seen)
-    return [
-        never("accepted jobs lost", sum(one.lost for one in seen), len(seen)),
-        never("jobs ended twice", sum(one.ended_twice for one in seen), len(seen)),
-        never("jobs stuck", sum(one.stuck for one in seen), len(seen)),
-        never("jobs that did not complete", len(seen) - completed, len(seen)),
-        never("writes of an earlier attempt", sum(stale_writes(one.events, one.snapshots) for one in seen), len(seen)),
     ]
 
 

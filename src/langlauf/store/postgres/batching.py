@@ -36,11 +36,18 @@ async def run_rounds(
     size: Callable[[Operation], int],
     send: Send[Operation],
 ) -> list[Any]:
-    """Carries out a batch round by round; an operation that the database refuses spoils none of its neighbours."""
+    """Carries out a batch round by round; an operation that the database refuses spoils none of its neighbours.
+
+    When the database is away, what follows is not even tried: each try would have its own patience, and those who wait
+    are to hear of it soon.
+    """
     answers: list[Any] = [None] * len(batch)
+    away: StoreUnavailable | None = None
     for places in rounds(batch, keys):
         for part in _bounded(places, [size(batch[place]) for place in places]):
-            for place, answer in zip(part, await _send_all(send, [batch[place] for place in part]), strict=True):
+            said = [away] * len(part) if away else await _send_all(send, [batch[place] for place in part])
+            away = next((one for one in said if isinstance(one, StoreUnavailable)), None)
+            for place, answer in zip(part, said, strict=True):
                 answers[place] = answer
     return answers
 

@@ -33,6 +33,8 @@ from langlauf.store.postgres.batching import run_rounds
 from langlauf.store.postgres.clock import DatabaseClock
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.links import Links
+from langlauf.store.postgres.listening import Listener
+from langlauf.store.postgres.notifying import Notifier
 from langlauf.store.postgres.opening import prepare
 from langlauf.store.postgres.reads import PostgresTenantReads
 from langlauf.store.postgres.retiring import PostgresShelf
@@ -41,39 +43,49 @@ from langlauf.store.retiring import retire
 from langlauf.store.rows import view_from
 
 #: A connection each.
-_KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep")
+_KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep", "notify")
+
+_FIND_PATIENCE = 1.0
 
 
 class PostgresStore:
     """Durable truth in one database, for any number of hosts."""
 
-    def __init__(self, url: str, *, hints: Hints, clock: Clock | None = None) -> None:
+    def __init__(self, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> None:
         self._url = url
+        self._links = {name: Link(url, name) for name in _KINDS}
+        #: for what is no hurry elsewhere, such as retention
         self._hints = hints
+        self._wakes = Notifier(hints, self._links["notify"], others=notify)
+        self._listener = Listener(url, hints, deaf_to=self._wakes.sender) if notify else None
         self._own_clock = DatabaseClock()
         #: tests bring a clock of their own, which the database is then told
         self._set_clock = clock
         self.clock: Clock = clock or self._own_clock
-        tell = partial(announce, hints)
+        tell = partial(announce, self._wakes)
         self._submits: GroupCommit[NewJob, Any] = GroupCommit(self._submit_batch, name="langlauf-submits", done=tell)
         self._records: GroupCommit[Recording, Any] = GroupCommit(self._record_batch, name="langlauf-records", done=tell)
         self._cancels: GroupCommit[CancelRequest, Any] = GroupCommit(
             self._cancel_batch, name="langlauf-cancels", done=tell
         )
-        self._links = {name: Link(url, name) for name in _KINDS}
         self._readers = Links(url, "read")
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
 
     @classmethod
-    async def open(cls, url: str, *, hints: Hints, clock: Clock | None = None) -> Self:
-        """Connects to the database and brings its schema up to date."""
-        store = cls(url, hints=hints, clock=clock)
+    async def open(cls, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> Self:
+        """Connects to the database and brings its schema up to date.
+
+        With `notify`, hosts tell each other what they committed; without it each of them looks by itself.
+        """
+        store = cls(url, hints=hints, clock=clock, notify=notify)
         try:
             await store._links["upkeep"].use(partial(prepare, address=read_address(url)))
             await store._learn_time()
         except BaseException:
             await store.close()
             raise
+        if store._listener is not None:
+            store._listener.start()
         return store
 
     @property
@@ -97,11 +109,12 @@ class PostgresStore:
 
     async def _send_submits(self, batch_id: UUID, batch: Sequence[NewJob]) -> Sequence[Any]:
         answers = await self._links["submit"].call("submit", self._at, batch_id, *submitting.columns_of(batch))
-        return await submitting.submitted(batch, answers, self._find_jobs)
+        return await submitting.submitted(batch, answers, partial(self._find_jobs, "submit"))
 
-    async def _find_jobs(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Job]:
+    async def _find_jobs(self, link: str, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Job]:
+        """Looks jobs up after a commit, on the same connection. Others wait behind it: it has little time."""
         orgs, ids = zip(*jobs, strict=True)
-        rows = await self._links["submit"].rows("views_of", list(orgs), list(ids))
+        rows = await self._links[link].rows("views_of", list(orgs), list(ids), patience=_FIND_PATIENCE)
         views = [view_from(tuple(row)) for row in rows]
         return {(view.job.org_id, view.job.job_id): view.job for view in views}
 
@@ -120,7 +133,7 @@ class PostgresStore:
             request.max_running_org,
         )
         claims = [_claim_of(tuple(row)) for row in rows]
-        announce(self._hints, request, claims)
+        announce(self._wakes, request, claims)
         return claims
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
@@ -145,7 +158,8 @@ class PostgresStore:
         values = recording.values_of([batch[place] for place in order])
         answers = await self._links["record"].call("record", self._at, batch_id, *values)
         found = dict(zip(order, answers, strict=True))
-        return [found[place] == "true" for place in range(len(batch))]
+        written = [found[place] == "true" for place in range(len(batch))]
+        return await recording.written(batch, written, partial(self._find_jobs, "record"))
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return cast("JobView | None", await self._cancels.do(request))
@@ -175,7 +189,7 @@ class PostgresStore:
             )
             page = [Swept(*row) for row in rows]
             for one in page:
-                announce(self._hints, None, one)
+                announce(self._wakes, None, one)
             swept += page
             if len(page) < limit:
                 break
@@ -216,6 +230,9 @@ class PostgresStore:
     async def close(self) -> None:
         for queue in (self._submits, self._records, self._cancels):
             await queue.finish()
+        if self._listener is not None:
+            await self._listener.close()
+        await self._wakes.finish()
         await asyncio.gather(self._readers.close(), *(link.close() for link in self._links.values()))
 
 

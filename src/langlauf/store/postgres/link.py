@@ -14,7 +14,7 @@ import asyncpg
 
 from langlauf.clock import steady
 from langlauf.domain.errors import StoreError, StoreUnavailable
-from langlauf.store.postgres.address import read_address
+from langlauf.store.postgres.address import Address, read_address
 
 T = TypeVar("T")
 #: How long a question may take in all, with every new connection. Whoever waits behind one that gave up waits as long
@@ -140,14 +140,20 @@ class Link:
     async def _connected(self) -> Any:
         if self._connection is None or self._connection.is_closed():
             self._connection = None
-            connection = await asyncpg.connect(self._address.dsn, timeout=CONNECT_SECONDS, command_timeout=None)
-            try:
-                await connection.execute(_SESSION)
-            except BaseException:
-                connection.terminate()
-                raise
-            self._connection = connection
+            self._connection = await connect(self._address)
         return self._connection
+
+
+async def connect(address: Address) -> Any:
+    """A new connection, with everything set that each of ours has."""
+    connection = await asyncpg.connect(address.dsn, timeout=CONNECT_SECONDS, command_timeout=None)
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await connection.execute(_SESSION)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
 
 
 @cache

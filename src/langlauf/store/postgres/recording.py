@@ -5,7 +5,7 @@ from typing import Any
 
 from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress
 from langlauf.domain.instant import after
-from langlauf.domain.job import INLINE
+from langlauf.domain.job import INLINE, Job
 from langlauf.domain.outcome import (
     MOST_CRASHES,
     MOST_LOST_LEASES,
@@ -16,9 +16,14 @@ from langlauf.domain.outcome import (
     Retry,
 )
 from langlauf.domain.progress import stored_percent
+from langlauf.domain.state import Status
 from langlauf.store.operations import Recording
 from langlauf.store.postgres.batching import packed
+from langlauf.store.postgres.submitting import FindJobs
 from langlauf.store.rows import json_text
+
+#: Ends of jobs: a job shows them for ever.
+_ENDS = (Completed, Failed, Canceled)
 
 #: What a write may say beside its lease, in the order of the database's arguments.
 _DETAILS = (
@@ -76,6 +81,36 @@ def values_of(batch: Sequence[Recording]) -> list[Any]:
         MOST_LOST_LEASES,
         MOST_CRASHES,
     ]
+
+
+async def written(batch: Sequence[Recording], answers: Sequence[bool], find: FindJobs) -> list[bool]:
+    """The answers, with ends that stand although they were refused: their first answer was lost, and they came again.
+
+    A batch whose answer did not come in time is given up, and its writes are sent anew under another id. Where it was
+    committed after all, the lease is gone; what the job then shows is what the attempt wanted to write.
+    """
+    refused = [one for one, said in zip(batch, answers, strict=True) if not said and isinstance(one.write, _ENDS)]
+    if not refused:
+        return list(answers)
+    known = await find([(one.lease.org_id, one.lease.job_id) for one in refused])
+    return [
+        said or _stands(one, known.get((one.lease.org_id, one.lease.job_id)))
+        for one, said in zip(batch, answers, strict=True)
+    ]
+
+
+def _stands(recording: Recording, job: Job | None) -> bool:
+    """Whether a job ended as this write says, in this attempt."""
+    if job is None or job.attempt != recording.lease.attempt:
+        return False
+    match recording.write:
+        case Completed(result_id=result_id):
+            return job.status is Status.COMPLETED and job.result_id == result_id
+        case Failed(code=code, message=message):
+            return job.status is Status.FAILED and (job.error_code, job.error_message) == (code, message)
+        case Canceled(by=by, reason=reason):
+            return job.status is Status.CANCELED and (job.canceled_by, job.cancel_reason) == (by, reason)
+    return False
 
 
 def _row(**said: Any) -> tuple[Any, ...]:

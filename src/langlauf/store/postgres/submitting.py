@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from langlauf.domain.errors import StoreError
+from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE, Accepted, Duplicate, Job, KeyReused, NewJob, QueueFull, Replayed, Submitted
 from langlauf.store.postgres.batching import packed
@@ -63,11 +63,22 @@ def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
 
 
 async def submitted(batch: Sequence[NewJob], answers: Sequence[str], find: FindJobs) -> list[Submitted | StoreError]:
-    """What became of each; jobs that were there before are looked up."""
+    """What became of each; jobs that were there before are looked up.
+
+    Where that fails, those who need it are told so. The others are committed, and hear it.
+    """
     words = [answer.split(" ") for answer in answers]
     there = [(new.job.org_id, said[1]) for new, said in zip(batch, words, strict=True) if said[0] in _THERE_BEFORE]
-    known = await find(there) if there else {}
-    return [_outcome(new, said, known) for new, said in zip(batch, words, strict=True)]
+    known: dict[tuple[str, str], Job] = {}
+    away: StoreUnavailable | None = None
+    try:
+        known = await find(there) if there else {}
+    except StoreUnavailable as error:
+        away = error
+    return [
+        away if away and said[0] in _THERE_BEFORE else _outcome(new, said, known)
+        for new, said in zip(batch, words, strict=True)
+    ]
 
 
 def _outcome(new: NewJob, said: list[str], known: dict[tuple[str, str], Job]) -> Submitted | StoreError:

@@ -1,0 +1,87 @@
+"""Hosts whose clocks are off by an hour: nobody loses a lease, nobody takes over early, and stored times are true."""
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.faults.api import Api, Record
+from tests.faults.fleet import Program
+from tests.faults.hosts import LEASE, hosts
+from tests.faults.judging import Seen, look_at
+from tests.faults.ledger import START
+from tests.faults.plan import Plan
+from tests.faults.promises import promises
+from tests.faults.report import Figure, all_of, at_least, never, told
+from tests.support.server import ROOT
+
+_HOUR = 3600.0
+_JOBS = 240
+#: So long that each lease is renewed several times.
+_SECONDS = 1.5 * LEASE
+_SLOTS = 48
+_SHIFTED = Path(__file__).parents[1] / "shifted"
+_PATIENCE = 90.0
+#: Rounding.
+_TOLERANCE = 0.01
+_TIMES = ("queued_at", "started_at", "attempt_started_at", "finished_at", "updated_at")
+
+
+async def run(plan: Plan) -> list[Figure]:
+    """One worker an hour ahead, one an hour behind, one that is right; the server is an hour ahead as well."""
+    count = plan.times(_JOBS)
+    async with hosts(plan, "clock", {"LANGLAUF_MAX_RUNNING": str(_SLOTS)}) as fleet, Api(fleet) as api:
+        server, *workers = await asyncio.gather(
+            fleet.serve(settings=_off_by(_HOUR)),
+            fleet.work(settings=_off_by(_HOUR)),
+            fleet.work(settings=_off_by(-_HOUR)),
+            fleet.work(),
+        )
+        began = time.time()
+        made = await asyncio.gather(*(api.submit("work", input={"seconds": _SECONDS}) for _ in range(count)))
+        seen = await look_at(api, [job["job_id"] for job in made], seconds=_PATIENCE)
+        ended = time.time()
+        await fleet.stop()
+        sound = await fleet.sound()
+        starts = [line.pid for line in fleet.ledger.lines if line.kind == START]
+    told_times = [moment for one in seen.values() for moment in _times(one)]
+    wrong = [moment for moment in told_times if not began - _TOLERANCE <= moment <= ended + _TOLERANCE]
+    return [
+        at_least("jobs that outlive their first lease", count, plan.times(_JOBS)),
+        *_shifts([server, *workers], began),
+        told("starts by the workers ahead, behind, and right", len(starts), _shares(starts, workers)),
+        never("leases lost, or jobs taken over", sum(_attempts(one) - 1 for one in seen.values()), count),
+        never("stored times that are not the database's", len(wrong), len(told_times)),
+        *promises(list(seen.values())),
+        all_of("databases that are sound", int(sound), 1),
+    ]
+
+
+def _off_by(seconds: float) -> Mapping[str, str]:
+    path = os.pathsep.join(map(str, (_SHIFTED, ROOT / "src", ROOT)))
+    return {"LANGLAUF_TEST_CLOCK_SHIFT": str(seconds), "PYTHONPATH": path}
+
+
+def _shifts(programs: Sequence[Program], began: float) -> list[Figure]:
+    """The log of each tells its own time: the shift is there, or nothing was shown."""
+    off = [round((_moment(program.facts[0]["time"]) - began) / _HOUR) for program in programs]
+    return [all_of("hosts whose clock is off by an hour", [abs(one) for one in off].count(1), len(programs) - 1)]
+
+
+def _times(seen: Seen) -> list[float]:
+    job: Record = seen.job or {}
+    return [_moment(job[name]) for name in _TIMES] + [_moment(event["occurred_at"]) for event in seen.events]
+
+
+def _attempts(seen: Seen) -> int:
+    return int(seen.job["attempt"]) if seen.job is not None else 0
+
+
+def _shares(starts: Sequence[int], workers: Sequence[Program]) -> str:
+    return " / ".join(str(starts.count(worker.pid)) for worker in workers)
+
+
+def _moment(text: str) -> float:
+    return datetime.fromisoformat(text).astimezone(UTC).timestamp()

@@ -1,0 +1,168 @@
+"""The database crashes, or its host is cut off, again and again under load: nothing is lost, nobody waits for long."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import httpx2
+
+from tests.faults.api import Api
+from tests.faults.hosts import SOON, Hosts, hosts
+from tests.faults.judging import look_at
+from tests.faults.ledger import START
+from tests.faults.load import Load
+from tests.faults.plan import Plan
+from tests.faults.promises import promises
+from tests.faults.report import Figure, all_of, at_least, at_most, never, told, took
+
+_RESTARTS, _CUTS = 20, 5
+_BETWEEN = (1.0, 3.0)
+_DOWN = (0.0, 2.0)
+#: Longer than a statement is waited for.
+_CUT = (5.0, 7.0)
+_PROBES = 4
+_PROBE_EVERY = 0.05
+_UNFINISHED, _LONGEST_JOB = 48, 0.8
+_PATIENCE = 60.0
+_RETRY_AFTER = "retry-after"
+
+
+#: Makes the database go away and come back; says when.
+Break = Callable[[Hosts, random.Random], Awaitable[tuple[float, float]]]
+
+
+class Probe(NamedTuple):
+    """One submission: when it was asked, how long it took, and the answer."""
+
+    at: float
+    seconds: float
+    status: int
+    says_when: bool
+    job_id: str | None
+
+    @property
+    def answered_at(self) -> float:
+        """When the answer was there."""
+        return self.at + self.seconds
+
+
+class Outage(NamedTuple):
+    """The database was away from one moment to another; how long it then took until all went on."""
+
+    gone_at: float
+    back_at: float
+    accepted_after: float
+    started_after: float
+
+
+async def run(plan: Plan) -> list[Figure]:
+    """Crashes and restarts, then silence, with a load all the while."""
+    restarts, cuts = plan.times(_RESTARTS), plan.times(_CUTS)
+    chance = plan.chance("restarts")
+    outages: list[Outage] = []
+    async with hosts(plan, "restarts") as fleet, Api(fleet) as api:
+        await asyncio.gather(fleet.serve(), fleet.work(), fleet.work())
+        load = Load(api, fleet.ledger, chance, unfinished=_UNFINISHED, longest=_LONGEST_JOB)
+        async with load, _probing(api) as probes:
+            for number in range(restarts + cuts):
+                outage = _restart if number < restarts else _cut
+                await asyncio.sleep(chance.uniform(*_BETWEEN))  # the moment is the point
+                outages.append(await _through(fleet, outage, chance, probes))
+                plan.watch(number + 1, restarts + cuts)
+        by_probes = [probe.job_id for probe in probes if probe.job_id is not None]
+        accepted = [*load.accepted, *by_probes]
+        seen = await look_at(api, accepted, seconds=_PATIENCE)
+        unknown = len(await api.jobs()) - len(set(accepted))
+        await fleet.stop()
+        sound = await fleet.sound()
+    return [
+        at_least("crashes of the database", restarts, plan.times(_RESTARTS)),
+        at_least("cuts of its host", cuts, plan.times(_CUTS)),
+        *_answers(probes, outages),
+        *_recovery(outages),
+        told("answers lost in an outage and told again under their key", load.replayed),
+        told("jobs that were made although the answer was 503, without a key", unknown),
+        *promises(list(seen.values())),
+        all_of("databases that are sound", int(sound), 1),
+    ]
+
+
+async def _restart(fleet: Hosts, chance: random.Random) -> tuple[float, float]:
+    gone_at = time.monotonic()
+    await asyncio.to_thread(fleet.server.stop, "immediate")
+    await asyncio.sleep(chance.uniform(*_DOWN))
+    await asyncio.to_thread(fleet.server.start)
+    return gone_at, time.monotonic()
+
+
+async def _cut(fleet: Hosts, chance: random.Random) -> tuple[float, float]:
+    gone_at = time.monotonic()
+    fleet.database.cut()
+    await asyncio.sleep(chance.uniform(*_CUT))
+    fleet.database.heal()
+    return gone_at, time.monotonic()
+
+
+async def _through(fleet: Hosts, outage: Break, chance: random.Random, probes: list[Probe]) -> Outage:
+    """One outage, until submissions are accepted and jobs start again."""
+    gone_at, back_at = await outage(fleet, chance)
+
+    def accepted() -> list[float]:
+        return [one.answered_at for one in probes if one.job_id is not None]
+
+    def started() -> list[float]:
+        return [line.at for line in fleet.ledger.lines if line.kind == START]
+
+    def after(moments: list[float]) -> float:
+        return min((moment - back_at for moment in moments if moment > back_at), default=float("inf"))
+
+    await fleet.ledger.until(lambda: max(after(accepted()), after(started())) < _PATIENCE, _PATIENCE)
+    return Outage(gone_at, back_at, after(accepted()), after(started()))
+
+
+@asynccontextmanager
+async def _probing(api: Api) -> AsyncIterator[list[Probe]]:
+    """Submits without a key all the time, and notes each answer."""
+    probes: list[Probe] = []
+    over = asyncio.Event()
+
+    async def one() -> None:
+        while not over.is_set():
+            at = time.monotonic()
+            answer = await api.post("nap", input={"seconds": 0})
+            job_id = answer.json()["job"]["job_id"] if answer.status_code == httpx2.codes.ACCEPTED else None
+            seconds = time.monotonic() - at
+            probes.append(Probe(at, seconds, answer.status_code, _RETRY_AFTER in answer.headers, job_id))
+            await asyncio.sleep(_PROBE_EVERY)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_PROBES):
+            group.create_task(one())
+        yield probes
+        over.set()
+
+
+def _answers(probes: Sequence[Probe], outages: Sequence[Outage]) -> list[Figure]:
+    refused = [probe for probe in probes if probe.status == httpx2.codes.SERVICE_UNAVAILABLE]
+    others = [probe for probe in probes if probe.job_id is None and probe not in refused]
+    hit = [
+        probe for probe in probes if any(one.gone_at < probe.answered_at and probe.at < one.back_at for one in outages)
+    ]
+    return [
+        at_least("submissions under way during an outage", len(hit), len(outages)),
+        at_least("of them answered with 503", len(refused), 1),
+        never("answers that are neither 202 nor 503", len(others), len(probes)),
+        all_of("503 that say when to come again", sum(one.says_when for one in refused), len(refused)),
+        at_most("longest answer during an outage", max((one.seconds for one in hit), default=0.0), SOON, " s"),
+    ]
+
+
+def _recovery(outages: Sequence[Outage]) -> list[Figure]:
+    return [
+        at_most("longest until a submission is accepted again", max(one.accepted_after for one in outages), SOON, " s"),
+        at_most("longest until a job starts again", max(one.started_after for one in outages), SOON, " s"),
+        took("longest outage", max(one.back_at - one.gone_at for one in outages)),
+    ]

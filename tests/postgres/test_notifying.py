@@ -1,0 +1,287 @@
+"""Hosts that wake each other: a job starts elsewhere long before anybody would have looked, and without it in time."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import cast
+
+import pytest
+
+from langlauf import Job, Langlauf
+from langlauf.clock import new_id, new_trace_id
+from langlauf.domain import job as jobs
+from langlauf.domain.attempt import ClaimRequest
+from langlauf.domain.job import Accepted, NewJob
+from langlauf.domain.outcome import Completed
+from langlauf.domain.state import Status
+from langlauf.domain.views import CancelRequest
+from langlauf.hints import Hints
+from langlauf.settings import load_settings
+from langlauf.store.postgres.driver import PostgresStore
+from langlauf.store.postgres.news import LARGEST, MOST_AT_ONCE, read, written
+from langlauf.store.protocol import Store
+from langlauf.telemetry import COUNTS, Fact
+from langlauf.worker.loop import Worker
+from tests.support.postgres import fetch
+
+#: Far longer than a notification takes, so that whoever did not need it was woken.
+SELDOM = 5.0
+#: Two hosts and a database share this machine with others.
+SOON = SELDOM / 2
+OFTEN = 0.4
+#: What a claim and a start take, beside the look.
+SLACK = 1.0
+_LISTENERS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query ~ '^LISTEN|^SELECT$'"
+_END = f"SELECT pg_terminate_backend(pid) FROM ({_LISTENERS}) AS listeners"
+
+
+class Host:
+    """A store with hints of its own, as on another machine."""
+
+    def __init__(self, store: PostgresStore, hints: Hints) -> None:
+        self.store = store
+        self.hints = hints
+
+    async def submit(self) -> str:
+        """Has a job accepted."""
+        answer = await self.store.submit(_new_job())
+        assert isinstance(answer, Accepted)
+        return answer.job.job_id
+
+
+@asynccontextmanager
+async def _host(url: str, *, notify: bool = True) -> AsyncIterator[Host]:
+    hints = Hints()
+    store = await PostgresStore.open(url, hints=hints, notify=notify)
+    try:
+        yield Host(store, hints)
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def _working(host: Host, poll_seconds: float) -> AsyncIterator["asyncio.Queue[float]"]:
+    """A worker on a host; the queue has the moments at which it started jobs."""
+    app, starts = Langlauf(), asyncio.Queue[float]()
+
+    @app.analysis(duplicates=True)
+    async def survey(job: Job) -> None:
+        assert job.attempt == 1
+        starts.put_nowait(time.monotonic())
+
+    settings = load_settings({}, poll_seconds=poll_seconds, watchdog=False)
+    worker = Worker(cast("Store", host.store), app.registry, settings, host.hints, host.store.clock)
+    await worker.start()
+    try:
+        yield starts
+    finally:
+        await worker.stop()
+
+
+def _new_job() -> NewJob:
+    job = jobs.Job(
+        job_id=new_id(),
+        org_id="org-a",
+        analysis="survey",
+        status=Status.QUEUED,
+        priority_class="default",
+        request_payload_hash="0" * 64,
+        request_payload_ref=jobs.INLINE,
+        queued_at=0,
+        updated_at=0,
+        timeout_seconds=60.0,
+        max_retries=0,
+        trace_id=new_trace_id(),
+        request_id=new_id(),
+    )
+    return NewJob(job=job, payload="{}", refuse_duplicate=False, max_waiting_org=1_000, max_waiting_all=1_000)
+
+
+async def _start_of_one(host: Host, starts: "asyncio.Queue[float]", seconds: float) -> float:
+    """How long after it was accepted a job starts."""
+    await host.submit()
+    accepted_at = time.monotonic()
+    async with asyncio.timeout(seconds):
+        return await starts.get() - accepted_at
+
+
+async def _until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 20.0) -> None:
+    async with asyncio.timeout(seconds):
+        while True:
+            found = condition()
+            if found if isinstance(found, bool) else await found:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def _listening(url: str, hosts: int) -> None:
+    async def all_of_them() -> bool:
+        return len(await asyncio.to_thread(fetch, url, _LISTENERS)) == hosts
+
+    await _until(all_of_them)
+
+
+def test_a_job_starts_on_another_host_before_anybody_looks(database: str) -> None:
+    """Five in a row: each is woken for, not found."""
+
+    async def main() -> list[float]:
+        async with _host(database) as api, _host(database) as other, _working(other, SELDOM) as starts:
+            await _listening(database, 2)
+            return [await _start_of_one(api, starts, 2 * SELDOM) for _ in range(5)]
+
+    took = asyncio.run(main())
+    assert max(took) < SOON, took
+
+
+@pytest.mark.parametrize(("api_tells", "worker_hears"), [(False, True), (True, False), (False, False)])
+def test_without_notifications_a_job_is_found_by_the_next_look(
+    database: str, *, api_tells: bool, worker_hears: bool
+) -> None:
+    """Switched off on either side, a worker looks by itself."""
+
+    async def main() -> list[float]:
+        async with (
+            _host(database, notify=api_tells) as api,
+            _host(database, notify=worker_hears) as other,
+            _working(other, OFTEN) as starts,
+        ):
+            await _listening(database, api_tells + worker_hears)
+            return [await _start_of_one(api, starts, 2 * SELDOM) for _ in range(5)]
+
+    took = asyncio.run(main())
+    assert max(took) < OFTEN + SLACK, took
+
+
+def test_a_listener_that_is_killed_costs_one_look_and_comes_back(database: str) -> None:
+    """Its connection is ended again and again; it tells once that it is away and once that it is back, each time."""
+
+    async def main() -> list[float]:
+        took: list[float] = []
+        async with _host(database, notify=False) as api, _host(database) as other, _working(other, OFTEN) as starts:
+            for _ in range(3):
+                await _listening(database, 1)
+                before = COUNTS[Fact.LISTENER_AWAY], COUNTS[Fact.LISTENER_BACK]
+                await asyncio.to_thread(fetch, database, _END)
+                took.append(await _start_of_one(api, starts, 2 * SELDOM))
+                await _until(lambda before=before: COUNTS[Fact.LISTENER_BACK] == before[1] + 1)  # type: ignore[misc]
+                assert COUNTS[Fact.LISTENER_AWAY] == before[0] + 1
+        return took
+
+    took = asyncio.run(main())
+    assert max(took) < OFTEN + SLACK, took
+
+
+def test_a_listener_that_is_back_wakes_again(database: str) -> None:
+    """After its connection was ended, jobs of other hosts start at once as before."""
+
+    async def main() -> float:
+        async with _host(database) as api, _host(database) as other, _working(other, SELDOM) as starts:
+            await _listening(database, 2)
+            before = COUNTS[Fact.LISTENER_BACK]
+            await asyncio.to_thread(fetch, database, _END)
+            await _until(lambda: COUNTS[Fact.LISTENER_BACK] == before + 2)
+            await _start_of_one(api, starts, 2 * SELDOM)  # its return alone has everybody look
+            return await _start_of_one(api, starts, 2 * SELDOM)
+
+    assert asyncio.run(main()) < SOON
+
+
+def test_what_was_told_in_the_gap_is_looked_for_after_it(database: str) -> None:
+    """A job that was accepted while nobody listened is found when the listener is back, not at the next poll."""
+
+    async def main() -> float:
+        async with _host(database) as api, _host(database) as other:
+            await _listening(database, 2)
+            before = COUNTS[Fact.LISTENER_BACK]
+            await asyncio.to_thread(fetch, database, _END)
+            await api.submit()
+            accepted_at = time.monotonic()
+            await _until(lambda: COUNTS[Fact.LISTENER_BACK] == before + 2)
+            await other.hints.wait_for_work(SELDOM)
+            return time.monotonic() - accepted_at
+
+    assert asyncio.run(main()) < SOON
+
+
+def test_followers_and_running_attempts_elsewhere_are_woken(database: str) -> None:
+    """A start and an end wake who follows the job on another host, and a cancel the heartbeat there."""
+
+    async def main() -> None:
+        async with _host(database) as api, _host(database) as other:
+            await _listening(database, 2)
+            job_id, stranger = await api.submit(), new_id()
+            with api.hints.following(job_id) as event, api.hints.following(stranger) as nothing:
+                request = ClaimRequest(
+                    worker_id="w", slots=1, analyses=("survey",), lease_seconds=60.0, max_running=8, limits={}
+                )
+                [claim] = await other.store.claim(request)
+                async with asyncio.timeout(SOON):
+                    await event.wait()
+                event.clear()
+                await other.hints.wait_for_attention(0)  # what its own start of listening asked for
+                canceled = CancelRequest(org_id="org-a", job_id=job_id, by="user", reason="no", request_id=new_id())
+                await api.store.cancel(canceled)
+                async with asyncio.timeout(SOON):
+                    await other.hints.wait_for_attention(SELDOM)
+                event.clear()
+                await other.store.record(claim.lease, Completed(result_id=new_id(), payload="{}"))
+                async with asyncio.timeout(SOON):
+                    await event.wait()
+                assert not nothing.is_set()
+
+    asyncio.run(main())
+
+
+def test_a_burst_is_told_in_few_notifications(database: str) -> None:
+    """Five hundred jobs at once wake the others a few times, not five hundred times; and a host is not told its own."""
+
+    async def main() -> tuple[int, int]:
+        heard: list[str] = []
+        async with _host(database) as api, _host(database) as other:
+            await _listening(database, 2)
+            api.hints.work = lambda: heard.append("own")  # type: ignore[method-assign]
+            other.hints.work = lambda: heard.append("other's")  # type: ignore[method-assign]
+            await asyncio.gather(*(api.submit() for _ in range(500)))
+            await _until(lambda: "other's" in heard)
+            await asyncio.sleep(0.2)  # whatever else might come
+        return heard.count("own"), heard.count("other's")
+
+    own, others = asyncio.run(main())
+    assert own == 500
+    assert others <= 10
+
+
+def test_a_stranger_on_the_channel_does_no_harm(database: str) -> None:
+    """What is not understood is passed over, and the next notification is heard."""
+
+    async def main() -> float:
+        async with _host(database) as api, _host(database) as other, _working(other, SELDOM) as starts:
+            await _listening(database, 2)
+            for payload in ("", "hello", "[]", '{"from":1}', '{"from":"x","jobs":{}}', "\u2603" * 2_000):
+                await asyncio.to_thread(fetch, database, "SELECT pg_notify('langlauf', $1)", payload)
+            await _start_of_one(api, starts, 2 * SELDOM)
+            return await _start_of_one(api, starts, 2 * SELDOM)
+
+    assert asyncio.run(main()) < SOON
+
+
+@pytest.mark.parametrize("count", [0, 1, 150, 5_000])
+def test_notifications_are_small_and_say_what_they_were_given(count: int) -> None:
+    """However many jobs changed; those that are too many to name are left out, the wish to look never is."""
+    ids = [new_id() for _ in range(count)]
+    payloads = written("me", work=True, attention=False, jobs=ids)
+    news = [read(payload) for payload in payloads]
+    assert all(len(payload.encode()) <= LARGEST for payload in payloads)
+    assert len(news) <= MOST_AT_ONCE
+    assert [job_id for one in news for job_id in one.jobs] == ids[: sum(len(one.jobs) for one in news)]
+    assert sum(len(one.jobs) for one in news) >= min(count, 600)
+    assert (news[0].sender, news[0].work, news[0].attention) == ("me", True, False)
+
+
+@pytest.mark.parametrize("job_id", ['"' * 3_000, "\u00fc" * 4_000, "x" * 9_000, "a b"])
+def test_ids_of_any_kind_fit(job_id: str) -> None:
+    """Those of earlier systems need be no UUIDs."""
+    payloads = written("me", work=False, attention=True, jobs=[job_id, new_id()])
+    assert all(len(payload.encode()) <= LARGEST for payload in payloads)
+    assert read(payloads[0]).attention
