@@ -29,6 +29,35 @@ def median_spread(spreads: Sequence[Spread]) -> Spread:
     return Spread(statistics.median(one.p50 for one in spreads), statistics.median(one.p99 for one in spreads))
 
 
+class JobCost(msgspec.Struct, frozen=True, kw_only=True):
+    """Processor time per job in microseconds: it changes less than durations do when others use the machine."""
+
+    client_us: float
+    #: of the connections' processes; None where they run on another machine
+    database_us: float | None
+    #: of that, by what the connection does: submit, claim, record
+    stages_us: dict[str, float]
+    #: processors that were left by programs that have nothing to do with the run
+    cores_left: float
+
+
+def median_cost(costs: Sequence[JobCost | None]) -> JobCost | None:
+    """The medians over several rounds; None where one of them could not be told."""
+    known = [one for one in costs if one is not None]
+    if not known or len(known) < len(costs):
+        return None
+    database = [one.database_us for one in known if one.database_us is not None]
+    stages = {name for one in known for name in one.stages_us}
+    return JobCost(
+        client_us=round(statistics.median(one.client_us for one in known), 1),
+        database_us=round(statistics.median(database), 1) if len(database) == len(known) else None,
+        stages_us={
+            name: round(statistics.median(one.stages_us.get(name, 0.0) for one in known), 1) for name in sorted(stages)
+        },
+        cores_left=round(statistics.median(one.cores_left for one in known), 2),
+    )
+
+
 class Round(msgspec.Struct, frozen=True, kw_only=True):
     """One round of the store's lifecycle and the ceiling that was measured right after it."""
 
@@ -37,6 +66,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     mean_batch: float
     submit_ms: Spread
     submit_to_start_ms: Spread
+    cost: JobCost | None = None
+    ceiling_cost: JobCost | None = None
 
 
 class Lifecycle(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +83,10 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True):
     submit_ms: Spread
     submit_to_start_ms: Spread
     rounds: list[Round]
+    #: processes that submit, claim and record, each with a store of its own; the jobs in flight are those of all
+    processes: int = 1
+    cost: JobCost | None = None
+    ceiling_cost: JobCost | None = None
 
 
 class Http(msgspec.Struct, frozen=True, kw_only=True):

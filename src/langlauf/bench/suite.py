@@ -11,7 +11,7 @@ import msgspec
 
 from langlauf.bench.figures import Report, Watch
 from langlauf.bench.http import measure_http
-from langlauf.bench.lifecycle import measure_lifecycle
+from langlauf.bench.lifecycle import SqlitePlace, measure_lifecycle
 from langlauf.bench.polls import measure_polls
 from langlauf.clock import SystemClock
 from langlauf.domain.instant import to_text
@@ -36,7 +36,7 @@ def run(plan: Plan, folder: Path, watcher: Callable[[str], Watch]) -> Report:
         where = Path(made)
         if "lifecycle" in plan.names:
             lifecycle = measure_lifecycle(
-                where,
+                SqlitePlace(where),
                 jobs=plan.jobs,
                 concurrency=plan.concurrency,
                 rounds=plan.rounds,
