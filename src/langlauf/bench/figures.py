@@ -139,6 +139,38 @@ class Polls(msgspec.Struct, frozen=True, kw_only=True):
     ratios: Ratios
 
 
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing in databases that differ in one respect: medians in microseconds, and the last against the first."""
+
+    what: str
+    beside: list[str]
+    figures: list[float]
+    ratio: float
+    wanted: str = ""
+
+
+class Notify(msgspec.Struct, frozen=True, kw_only=True):
+    """Commits of one row on many connections; the ratios are to commits that notify nobody."""
+
+    connections: int
+    commits_per_second: float
+    #: a NOTIFY in every commit
+    each_commit_ratio: float
+    #: one connection apart that notifies every now and then
+    gathered_ratio: float
+
+
+class Hosts(msgspec.Struct, frozen=True, kw_only=True):
+    """The lifecycle with several processes on one database, all with the same number of jobs in flight together."""
+
+    processes: int
+    jobs_per_second: float
+    #: against one process
+    ratio: float
+    mean_batch: float
+    cost: JobCost | None
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """One run. What was not asked for is None."""
 
