@@ -78,17 +78,21 @@ class Crowd:
         self._began: dict[str, float] = {}
         self._ends: dict[str, asyncio.Future[None]] = {}
         self._running: set[asyncio.Task[None]] = set()
+        self._over = False
 
     async def live(self) -> Lived:
         """Returns when every job has completed; whoever knows the store adds how many transactions it took."""
         began, cpu_before = time.perf_counter(), time.process_time()
-        claimer = asyncio.create_task(self._claim_for_ever())
-        async with asyncio.TaskGroup() as submitters:
-            for _ in range(self._slots):
-                submitters.create_task(self._submit_in_turn())
-        seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_before
-        claimer.cancel()
-        await asyncio.wait({claimer})
+        async with asyncio.TaskGroup() as everybody:
+            claimer = everybody.create_task(self._claim_in_turn())
+            async with asyncio.TaskGroup() as submitters:
+                for _ in range(self._slots):
+                    submitters.create_task(self._submit_in_turn())
+            seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_before
+            self._over = True
+            self._hints.work()
+            # What it has begun it ends: its connection stays, and what that cost can be read.
+            await claimer
         return Lived(
             jobs=self._jobs,
             seconds=seconds,
@@ -110,8 +114,8 @@ class Crowd:
             self._submits.append(time.perf_counter() - began)
             await ended
 
-    async def _claim_for_ever(self) -> None:
-        while True:
+    async def _claim_in_turn(self) -> None:
+        while not self._over:
             free = self._slots - len(self._running)
             for claim in await self._store.claim(claim_request(free, (self._analysis,))) if free else ():
                 self._starts.append(time.perf_counter() - self._began.pop(claim.lease.job_id))

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from langlauf.bench.capacity import Costs
+
 #: Tells how far a measurement is: steps done, steps in all.
 Watch = Callable[[int, int], None]
 ORG = "bench-org"
@@ -146,6 +148,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     beside: list[str]
     figures: list[float]
     ratio: float
+    #: the same of the database's processor time, which changes less when others use the machine
+    processor_ratio: float | None = None
     wanted: str = ""
 
 
@@ -171,6 +175,22 @@ class Hosts(msgspec.Struct, frozen=True, kw_only=True):
     cost: JobCost | None
 
 
+class Predicted(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model of capacity says of the lifecycle of the same run, and what was measured of it."""
+
+    what: str
+    predicted: float
+    measured: float
+    ratio: float
+
+
+class Modelled(msgspec.Struct, frozen=True, kw_only=True):
+    """What writes cost, and whether that explains the lifecycle."""
+
+    costs: Costs
+    predictions: list[Predicted]
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """One run. What was not asked for is None."""
 
@@ -178,6 +198,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     python: str
     sqlite: str
     cores: int
+    #: the version of the server, where its store was measured
+    postgres: str | None = None
     lifecycle: Lifecycle | None = None
     http: Http | None = None
     polls: Polls | None = None
+    hosts: list[Hosts] | None = None
+    #: by measurement: backlog, orgs, history, dead
+    compared: dict[str, list[Compared]] | None = None
+    notify: Notify | None = None
+    capacity: Modelled | None = None

@@ -34,6 +34,7 @@ SET enable_mergejoin = off;
 SET enable_indexscan = off;
 SET enable_indexonlyscan = off;
 """
+_WARMING = 5
 #: A statement by name and its values.
 Step = tuple[str, Sequence[Any]]
 
@@ -57,10 +58,12 @@ class Ceiling:
             steps[lane] += _stages(f"{ORG}-{name}-{lane}", size, tickets[lane])
             tickets[lane] += size
         connections = [await stack.enter_async_context(connected(url, _PLANNED)) for _ in steps]
-        for connection in connections:
-            for statement in _STATEMENTS.values():
-                await connection.prepare(statement)
         return cls(connections, steps, jobs)
+
+    async def warm_up(self) -> None:
+        """A few rows on each connection: they make its plans, which costs once."""
+        for connection in self._connections:
+            await _write(connection, _stages(f"{ORG}-{new_id()}", _WARMING, 0))
 
     async def run(self) -> Lived:
         """Writes it all."""

@@ -13,13 +13,15 @@ from typing import Any, Literal
 import msgspec
 import uvloop
 
-from langlauf.bench.counting import CountingPostgresStore
 from langlauf.bench.crowd import Crowd, Lived
 from langlauf.bench.figures import ANALYSIS
 from langlauf.bench.postgres.ceiling import Ceiling
+from langlauf.bench.postgres.counting import CountingPostgresStore
 from langlauf.hints import Hints
 
 READY = b"ready\n"
+#: Jobs that live before the clock starts: they open connections and make plans, which costs once.
+_WARMING = 10
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,26 +44,27 @@ async def run(task: Task) -> None:
             work = await Ceiling.open(
                 stack, task.url, name=task.name, jobs=task.jobs, group=task.group, lanes=task.lanes
             )
+            await work.warm_up()
             await _answer(work.run())
         else:
             hints = Hints()
             store = await CountingPostgresStore.open(task.url, hints=hints)
             stack.push_async_callback(store.close)
+            await _crowd(task, store, hints, _WARMING, _WARMING).live()
             await _answer(_live(task, store, hints))
 
 
 async def _live(task: Task, store: CountingPostgresStore, hints: Hints) -> Lived:
-    # A claimer is woken by the submissions of its own process alone, so each has an analysis of its own.
-    lived = await Crowd(
-        store,
-        hints,
-        jobs=task.jobs,
-        concurrency=task.concurrency,
-        analysis=f"{ANALYSIS}-{task.name}",
-        orgs=task.orgs,
-    ).live()
-    lived.transactions = store.transactions
+    before = store.transactions
+    lived = await _crowd(task, store, hints, task.jobs, task.concurrency).live()
+    lived.transactions = store.transactions - before
     return lived
+
+
+def _crowd(task: Task, store: CountingPostgresStore, hints: Hints, jobs: int, concurrency: int) -> Crowd:
+    # A claimer is woken by the submissions of its own process alone, so each has an analysis of its own.
+    analysis = f"{ANALYSIS}-{task.name}"
+    return Crowd(store, hints, jobs=jobs, concurrency=concurrency, analysis=analysis, orgs=task.orgs)
 
 
 async def _answer(work: Coroutine[Any, Any, Lived]) -> None:

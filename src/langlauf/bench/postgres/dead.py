@@ -6,20 +6,18 @@ and starts there. Both are measured before and after many jobs were taken.
 """
 
 import asyncio
-import statistics
 import time
 from contextlib import AsyncExitStack
 from typing import Any
 
 from langlauf.bench.figures import Compared, Watch
-from langlauf.bench.postgres.fill import Filling, org_name
+from langlauf.bench.postgres.fill import Filling, analysis_name, org_name
 from langlauf.bench.postgres.server import connected
-from langlauf.bench.postgres.turns import LEASE_SECONDS, Site
+from langlauf.bench.postgres.turns import LEASE_SECONDS, Site, Step, compared, in_turns
 from langlauf.bench.work import RESULT, claim_request
 from langlauf.clock import new_id
 from langlauf.domain.outcome import Completed
 
-_SAMPLES = 100
 _AT_ONCE = 500
 #: What a queue without lanes asks. It is undone, so that the next one looks for the same job.
 _BARE = """
@@ -32,40 +30,38 @@ _NO_VACUUM = "ALTER TABLE {} SET (autovacuum_enabled = off)"
 _TABLES = ("jobs", "leases", "lanes", "lane_clock", "waiting_counts", "pace")
 
 
-async def measure_dead(server: str, taken: int, watch_fill: Watch, watch: Watch) -> list[Compared]:
+async def measure_dead(server: str, taken: int, samples: int, watch_fill: Watch, watch: Watch) -> list[Compared]:
     """Claims before and after so many jobs were taken that no vacuum may remove."""
     async with AsyncExitStack() as stack:
-        filling = Filling(jobs=taken + 2 * _SAMPLES)
-        site = await Site.made(stack, server, "", filling, watch_fill)
-        bare = await stack.enter_async_context(connected(site.url, _BY_INDEX))
+        before = await Site.made(stack, server, "nothing taken", Filling(jobs=taken + 3 * samples), watch_fill)
+        after = before.labelled(f"{taken:,} taken and not vacuumed")
+        bare = await stack.enter_async_context(connected(before.url, _BY_INDEX))
         for table in _TABLES:
             await bare.execute(_NO_VACUUM.format(table))
-        long_reader = await stack.enter_async_context(connected(site.url))
+        long_reader = await stack.enter_async_context(connected(before.url))
         await long_reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         await long_reader.fetchval("SELECT count(*) FROM lanes")
-        before = await _costs(site, bare)
-        await _take(site, taken, watch)
-        after = await _costs(site, bare)
+        steps: list[Step] = [
+            ("claim of one job", "claim", samples, lambda site: site.claim(1)),
+            ("first entry of the index, as a bare queue asks", "bare", samples, lambda _: _ask(bare)),
+        ]
+        await in_turns([before], steps, _nothing)
+        await _take(before, taken, watch)
+        await in_turns([after], steps, _nothing)
         await long_reader.execute("ROLLBACK")
-    labels = ["nothing taken", f"{taken:,} taken and not vacuumed"]
-    names = ("claim of one job", "first entry of the index, as a bare queue asks")
-    return [
-        Compared(what=name, beside=labels, figures=[first, last], ratio=round(last / first, 3), wanted=wanted)
-        for name, first, last, wanted in zip(names, before, after, ("under 1.5", "what lanes avoid"), strict=True)
-    ]
+        wanted = ("under 1.5", "what lanes avoid")
+        return [compared(name, [before, after], word) for (name, *_), word in zip(steps, wanted, strict=True)]
 
 
-async def _costs(site: Site, bare: Any) -> list[float]:
-    """Microseconds of a claim, and of the bare question."""
-    values = (org_name(0), site.filling.names[0])
-    claims, asked = [], []
-    await site.claim(1)
-    for _ in range(_SAMPLES):
-        claims.append(await site.claim(1))
-        began = time.perf_counter()
-        await bare.fetchval(_BARE, *values)
-        asked.append(time.perf_counter() - began)
-    return [round(statistics.median(seconds) * 1e6, 1) for seconds in (claims, asked)]
+def _nothing(_: int, __: int) -> None:
+    return
+
+
+async def _ask(bare: Any) -> float:
+    """Seconds for the question that a queue without lanes asks."""
+    began = time.perf_counter()
+    await bare.fetchval(_BARE, org_name(0), analysis_name(0))
+    return time.perf_counter() - began
 
 
 async def _take(site: Site, jobs: int, watch: Watch) -> None:

@@ -30,7 +30,8 @@ SET maintenance_work_mem = '512MB';
 SET langlauf.copying = 'on';
 """
 _INDEXES = """
-SELECT index.relname AS name, pg_get_indexdef(index.oid) AS made_by, rule.conname AS rule, pg_get_constraintdef(rule.oid) AS rule_is
+SELECT index.relname AS name, pg_get_indexdef(index.oid) AS made_by,
+    rule.conname AS rule, pg_get_constraintdef(rule.oid) AS rule_is
 FROM pg_index JOIN pg_class AS index ON index.oid = indexrelid
 LEFT JOIN pg_constraint AS rule ON rule.conindid = index.oid AND rule.contype IN ('p', 'u')
 WHERE indrelid = $1::text::regclass

@@ -11,6 +11,7 @@ from typing import Self, cast
 from langlauf.bench.figures import Compared, Watch
 from langlauf.bench.postgres.fill import Filling, fill, org_name
 from langlauf.bench.postgres.server import connected, own_database
+from langlauf.bench.postgres.usage import used_by
 from langlauf.bench.work import RESULT, claim_request, new_job
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Claim
@@ -36,6 +37,8 @@ class Site:
         self.filling = filling
         self.max_running_org: int | None = None
         self.taken: dict[str, list[float]] = defaultdict(list)
+        #: processor time of the database in seconds, all of one step
+        self.used: dict[str, float] = {}
         self.finished_ids: list[tuple[str, str]] = []
         self._clock = SystemClock()
 
@@ -47,6 +50,10 @@ class Site:
         store = await PostgresStore.open(url, hints=Hints())
         stack.push_async_callback(store.close)
         return cls(label, url, store, filling)
+
+    def labelled(self, label: str) -> Self:
+        """The same database under another name, for what is measured later."""
+        return type(self)(label, self.url, self.store, self.filling)
 
     async def claim(self, slots: int) -> float:
         """Seconds for a claim of so many. What it took is completed, and as much submitted again: the queue stays."""
@@ -88,36 +95,44 @@ class Site:
         """Which jobs are looked at: some from anywhere in the history."""
         async with connected(self.url) as connection:
             rows = await connection.fetch(
-                "SELECT org_id, job_id FROM job_inputs WHERE starts_with(org_id, $1) ORDER BY hashtext(job_id) LIMIT $2",
+                "SELECT org_id, job_id FROM job_inputs WHERE starts_with(org_id, $1)"
+                " ORDER BY hashtext(job_id) LIMIT $2",
                 f"{self.filling.prefix}-",
                 most,
             )
         self.finished_ids = [tuple(row) for row in rows]
 
 
-#: What is measured: its name, how often, and how.
-Step = tuple[str, int, Callable[[Site], Awaitable[float]]]
+#: What is measured: its name, the kind of connection that it uses, how often, and how.
+Step = tuple[str, str, int, Callable[[Site], Awaitable[float]]]
 
 
 async def in_turns(sites: Sequence[Site], steps: Sequence[Step], watch: Watch) -> None:
     """Every site does the same thing before the next thing comes; who begins changes."""
-    total, done = sum(times for _, times, _ in steps), 0
-    for name, times, measure in steps:
-        for site in sites:
-            await measure(site)  # makes the plans of a connection
-        for number in range(times):
-            for site in sites if number % 2 else reversed(sites):
-                site.taken[name].append(await measure(site))
-            watch(done := done + 1, total)
+    total, done = sum(times for _, _, times, _ in steps), 0
+    async with AsyncExitStack() as stack:
+        watchers = [await stack.enter_async_context(connected(site.url)) for site in sites]
+        for name, kind, times, measure in steps:
+            for site in sites:
+                await measure(site)  # makes the plans of a connection
+            before = [await used_by(watcher, kind) for watcher in watchers]
+            for number in range(times):
+                for site in sites if number % 2 else reversed(sites):
+                    site.taken[name].append(await measure(site))
+                watch(done := done + 1, total)
+            for site, watcher, first in zip(sites, watchers, before, strict=True):
+                site.used[name] = await used_by(watcher, kind) - first
 
 
 def compared(name: str, sites: Sequence[Site], wanted: str = "") -> Compared:
     """The medians of one thing, and the ratio of the last site's to the first one's."""
     microseconds = [round(statistics.median(site.taken[name]) * 1e6, 1) for site in sites]
+    used = [site.used[name] for site in sites]
     return Compared(
         what=name,
         beside=[site.label for site in sites],
         figures=microseconds,
         ratio=round(microseconds[-1] / microseconds[0], 3),
+        processor_ratio=round(used[-1] / used[0], 3) if all(used) else None,
         wanted=wanted,
     )

@@ -12,7 +12,7 @@ from langlauf.bench.figures import JobCost
 
 _PROC = Path("/proc")
 #: What a connection asked last tells what it is for.
-_KIND = re.compile(r"\b(submit|claim|record)\(")
+_KIND = re.compile(r"\b(submit|claim|record)\(|(SKIP LOCKED)")
 _BACKENDS = "SELECT pid, query FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 #: Columns of the first line of /proc/stat that count work: user, nice, system, irq, softirq, steal.
 _BUSY = (1, 2, 3, 6, 7, 8)
@@ -30,9 +30,15 @@ class Usage(NamedTuple):
 async def usage(connection: Any) -> Usage:
     """The time used so far, by the other connections to the same database and by the machine."""
     rows = await connection.fetch(_BACKENDS)
-    used = {pid: (_kind(query), _process_seconds(pid)) for pid, query in rows}
+    used = {pid: (_kind(query), process_seconds(pid)) for pid, query in rows}
     known = {pid: (kind, seconds) for pid, (kind, seconds) in used.items() if seconds is not None}
     return Usage(known if len(known) == len(used) else None, _machine_seconds())
+
+
+async def used_by(connection: Any, kind: str) -> float:
+    """Seconds that connections of one kind used so far; 0 where that cannot be read."""
+    backends = (await usage(connection)).backends or {}
+    return sum(seconds for its_kind, seconds in backends.values() if its_kind == kind)
 
 
 def cost_between(before: Usage, after: Usage, *, jobs: int, seconds: float, client_seconds: float) -> JobCost:
@@ -55,10 +61,10 @@ def cost_between(before: Usage, after: Usage, *, jobs: int, seconds: float, clie
 
 def _kind(query: str | None) -> str:
     found = _KIND.search(query or "")
-    return found[1] if found else "other"
+    return (found[1] or "bare") if found else "other"
 
 
-def _process_seconds(pid: int) -> float | None:
+def process_seconds(pid: int) -> float | None:
     """Of one process of PostgreSQL on this machine; None where it is not here."""
     try:
         if not (_PROC / str(pid) / "comm").read_text("utf-8").startswith("postgres"):

@@ -1,4 +1,4 @@
-"""Stores that count their transactions."""
+"""A store that counts its transactions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,17 +8,6 @@ from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.job import NewJob
 from langlauf.store.operations import Recording
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.sqlite.driver import SqliteStore
-
-
-class CountingSqliteStore(SqliteStore):
-    """Counts its transactions."""
-
-    transactions = 0
-
-    def _run_transaction(self, batch: Sequence[Any]) -> list[Any]:
-        self.transactions += 1
-        return super()._run_transaction(batch)
 
 
 class CountingPostgresStore(PostgresStore):
