@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from langlauf.bench.capacity import Costs
+
 #: Tells how far a measurement is: steps done, steps in all.
 Watch = Callable[[int, int], None]
 ORG = "bench-org"
@@ -29,6 +31,35 @@ def median_spread(spreads: Sequence[Spread]) -> Spread:
     return Spread(statistics.median(one.p50 for one in spreads), statistics.median(one.p99 for one in spreads))
 
 
+class JobCost(msgspec.Struct, frozen=True, kw_only=True):
+    """Processor time per job in microseconds: it changes less than durations do when others use the machine."""
+
+    client_us: float
+    #: of the connections' processes; None where they run on another machine
+    database_us: float | None
+    #: of that, by what the connection does: submit, claim, record
+    stages_us: dict[str, float]
+    #: processors that were left by programs that have nothing to do with the run
+    cores_left: float
+
+
+def median_cost(costs: Sequence[JobCost | None]) -> JobCost | None:
+    """The medians over several rounds; None where one of them could not be told."""
+    known = [one for one in costs if one is not None]
+    if not known or len(known) < len(costs):
+        return None
+    database = [one.database_us for one in known if one.database_us is not None]
+    stages = {name for one in known for name in one.stages_us}
+    return JobCost(
+        client_us=round(statistics.median(one.client_us for one in known), 1),
+        database_us=round(statistics.median(database), 1) if len(database) == len(known) else None,
+        stages_us={
+            name: round(statistics.median(one.stages_us.get(name, 0.0) for one in known), 1) for name in sorted(stages)
+        },
+        cores_left=round(statistics.median(one.cores_left for one in known), 2),
+    )
+
+
 class Round(msgspec.Struct, frozen=True, kw_only=True):
     """One round of the store's lifecycle and the ceiling that was measured right after it."""
 
@@ -37,6 +68,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     mean_batch: float
     submit_ms: Spread
     submit_to_start_ms: Spread
+    cost: JobCost | None = None
+    ceiling_cost: JobCost | None = None
 
 
 class Lifecycle(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +85,10 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True):
     submit_ms: Spread
     submit_to_start_ms: Spread
     rounds: list[Round]
+    #: processes that submit, claim and record, each with a store of its own; the jobs in flight are those of all
+    processes: int = 1
+    cost: JobCost | None = None
+    ceiling_cost: JobCost | None = None
 
 
 class Http(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +141,56 @@ class Polls(msgspec.Struct, frozen=True, kw_only=True):
     ratios: Ratios
 
 
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing in databases that differ in one respect: medians in microseconds, and the last against the first."""
+
+    what: str
+    beside: list[str]
+    figures: list[float]
+    ratio: float
+    #: the same of the database's processor time, which changes less when others use the machine
+    processor_ratio: float | None = None
+    wanted: str = ""
+
+
+class Notify(msgspec.Struct, frozen=True, kw_only=True):
+    """Commits of one row on many connections; the ratios are to commits that notify nobody."""
+
+    connections: int
+    commits_per_second: float
+    #: a NOTIFY in every commit
+    each_commit_ratio: float
+    #: one connection apart that notifies every now and then
+    gathered_ratio: float
+
+
+class Hosts(msgspec.Struct, frozen=True, kw_only=True):
+    """The lifecycle with several processes on one database, all with the same number of jobs in flight together."""
+
+    processes: int
+    jobs_per_second: float
+    #: against one process
+    ratio: float
+    mean_batch: float
+    cost: JobCost | None
+
+
+class Predicted(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model of capacity says of the lifecycle of the same run, and what was measured of it."""
+
+    what: str
+    predicted: float
+    measured: float
+    ratio: float
+
+
+class Modelled(msgspec.Struct, frozen=True, kw_only=True):
+    """What writes cost, and whether that explains the lifecycle."""
+
+    costs: Costs
+    predictions: list[Predicted]
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """One run. What was not asked for is None."""
 
@@ -111,6 +198,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     python: str
     sqlite: str
     cores: int
+    #: the version of the server, where its store was measured
+    postgres: str | None = None
     lifecycle: Lifecycle | None = None
     http: Http | None = None
     polls: Polls | None = None
+    hosts: list[Hosts] | None = None
+    #: by measurement: backlog, orgs, history, dead
+    compared: dict[str, list[Compared]] | None = None
+    notify: Notify | None = None
+    capacity: Modelled | None = None

@@ -1,31 +1,31 @@
 """Prints what was measured: for people as a table, for documents as Markdown, for machines as JSON."""
 
+import click
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from langlauf.bench.figures import Http, Lifecycle, Polls, Report
-
-#: What was measured, the figure, and what to hold it against.
-Line = tuple[str, str, str]
+from langlauf.bench.postgres_lines import Line, postgres_lines
 
 
 def lines_of(report: Report) -> list[Line]:
     """Every figure of a report, ratios first."""
     lines: list[Line] = []
     if report.lifecycle:
-        lines += _lifecycle_lines(report.lifecycle)
+        wanted = "1/3 or more" if report.postgres else "0.5 or more at 64 jobs at once"
+        lines += _lifecycle_lines(report.lifecycle, wanted)
     if report.http:
         lines += _http_lines(report.http)
     if report.polls:
         lines += _polls_lines(report.polls)
-    return lines
+    return lines + postgres_lines(report)
 
 
-def _lifecycle_lines(found: Lifecycle) -> list[Line]:
+def _lifecycle_lines(found: Lifecycle, wanted: str) -> list[Line]:
     where = f"store, {found.concurrency} jobs at once"
     return [
-        (f"{where}: ratio to the raw ceiling", f"{found.ratio_to_ceiling:.2f}", "0.5 or more at 64 jobs at once"),
+        (f"{where}: ratio to the raw ceiling", f"{found.ratio_to_ceiling:.2f}", wanted),
         (
             f"{where}: jobs/s",
             f"{found.jobs_per_second:,.0f}",
@@ -96,24 +96,27 @@ def _pair(small: float, large: float) -> str:
 def heading(report: Report) -> str:
     """When and on what it was measured."""
     cores = f"{report.cores} core" + ("s" if report.cores > 1 else "")
-    return f"{report.measured_at[:10]}, {cores}, Python {report.python}, SQLite {report.sqlite}"
+    store = f"PostgreSQL {report.postgres}" if report.postgres else f"SQLite {report.sqlite}"
+    return f"{report.measured_at[:10]}, {cores}, Python {report.python}, {store}"
 
 
-def print_table(report: Report) -> None:
-    """A table on standard output."""
-    table = Table(title=heading(report), title_justify="left")
+def show_lines(title: str, lines: list[Line], *, markdown: bool) -> None:
+    """Lines on standard output, for people or for a document."""
+    if markdown:
+        click.echo(_markdown(title, lines))
+        return
+    table = Table(title=title, title_justify="left")
     table.add_column("what")
     table.add_column("figure", justify="right")
     table.add_column("wanted, or how", style="dim")
-    for line in lines_of(report):
+    for line in lines:
         table.add_row(*line)
     Console().print(table)
 
 
-def as_markdown(report: Report) -> str:
-    """The same table for a document."""
-    rows = [("what", "figure", "wanted, or how"), ("---", "---:", "---"), *lines_of(report)]
-    return "\n".join([heading(report), "", *("| " + " | ".join(row) + " |" for row in rows)])
+def _markdown(title: str, lines: list[Line]) -> str:
+    rows = [("what", "figure", "wanted, or how"), ("---", "---:", "---"), *lines]
+    return "\n".join([title, "", *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def as_json(report: Report) -> str:

@@ -7,36 +7,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import apsw
-import msgspec
 
 from langlauf.bench.figures import Report, Watch
 from langlauf.bench.http import measure_http
-from langlauf.bench.lifecycle import measure_lifecycle
+from langlauf.bench.lifecycle import SqlitePlace, measure_lifecycle
+from langlauf.bench.plan import Plan
 from langlauf.bench.polls import measure_polls
 from langlauf.clock import SystemClock
 from langlauf.domain.instant import to_text
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What to measure, and how much of it."""
-
-    jobs: int
-    concurrency: int
-    clients: int
-    rounds: int
-    histories: tuple[int, ...]
-    #: which of lifecycle, http and polls
-    names: tuple[str, ...]
-
-
 def run(plan: Plan, folder: Path, watcher: Callable[[str], Watch]) -> Report:
-    """Measures in turn; `watcher` opens a progress bar of that name."""
+    """Measures the SQLite store in turn; `watcher` opens a progress bar of that name."""
     lifecycle = http = polls = None
     with TemporaryDirectory(prefix="langlauf-bench-", dir=folder) as made:
         where = Path(made)
         if "lifecycle" in plan.names:
             lifecycle = measure_lifecycle(
-                where,
+                SqlitePlace(where),
                 jobs=plan.jobs,
                 concurrency=plan.concurrency,
                 rounds=plan.rounds,

@@ -13,15 +13,15 @@ LEASE_SECONDS = 15.0
 _NO_LIMIT = 1_000_000_000
 
 
-def new_job(clock: Clock) -> NewJob:
+def new_job(clock: Clock, org: str = ORG, analysis: str = ANALYSIS) -> NewJob:
     """A submission that equals no other one."""
     now = clock.now()
     job_id = new_id()
     payload = f'{{"query":"Bahnhofstrasse 1, {job_id}"}}'
     job = Job(
         job_id=job_id,
-        org_id=ORG,
-        analysis=ANALYSIS,
+        org_id=org,
+        analysis=analysis,
         status=Status.QUEUED,
         priority_class="default",
         request_payload_hash=hashlib.sha256(payload.encode()).hexdigest(),
@@ -36,12 +36,19 @@ def new_job(clock: Clock) -> NewJob:
     return NewJob(job=job, payload=payload, max_waiting_org=_NO_LIMIT, max_waiting_all=_NO_LIMIT)
 
 
-def claim_request(slots: int) -> ClaimRequest:
+def claim_request(
+    slots: int,
+    analyses: tuple[str, ...] = (ANALYSIS,),
+    *,
+    lease_seconds: float = LEASE_SECONDS,
+    max_running_org: int | None = None,
+) -> ClaimRequest:
     """The wish of a worker with so many free slots."""
     return ClaimRequest(
         worker_id="bench-worker",
         slots=slots,
-        analyses=(ANALYSIS,),
-        lease_seconds=LEASE_SECONDS,
+        analyses=analyses,
+        lease_seconds=lease_seconds,
         max_running=_NO_LIMIT,
+        max_running_org=max_running_org,
     )
