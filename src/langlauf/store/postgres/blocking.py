@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from langlauf.domain.errors import StoreError, StoreUnavailable
+from langlauf.store.postgres.address import read_address
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -54,7 +55,9 @@ class BlockingConnection:
         self._thread = Thread(target=self._loop.run_forever, name="langlauf-keeping", daemon=True)
         self._thread.start()
         try:
-            self.connection: Any = self.run(asyncpg.connect(url, timeout=_CONNECT_SECONDS, statement_cache_size=0))
+            self.connection: Any = self.run(
+                asyncpg.connect(read_address(url).dsn, timeout=_CONNECT_SECONDS, statement_cache_size=0)
+            )
         except BaseException:
             self._end()
             raise
