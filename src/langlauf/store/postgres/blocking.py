@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from threading import Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 
@@ -26,8 +26,7 @@ _CLOSE_SECONDS = 2.0
 PAGE = 500
 #: Rows per answer where every one may be as large as a result can be.
 WIDE_PAGE = 8
-#: Set in every transaction. It may take as long as it takes, waits for no lock for long, and runs as the role that may
-#: see every org, where there is one and this login may be it.
+#: Set in every transaction: it may take as long as it takes, and waits for no lock for long.
 _SETTINGS = """
 SET LOCAL search_path = langlauf, pg_temp;
 SET LOCAL statement_timeout = 0;
@@ -35,29 +34,32 @@ SET LOCAL idle_in_transaction_session_timeout = 0;
 SET LOCAL lock_timeout = '10s';
 SET LOCAL jit = off;
 SET LOCAL cursor_tuple_fraction = 1;
+"""
+#: It runs as the role that may see every org, where this login may be it.
+_ROLE = """
 SELECT set_config('role', rolname, true) FROM pg_roles
 WHERE rolname = 'langlauf_engine' AND pg_has_role(current_user, oid, 'MEMBER');
 """
 
 
-def shown(url: str) -> str:
+def _shown(url: str) -> str:
     """A URL may hold a password: only host and database are shown."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    host = parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "local")
+    return f"postgresql://{host}{parts.path}"
 
 
 class BlockingConnection:
     """One connection. Errors of the database come as `StoreError`; a statement that it refused leaves no trace."""
 
     def __init__(self, url: str) -> None:
-        self.name = shown(url)
+        self.name = _shown(url)
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="langlauf-keeping", daemon=True)
         self._thread.start()
         try:
-            self.connection: Any = self.run(
-                asyncpg.connect(read_address(url).dsn, timeout=_CONNECT_SECONDS, statement_cache_size=0)
-            )
+            opened = asyncpg.connect(read_address(url).dsn, timeout=_CONNECT_SECONDS, statement_cache_size=0)
+            self.connection: Any = self.run(opened)
         except BaseException:
             self._end()
             raise
@@ -87,6 +89,9 @@ class BlockingConnection:
         """Waits for something to be done on the loop of the connection."""
         try:
             return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        except asyncpg.InsufficientPrivilegeError as error:
+            hint = "whoever goes over a whole store needs the login that migrates it"
+            raise StoreError(f"the store {self.name} refused: {error}; {hint}") from error
         except asyncpg.PostgresError as error:
             broken = isinstance(error, asyncpg.PostgresConnectionError | asyncpg.OperatorInterventionError)
             kind = StoreUnavailable if broken else StoreError
@@ -96,13 +101,13 @@ class BlockingConnection:
             raise StoreUnavailable(f"the store {self.name} does not answer: {words}") from error
 
     @contextmanager
-    def transaction(self, *, read_only: bool = False) -> Iterator[None]:
+    def transaction(self, *, read_only: bool = False, as_login: bool = False) -> Iterator[None]:
         """What is done inside is done together; what is read only is read as of one moment."""
         isolation = "repeatable_read" if read_only else "read_committed"
         transaction = self.connection.transaction(isolation=isolation, readonly=read_only)
         self.run(transaction.start())
         try:
-            self.run(self.connection.execute(_SETTINGS))
+            self.run(self.connection.execute(_SETTINGS if as_login else _SETTINGS + _ROLE))
             yield
         except BaseException:
             if not self.connection.is_closed():
