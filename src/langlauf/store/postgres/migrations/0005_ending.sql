@@ -69,6 +69,12 @@ BEGIN
             one.canceled_by := 'system';
             one.reason := 'canceled between attempts';
         END IF;
+        IF one.outcome = 'canceled' THEN
+            -- It is canceled, and nothing else is told or counted of how the attempt ended.
+            one.timed_out := false;
+            one.lost := 0;
+            one.crashed := 0;
+        END IF;
         made := made || one;
     END LOOP;
     RETURN made;
@@ -224,7 +230,7 @@ DECLARE
 BEGIN
     FOR hit IN
         SELECT * FROM unnest(org_ids, job_ids, bys, reasons, request_ids) WITH ORDINALITY
-            AS wish (org_id, job_id, by_whom, reason, request_id, place) ORDER BY org_id, job_id
+            AS wish (org_id, job_id, by_whom, reason, request_id, place) ORDER BY org_id, job_id, place
     LOOP
         LOOP
             SELECT expires_at INTO held FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id FOR UPDATE;
