@@ -113,7 +113,7 @@ class PostgresStore:
         return cast("Submitted", await self._submits.do(new))
 
     async def _submit_batch(self, batch: Sequence[NewJob]) -> list[Any]:
-        return await run_rounds(batch, submitting.keys_of, submitting.size_of, self._send_submits)
+        return await run_rounds(batch, submitting.keys_in(batch), submitting.size_of, self._send_submits)
 
     async def _send_submits(self, batch_id: UUID, batch: Sequence[NewJob]) -> Sequence[Any]:
         answers = await self._links["submit"].call("submit", self._at, batch_id, *submitting.columns_of(batch))

@@ -1,5 +1,10 @@
 -- Taking jobs back from workers that vanished or did not stop in time. Not a job itself: it needs no free slot.
 
+-- Chance, from 0 up to 1: how long a retry waits.
+CREATE FUNCTION draw() RETURNS float8 LANGUAGE sql VOLATILE AS $$
+    SELECT random()
+$$;
+
 -- Takes up to so many attempts back: whose lease is over, or that should have been stopped by now although their lease lives,
 -- out of time or canceled. Rows that another sweep or an end has in hand are left to it. Running it again does nothing.
 CREATE FUNCTION sweep(
@@ -64,7 +69,7 @@ BEGIN
             || ',"detected_at":' || said(time_text(now)) || '}';
         IF found_job.retry_count < found_job.max_retries THEN
             one.outcome := 'retry';
-            one.delay := (random() * least(retry_cap, retry_base * power(2, least(found_job.retry_count, 60))) * 1000000)::bigint;
+            one.delay := (draw() * least(retry_cap, retry_base * power(2, least(found_job.retry_count, 60))) * 1000000)::bigint;
         ELSE
             one.outcome := 'failed';
             one.code := CASE WHEN found_job.max_retries > 0 THEN 'timeout_max_retries' ELSE 'timeout' END;
