@@ -43,9 +43,7 @@ _TABLES = (
     *("jobs", "job_inputs", "job_events", "job_results", "job_chunks", "notifications"),
     *("leases", "lanes", "idempotency_keys", "waiting_counts", "pace", "batches"),
 )
-_FRESH = "; ".join(
-    [*(f"DELETE FROM {name}" for name in _TABLES), "UPDATE lane_clock SET virtual_now = 0, served = 0"]
-)
+_FRESH = "; ".join([*(f"DELETE FROM {name}" for name in _TABLES), "UPDATE lane_clock SET virtual_now = 0, served = 0"])
 #: Rows that were deleted are walked over until they are cleared away.
 _CLEAR = f"TRUNCATE {', '.join(_TABLES)}"
 _CLEAR_AFTER = 100
@@ -169,9 +167,7 @@ class PostgresWorld:
 
 
 async def _sweep(store: PostgresStore, sweeps: Sequence[SweepAll]) -> list[Any]:
-    return [
-        await store.sweep(grace_seconds=one.grace_seconds, backoff=one.backoff, limit=one.limit) for one in sweeps
-    ]
+    return [await store.sweep(grace_seconds=one.grace_seconds, backoff=one.backoff, limit=one.limit) for one in sweeps]
 
 
 async def _claim(store: PostgresStore, requests: Sequence[ClaimRequest]) -> list[Any]:

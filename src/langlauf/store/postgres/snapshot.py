@@ -62,8 +62,7 @@ def snapshot_of(url: str, *, unfinished: bool = False) -> Iterator[PostgresSnaps
 def prepared(url: str) -> Iterator[BlockingConnection]:
     """A connection for writing to a database whose schema was brought up to date."""
     with BlockingConnection(url) as connection:
-        through_pooler = read_address(url).through_pooler
-        connection.run(prepare(connection.connection, through_pooler=through_pooler))
+        connection.run(prepare(connection.connection, read_address(url)))
         yield connection
 
 
