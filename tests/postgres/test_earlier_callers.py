@@ -189,7 +189,7 @@ def test_two_callers_take_each_job_once(database: str) -> None:
             held = "00000000-0000-4000-8000-000000000000"
             await blocked.execute("SELECT FROM langlauf.leases WHERE job_id = $1 FOR UPDATE", held)
             async with first.transaction():
-                [count, ids] = await first.fetchrow(JOB)
+                [count, ids] = await asyncio.wait_for(first.fetchrow(JOB), 5)
                 assert (count, len(ids)) == (3, 3)
                 assert tuple(await asyncio.wait_for(second.fetchrow(READING), 5)) == (0, [])
         [count, ids] = await second.fetchrow(READING)
