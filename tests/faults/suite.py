@@ -34,7 +34,8 @@ from tests.faults.scenarios import (
 
 Scenario = Callable[[Plan], Awaitable[list[Figure]]]
 
-SCENARIOS: Mapping[str, Scenario] = {
+#: Over one SQLite file.
+ON_ONE_MACHINE: Mapping[str, Scenario] = {
     "kill": kill.run,
     "stop": stop.run,
     "cancel": cancel.run,
@@ -46,11 +47,15 @@ SCENARIOS: Mapping[str, Scenario] = {
     "watchdog": watchdog.run,
     "children": children.run,
     "latency": latency.run,
+}
+#: Over one PostgreSQL, on hosts that are network namespaces: they need root.
+ON_HOSTS: Mapping[str, Scenario] = {
     "cut": cut.run,
     "restarts": restarts.run,
     "replies": replies.run,
     "clock": clock.run,
 }
+SCENARIOS: Mapping[str, Scenario] = {**ON_ONE_MACHINE, **ON_HOSTS}
 
 
 def run_scenario(name: str, plan: Plan, scenarios: Mapping[str, Scenario] = SCENARIOS) -> Report:

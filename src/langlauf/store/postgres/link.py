@@ -5,7 +5,10 @@ lost. Whoever asks says whether the same question may be asked again, and gets a
 """
 
 import asyncio
+import os
+import socket
 import ssl
+import struct
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any, TypeVar
@@ -49,7 +52,7 @@ SET search_path = langlauf, pg_temp;
 SET statement_timeout = '{int(PATIENCE * 1000)}ms';
 SET lock_timeout = '{int(PATIENCE * 750)}ms';
 SET idle_in_transaction_session_timeout = '10s';
-SET tcp_user_timeout = '10s';
+SET tcp_user_timeout = '{int(PATIENCE * 1000)}ms';
 SET tcp_keepalives_idle = 5;
 SET tcp_keepalives_interval = 2;
 SET tcp_keepalives_count = 3;
@@ -62,6 +65,8 @@ EXCEPTION WHEN others THEN
     NULL; -- some systems cannot look
 END $$;
 """
+#: For SO_LINGER: a close forgets what was not sent.
+_AT_ONCE = struct.pack("ii", 1, 0)
 #: What one statement of upkeep may take, such as a count over all rows.
 LONG = 120.0
 
@@ -135,6 +140,7 @@ class Link:
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
+            _forget_unsent(connection)
             connection.terminate()
 
     async def _connected(self) -> Any:
@@ -154,6 +160,21 @@ async def connect(address: Address) -> Any:
         connection.terminate()
         raise
     return connection
+
+
+def _forget_unsent(connection: Any) -> None:
+    """What the network has not taken yet is not sent any more, so that nothing is carried out after it was given up.
+
+    Else a host that was cut off would have its last statements carried out when it is healed, and whoever was told that
+    nothing was kept would have been told wrong.
+    """
+    try:
+        theirs: int = connection._transport.get_extra_info("socket").fileno()  # noqa: SLF001 - there is no other way in
+        # The twin is the same socket to the system; a loop does not let options of its own one be set.
+        with socket.socket(fileno=os.dup(theirs)) as twin:
+            twin.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    except (AttributeError, OSError):
+        return  # it is closed already: nothing is left to send
 
 
 @cache
