@@ -130,7 +130,7 @@ def test_there_and_back_again_is_the_same(beds: Any, tmp_path: Path) -> None:
     assert digests(last) == digests(middle) == digests(first)
 
 
-@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+@pytest.mark.parametrize("kinds", KINDS[:2], ids="-".join)
 def test_a_copy_goes_on_with_the_work(beds: Any, tmp_path: Path, kinds: tuple[str, str]) -> None:
     """What waits is claimed in its order, what ran is taken as lost, and new jobs come behind."""
     source, target = beds(*kinds)
@@ -156,7 +156,7 @@ def test_a_copy_goes_on_with_the_work(beds: Any, tmp_path: Path, kinds: tuple[st
     assert target.check(clock) == []
 
 
-@pytest.mark.parametrize("steps", [1, 4, 12, 30])
+@pytest.mark.parametrize("steps", [1, 12, 30])
 @pytest.mark.parametrize("kinds", KINDS[:2], ids="-".join)
 def test_a_copy_that_was_killed_goes_on(beds: Any, tmp_path: Path, kinds: tuple[str, str], steps: int) -> None:
     """After kill -9 the half is not served; the next run makes it whole, and brings nothing twice."""

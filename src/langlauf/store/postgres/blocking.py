@@ -24,8 +24,10 @@ _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 2.0
 #: Rows per answer, of which a few at most are large.
 PAGE = 500
-#: Rows per answer where every one may be as large as a result can be.
-WIDE_PAGE = 8
+#: The same where every one may be as large as a result can be: then as many as the last ones let expect to be little.
+WIDE_PAGE = 32
+_FIRST_WIDE_PAGE = 4
+_BYTES_PER_PAGE = 4 * 1024 * 1024
 #: Set in every transaction: it may take as long as it takes, and waits for no lock for long.
 _SETTINGS = """
 SET LOCAL search_path = langlauf, pg_temp;
@@ -128,8 +130,12 @@ class BlockingConnection:
         """The rows of a query, a page at a time; several may be under way in one transaction."""
         statement, arguments = numbered(sql, values)
         cursor = self.run(self._cursor(statement, arguments))
-        while rows := self.run(cursor.fetch(page)):
-            yield from map(tuple, rows)
+        most = page if page >= PAGE else _FIRST_WIDE_PAGE
+        while rows := [tuple(row) for row in self.run(cursor.fetch(most))]:
+            yield from rows
+            if page < PAGE:
+                size = sum(len(value) for row in rows for value in row if isinstance(value, str))
+                most = max(1, min(page, _BYTES_PER_PAGE * len(rows) // max(1, size)))
 
     async def _cursor(self, statement: str, arguments: Sequence[Any]) -> Any:
         return await self.connection.cursor(statement, *arguments)
