@@ -10,11 +10,11 @@ from tests.support.postgres_stores import migrated_database
 
 #: Jobs of one org, each with its events, snapshots and chunks.
 _FILL = """
-INSERT INTO jobs (job_id, org_id, analysis, status, priority_class, request_payload_hash, request_payload_ref, queued_at,
-    updated_at, timeout_seconds, max_retries, trace_id, request_id, progress_percent, result_id, started_at,
+INSERT INTO jobs (job_id, org_id, analysis, status, priority_class, request_payload_hash, request_payload_ref,
+    queued_at, updated_at, timeout_seconds, max_retries, trace_id, request_id, progress_percent, result_id, started_at,
     attempt_started_at, finished_at, attempt, event_seq, partial_count, imported_at)
-SELECT 'j' || n, 'org-a', 'survey', 'completed', 'default', 'h' || n, 'inline:', n, n, 10, 1, 't', 'r', 100, 'r' || n, n, n, n,
-    1, 3, 1, 1 FROM generate_series($1::integer, $2::integer) AS n
+SELECT 'j' || n, 'org-a', 'survey', 'completed', 'default', 'h' || n, 'inline:', n, n, 10, 1, 't', 'r', 100,
+    'r' || n, n, n, n, 1, 3, 1, 1 FROM generate_series($1::integer, $2::integer) AS n
 """
 _PARTS = (
     "INSERT INTO job_inputs (org_id, job_id, queued_at, payload) SELECT org_id, job_id, queued_at, '{}' FROM jobs",
@@ -24,11 +24,13 @@ _PARTS = (
     """INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref,
         created_at, payload)
     SELECT org_id, CASE seq WHEN 2 THEN result_id ELSE result_id || '-1' END, job_id,
-        CASE seq WHEN 2 THEN 'final' ELSE 'partial' END, seq, 1, 'inline:', 1, '1' FROM jobs, generate_series(1, 2) AS seq""",
+        CASE seq WHEN 2 THEN 'final' ELSE 'partial' END, seq, 1, 'inline:', 1, '1'
+    FROM jobs, generate_series(1, 2) AS seq""",
     """INSERT INTO notifications (org_id, job_id, channel, template_key, delivery_status, dedupe_key, scheduled_at,
         created_at, payload_json)
     SELECT org_id, job_id, 'in_app', 'x', 'pending', job_id, 1, 1, '{}' FROM jobs""",
-    "INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at) SELECT org_id, job_id, 'c', '1', 1 FROM jobs",
+    """INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
+    SELECT org_id, job_id, 'c', '1', 1 FROM jobs""",
 )
 _TABLES = ("jobs", "job_inputs", "job_events", "job_results", "notifications", "job_chunks", "leases", "lanes")
 _ENOUGH = (100, 3_000)
