@@ -35,10 +35,16 @@ async def run_rounds(
     keys: Callable[[Operation], Sequence[Hashable]],
     size: Callable[[Operation], int],
     send: Send[Operation],
+    order: Callable[[Operation], Any] | None = None,
 ) -> list[Any]:
-    """Carries out a batch round by round; an operation that the database refuses spoils none of its neighbours."""
+    """Carries out a batch round by round; an operation that the database refuses spoils none of its neighbours.
+
+    Each round is in the order in which the database locks rows, where one is given.
+    """
     answers: list[Any] = [None] * len(batch)
     for places in rounds(batch, keys):
+        if order is not None:
+            places.sort(key=lambda place: order(batch[place]))
         for part in _bounded(places, [size(batch[place]) for place in places]):
             for place, answer in zip(part, await _send_all(send, [batch[place] for place in part]), strict=True):
                 answers[place] = answer

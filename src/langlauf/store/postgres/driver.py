@@ -127,20 +127,19 @@ class PostgresStore:
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
         if not leases:
             return []
-        orgs, jobs, attempts = zip(*((lease.org_id, lease.job_id, lease.attempt) for lease in leases), strict=True)
+        sent = sorted(leases, key=lambda lease: (lease.job_id, lease.org_id))
+        orgs, jobs, attempts = zip(*((lease.org_id, lease.job_id, lease.attempt) for lease in sent), strict=True)
         answers = await self._links["heartbeat"].call(
             "renew", self._at, list(orgs), list(jobs), list(attempts), after(0, lease_seconds)
         )
-        return [
-            Renewal(lease, held=said is not None, cancel_reason=said[5:] if said and said.startswith("stop ") else None)
-            for lease, said in zip(leases, answers, strict=True)
-        ]
+        found = dict(zip(sent, answers, strict=True))
+        return [_renewal(lease, found[lease]) for lease in leases]
 
     async def record(self, lease: Lease, write: Write) -> bool:
         return cast("bool", await self._records.do(Recording(lease, write)))
 
     async def _record_batch(self, batch: Sequence[Recording]) -> list[Any]:
-        return await run_rounds(batch, recording.key_of, recording.size_of, self._send_records)
+        return await run_rounds(batch, recording.key_of, recording.size_of, self._send_records, recording.turn_of)
 
     async def _send_records(self, batch_id: UUID, batch: Sequence[Recording]) -> Sequence[Any]:
         answers = await self._links["record"].call("record", self._at, batch_id, *recording.values_of(batch))
@@ -216,6 +215,11 @@ class PostgresStore:
         for queue in (self._submits, self._records, self._cancels):
             await queue.finish()
         await asyncio.gather(self._readers.close(), *(link.close() for link in self._links.values()))
+
+
+def _renewal(lease: Lease, said: str | None) -> Renewal:
+    reason = said[5:] if said and said.startswith("stop ") else None
+    return Renewal(lease, held=said is not None, cancel_reason=reason)
 
 
 def _claim_of(row: tuple[Any, ...]) -> Claim:

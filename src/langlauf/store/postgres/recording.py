@@ -52,6 +52,11 @@ def key_of(recording: Recording) -> list[tuple[str, str]]:
     return [(recording.lease.org_id, recording.lease.job_id)]
 
 
+def turn_of(recording: Recording) -> tuple[str, str]:
+    """The order in which the database locks jobs: that of their keys."""
+    return recording.lease.job_id, recording.lease.org_id
+
+
 def size_of(recording: Recording) -> int:
     """About how many bytes it carries."""
     return len(getattr(recording.write, "payload", None) or "") + 200

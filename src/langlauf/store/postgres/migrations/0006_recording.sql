@@ -1,4 +1,5 @@
--- What attempts write while they run and when they end, a batch at a time: no two writes of a batch are for the same job.
+-- What attempts write while they run and when they end, a batch at a time: no two writes of a batch are for the same job, and
+-- they come in the order of the jobs' keys, in which rows are locked.
 --
 -- Each write carries the fence: the job's row is of this attempt and no other is due, and its lease is not over. That is
 -- asked of the row itself, so that a write which had to wait for another one looks again.
@@ -20,6 +21,9 @@ BEGIN
     INSERT INTO batches (batch_id, made_at, answers) VALUES (batch, moment(at), '{}') ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         RETURN (SELECT known.answers FROM batches AS known WHERE batch_id = batch);
+    END IF;
+    IF EXISTS (SELECT 1 FROM unnest(kinds) AS kind WHERE kind <> kinds[1]) THEN
+        PERFORM lock_in_order(org_ids, job_ids, attempts, kinds);
     END IF;
     now := moment(at);
     IF 'progress' = ANY (kinds) THEN
@@ -50,6 +54,20 @@ BEGIN
     END LOOP;
     UPDATE batches SET answers = outcomes WHERE batch_id = batch;
     RETURN outcomes;
+END $$;
+
+-- Writes of one kind lock what they write in order. Those of several kinds would begin again with each: so all is locked first.
+CREATE FUNCTION lock_in_order(org_ids text[], job_ids text[], attempts integer[], kinds text[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM 1 FROM unnest(org_ids, job_ids, attempts, kinds) AS one (org_id, job_id, attempt, kind)
+    JOIN leases AS lease ON lease.org_id = one.org_id AND lease.job_id = one.job_id AND lease.attempt = one.attempt
+    WHERE one.kind NOT IN ('progress', 'partial')
+    ORDER BY lease.job_id, lease.org_id FOR UPDATE OF lease;
+    PERFORM 1 FROM unnest(org_ids, job_ids, attempts, kinds) AS one (org_id, job_id, attempt, kind)
+    JOIN jobs AS job ON job.org_id = one.org_id AND job.job_id = one.job_id AND job.attempt = one.attempt
+    WHERE one.kind IN ('progress', 'partial') AND job.finished_at IS NULL
+    ORDER BY job.job_id, job.org_id FOR NO KEY UPDATE OF job;
 END $$;
 
 -- Ends attempts that completed and still hold their leases: snapshot, event and message in one statement.
