@@ -23,7 +23,21 @@ CREATE FUNCTION count_waiting(names text[], changes bigint[]) RETURNS void LANGU
     ON CONFLICT (analysis, shard) DO UPDATE SET waiting = mine.waiting + excluded.waiting
 $$;
 
--- Locks the lanes of orgs, always in the same order, so that nobody waits in a circle. Lanes that are named are made first.
+-- Locks all lanes of orgs, always in the same order, so that nobody waits in a circle. What was made while this waited is not
+-- among those it saw: then it looks again.
+CREATE FUNCTION lock_orgs(org_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    locked bigint;
+BEGIN
+    LOOP
+        PERFORM 1 FROM lanes WHERE org_id = ANY (org_ids) ORDER BY org_id, analysis FOR UPDATE;
+        GET DIAGNOSTICS locked = ROW_COUNT;
+        EXIT WHEN locked = (SELECT count(*) FROM lanes WHERE org_id = ANY (org_ids));
+    END LOOP;
+END $$;
+
+-- The same for lanes that are named, which are made first.
 CREATE FUNCTION lock_lanes(org_ids text[], analyses text[]) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -32,7 +46,7 @@ BEGIN
         SELECT DISTINCT org_id, analysis, 0, 0 FROM unnest(org_ids, analyses) AS named (org_id, analysis)
         ORDER BY org_id, analysis
         ON CONFLICT DO NOTHING;
-        PERFORM 1 FROM lanes WHERE org_id = ANY (org_ids) ORDER BY org_id, analysis FOR UPDATE;
+        PERFORM lock_orgs(org_ids);
         -- A lane that was tidied away between the two is made again.
         EXIT WHEN NOT EXISTS (
             SELECT 1 FROM unnest(org_ids, analyses) AS named (org_id, analysis)
@@ -84,7 +98,8 @@ BEGIN
     RETURN outcomes;
 END $$;
 
--- Writes the submissions that have no answer yet, and answers them.
+-- Writes the submissions that have no answer yet, and answers them. Tickets are in the order of (queued_at, job_id), by which
+-- jobs of several lanes are compared too.
 CREATE FUNCTION insert_jobs(
     now bigint, outcomes text[], org_ids text[], job_ids text[], names text[], classes text[], hashes text[], refs text[],
     payloads text[], timeouts float8[], retries integer[], trace_ids text[], request_ids text[], users text[],
@@ -108,7 +123,7 @@ BEGIN
         SELECT org_id, analysis, expedite_last, default_last FROM lanes WHERE org_id = ANY (org_ids)),
     numbered AS MATERIALIZED (
         SELECT wish.*, CASE wish.class WHEN 'expedite' THEN lane.expedite_last ELSE lane.default_last END
-            + row_number() OVER (PARTITION BY wish.org_id, wish.analysis, wish.class ORDER BY wish.place) AS ticket
+            + row_number() OVER (PARTITION BY wish.org_id, wish.analysis, wish.class ORDER BY wish.job_id) AS ticket
         FROM wish JOIN lane USING (org_id, analysis)),
     made AS (
         INSERT INTO jobs (

@@ -1,8 +1,9 @@
 -- Handing out jobs under a lease, and keeping the leases alive.
 --
 -- Claims take turns: they lock the virtual clock first, then lanes in the order of their names, so that limits hold over
--- all hosts and nobody waits in a circle. Job rows are never waited for: one that is being canceled is skipped. What is
--- found later, out of that order, is not waited for either.
+-- all hosts and nobody waits in a circle. Lanes are waited for once, all at the same time; of others that turn out to be of
+-- use, those that are busy are left: whoever has them wakes workers. Job rows are never waited for: one that is being canceled
+-- is skipped.
 
 -- What a claim gave out, with all that a worker needs.
 CREATE TYPE claimed AS (
@@ -19,12 +20,12 @@ CREATE TYPE room AS (
     org_limit  integer,
     orgs       text[],
     org_counts integer[],
+    -- whose lanes this claim has locked
+    held       text[],
     -- something could not be taken, or was not as it seemed: it is worth looking further
     again      boolean,
     -- what was taken so far
-    claims     claimed[],
-    -- the orgs whose lanes this claim has locked; NULL before the first
-    locked     text[]
+    claims     claimed[]
 );
 
 CREATE FUNCTION room_for(
@@ -83,6 +84,41 @@ CREATE FUNCTION full_orgs(free room) RETURNS text[] LANGUAGE sql STABLE AS $$
     WHERE running >= free.org_limit
 $$;
 
+-- Locks the lanes of all orgs that a claim would look at first.
+CREATE FUNCTION hold_lanes(free room, now bigint) RETURNS room LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    full_ones text[] := full_orgs(free);
+BEGIN
+    SELECT coalesce(array_agg(DISTINCT org_id), '{}') INTO free.held
+    FROM unnest(free.names, free.rooms) AS mine (name, room)
+    CROSS JOIN LATERAL (
+        (SELECT org_id FROM lanes WHERE analysis = mine.name AND due_at <= now AND org_id <> ALL (full_ones)
+         ORDER BY due_at, org_id LIMIT free.slots)
+        UNION ALL
+        (SELECT org_id FROM lanes WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
+         ORDER BY virtual_start, served, org_id LIMIT free.slots)) AS next
+    WHERE coalesce(mine.room, free.slots) > 0;
+    PERFORM lock_orgs(free.held);
+    RETURN free;
+END $$;
+
+-- Locks the lanes of further orgs, except those that somebody else has in hand.
+CREATE FUNCTION hold_more(free room, wanted text[]) RETURNS room LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    IF wanted <@ free.held THEN
+        RETURN free;
+    END IF;
+    WITH got AS MATERIALIZED (
+        SELECT org_id FROM lanes WHERE org_id = ANY (wanted) AND org_id <> ALL (free.held)
+        ORDER BY org_id, analysis FOR UPDATE SKIP LOCKED)
+    SELECT free.held || coalesce(array_agg(org_id), '{}') INTO free.held
+    FROM (SELECT org_id, count(*) AS locked FROM got GROUP BY org_id) AS mine
+    WHERE locked = (SELECT count(*) FROM lanes WHERE lanes.org_id = mine.org_id);
+    RETURN free;
+END $$;
+
 -- Of jobs in the order of their turns, those that the limits leave room for.
 CREATE FUNCTION fitting(free room, org_ids text[], names text[]) RETURNS boolean[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -105,11 +141,13 @@ BEGIN
 END $$;
 
 -- Makes the attempts of chosen jobs. The attempt number is the fencing token: it grows here and nowhere else. An attempt that
--- starts with progress of another has no pace until it gets beyond it.
-CREATE FUNCTION start_attempts(now bigint, claim uuid, worker text, lease_time bigint, org_ids text[], job_ids text[])
+-- starts with progress of another has no pace until it gets beyond it. The time is read behind the locks: no job starts before
+-- it was accepted, however long this waited for that.
+CREATE FUNCTION start_attempts(at bigint, claim uuid, worker text, lease_time bigint, org_ids text[], job_ids text[])
 RETURNS claimed[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+    now bigint := moment(at);
     made claimed[];
 BEGIN
     WITH started AS (
@@ -145,41 +183,6 @@ BEGIN
     RETURN made;
 END $$;
 
--- The orgs that have the next turns: as many of each analysis as there are slots.
-CREATE FUNCTION next_orgs(free room) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-DECLARE
-    full_ones text[] := full_orgs(free);
-BEGIN
-    RETURN (
-        SELECT array_agg(DISTINCT org_id)
-        FROM unnest(free.names, free.rooms) AS mine (name, room)
-        CROSS JOIN LATERAL (
-            SELECT org_id FROM lanes
-            WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
-            ORDER BY virtual_start, served, org_id LIMIT free.slots) AS next
-        WHERE coalesce(mine.room, free.slots) > 0);
-END $$;
-
--- Locks the lanes of orgs; tells which of the orgs are locked now. The first time it waits for all of them, in order. Later
--- that would be out of order: an org whose lanes somebody has in hand is left to the next claim.
-CREATE FUNCTION lock_turns(free room, orgs text[]) RETURNS text[] LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-BEGIN
-    IF free.locked IS NULL THEN
-        PERFORM 1 FROM lanes WHERE org_id = ANY (orgs) ORDER BY org_id, analysis FOR UPDATE;
-        RETURN orgs;
-    ELSIF orgs <@ free.locked THEN
-        RETURN free.locked;
-    END IF;
-    RETURN free.locked || ARRAY(
-        WITH free_ones AS MATERIALIZED (
-            SELECT org_id FROM lanes WHERE org_id = ANY (orgs) AND org_id <> ALL (free.locked)
-            ORDER BY org_id, analysis FOR UPDATE SKIP LOCKED)
-        SELECT org_id FROM free_ones GROUP BY org_id
-        HAVING count(*) = (SELECT count(*) FROM lanes WHERE lanes.org_id = free_ones.org_id));
-END $$;
-
 -- Lets lanes say when the first of their jobs that had started is due; tells how many said something else.
 CREATE FUNCTION correct_due(lane_orgs text[], lane_names text[]) RETURNS bigint LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -198,7 +201,7 @@ BEGIN
 END $$;
 
 -- Jobs that had started and may go on, the longest due first. Tells whether it is worth looking again.
-CREATE FUNCTION claim_due(free room, now bigint, claim uuid, worker text, lease_time bigint) RETURNS room LANGUAGE plpgsql AS $$
+CREATE FUNCTION claim_due(free room, at bigint, now bigint, claim uuid, worker text, lease_time bigint) RETURNS room LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     lane_orgs text[];
@@ -220,9 +223,9 @@ BEGIN
     IF lane_orgs IS NULL THEN
         RETURN free;
     END IF;
-    free.locked := lock_turns(free, lane_orgs || next_orgs(free));
+    free := hold_more(free, lane_orgs);
     SELECT array_agg(org_id), array_agg(analysis) INTO lane_orgs, lane_names
-    FROM unnest(lane_orgs, lane_names) AS lane (org_id, analysis) WHERE org_id = ANY (free.locked);
+    FROM unnest(lane_orgs, lane_names) AS due (org_id, analysis) WHERE org_id = ANY (free.held);
     IF lane_orgs IS NULL THEN
         RETURN free;
     END IF;
@@ -243,7 +246,7 @@ BEGIN
         SELECT array_agg(org_id), array_agg(name), array_agg(job_id) INTO orgs, names, jobs_due
         FROM unnest(orgs, names, jobs_due, fit) AS due (org_id, name, job_id, may) WHERE may;
         free.again := false = ANY (fit);
-        free.claims := free.claims || start_attempts(now, claim, worker, lease_time, orgs, jobs_due);
+        free.claims := free.claims || start_attempts(at, claim, worker, lease_time, orgs, jobs_due);
         free := room_after(free, orgs, names);
     END IF;
     corrected := correct_due(lane_orgs, lane_names);
@@ -252,11 +255,12 @@ BEGIN
 END $$;
 
 -- The next waiting jobs, dealt out in the order of turns. Tells whether it is worth looking again.
-CREATE FUNCTION claim_waiting(free room, now bigint, claim uuid, worker text, lease_time bigint) RETURNS room LANGUAGE plpgsql AS $$
+CREATE FUNCTION claim_waiting(free room, at bigint, now bigint, claim uuid, worker text, lease_time bigint) RETURNS room LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     clock record;
     candidates text[];
+    full_ones text[] := full_orgs(free);
     lane_orgs text[];
     lane_names text[];
     turns bigint[];
@@ -273,11 +277,17 @@ DECLARE
     wanted bigint;
 BEGIN
     free.again := false;
-    candidates := next_orgs(free);
+    SELECT array_agg(DISTINCT org_id) INTO candidates
+    FROM unnest(free.names, free.rooms) AS mine (name, room)
+    CROSS JOIN LATERAL (
+        SELECT org_id FROM lanes
+        WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
+        ORDER BY virtual_start, served, org_id LIMIT free.slots) AS next
+    WHERE coalesce(mine.room, free.slots) > 0;
     IF candidates IS NULL THEN
         RETURN free;
     END IF;
-    free.locked := lock_turns(free, candidates);
+    free := hold_more(free, candidates);
     SELECT virtual_now, served INTO clock FROM lane_clock;
 
     -- An org that was held back is not behind the virtual clock: it goes on from the present, as one that was idle does.
@@ -288,7 +298,7 @@ BEGIN
         FROM lanes AS lane
         JOIN unnest(free.names, free.rooms) AS room (name, room) ON room.name = lane.analysis
         LEFT JOIN unnest(free.orgs, free.org_counts) AS busy (org_id, running) ON busy.org_id = lane.org_id
-        WHERE lane.org_id = ANY (candidates) AND lane.org_id = ANY (free.locked) AND lane.waiting > 0 AND coalesce(room.room, free.slots) > 0
+        WHERE lane.org_id = ANY (candidates) AND lane.org_id = ANY (free.held) AND lane.waiting > 0 AND coalesce(room.room, free.slots) > 0
         GROUP BY lane.org_id)
     SELECT array_agg(org_id ORDER BY rank), array_agg(turn ORDER BY rank), array_agg(rank ORDER BY rank),
         array_agg(waiting ORDER BY rank), min(turn), max(turn + waiting), sum(waiting)
@@ -326,19 +336,19 @@ BEGIN
         JOIN unnest(free.names, free.rooms) AS room (name, room) ON room.name = lane.analysis
         WHERE lane.waiting > 0 AND coalesce(room.room, 1) > 0),
     waiting AS (
-        SELECT lane.org_id, lane.analysis, lane.rank, lane.turn, class.number, job.queued_at, job.ticket, job.job_id
+        SELECT lane.org_id, lane.analysis, lane.rank, lane.turn, class.number, job.queued_at, job.job_id
         FROM lanes_of AS lane
         CROSS JOIN LATERAL (VALUES
             (0, 'expedite', lane.expedite_head, lane.expedite_last),
             (1, 'default', lane.default_head, lane.default_last)) AS class (number, name, head, last)
         CROSS JOIN LATERAL (
-            SELECT queued_at, ticket, job_id FROM jobs
+            SELECT queued_at, job_id FROM jobs
             WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis AND priority_class = class.name
               AND ticket > class.head AND started_at IS NULL AND finished_at IS NULL
             ORDER BY ticket LIMIT lane.most FOR UPDATE SKIP LOCKED) AS job
         WHERE class.head < class.last),
     in_turn AS (
-        SELECT *, turn + row_number() OVER (PARTITION BY org_id ORDER BY number, queued_at, ticket, job_id) AS place FROM waiting)
+        SELECT *, turn + row_number() OVER (PARTITION BY org_id ORDER BY number, queued_at, job_id) AS place FROM waiting)
     SELECT array_agg(org_id ORDER BY place, rank), array_agg(analysis ORDER BY place, rank), array_agg(job_id ORDER BY place, rank)
     INTO lane_orgs, lane_names, heads FROM in_turn;
     IF heads IS NULL THEN
@@ -348,7 +358,7 @@ BEGIN
     SELECT array_agg(org_id), array_agg(name), array_agg(job_id) INTO orgs, names, jobs_taken
     FROM unnest(lane_orgs, lane_names, heads, fit) AS head (org_id, name, job_id, may) WHERE may;
     free.again := cardinality(jobs_taken) < least(cardinality(heads), free.slots);
-    free.claims := free.claims || start_attempts(now, claim, worker, lease_time, orgs, jobs_taken);
+    free.claims := free.claims || start_attempts(at, claim, worker, lease_time, orgs, jobs_taken);
     PERFORM leave_lanes(orgs, names);
     PERFORM advance_turns(orgs, candidates, turns);
     free := room_after(free, orgs, names);
@@ -436,9 +446,12 @@ BEGIN
         RETURN;
     END IF;
     free := room_for(now, slots, known, most, limited, limits, org_limit);
+    IF free.slots > 0 THEN
+        free := hold_lanes(free, now);
+    END IF;
     free.again := true;
     WHILE free.again AND free.slots > 0 LOOP
-        free := claim_due(free, now, claim, worker, lease_time);
+        free := claim_due(free, at, now, claim, worker, lease_time);
     END LOOP;
     IF free.slots > 0 THEN
         -- The leases first, whatever the planner knows: OFFSET 0 keeps it from reading all jobs to find theirs.
@@ -453,7 +466,7 @@ BEGIN
     END IF;
     free.again := true;
     WHILE free.again AND free.slots > 0 LOOP
-        free := claim_waiting(free, now, claim, worker, lease_time);
+        free := claim_waiting(free, at, now, claim, worker, lease_time);
     END LOOP;
     RETURN QUERY SELECT * FROM unnest(free.claims);
 END $$;
@@ -468,7 +481,8 @@ BEGIN
 END $$;
 
 -- Extends the leases that are still held, and tells which jobs are wished to stop: NULL for a lease that is gone, else a sign
--- and the reason. A lease that has ended cannot be renewed, even if nobody took the job yet. They come in the order of locks.
+-- and the reason. A lease that has ended cannot be renewed, even if nobody took the job yet. Leases come in the order of their
+-- keys, in which everybody locks them.
 CREATE FUNCTION renew(at bigint, org_ids text[], job_ids text[], attempts integer[], lease_time bigint) RETURNS text[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

@@ -1,5 +1,6 @@
 -- How attempts and jobs end: one implementation, whoever ends them. Whoever takes the lease away, and nobody else, writes the
--- end. Locks are taken in one order everywhere: leases, then jobs, then lanes.
+-- end. Locks are taken in one order everywhere: leases, then jobs, then lanes, and of each in the order of their keys, so that
+-- nobody waits in a circle.
 
 -- One end to write. Which of the fields are set depends on the outcome.
 CREATE TYPE ending AS (
@@ -178,7 +179,7 @@ BEGIN
         ON CONFLICT (org_id, analysis) DO UPDATE SET due_at = least(lanes.due_at, excluded.due_at);
     END IF;
     IF left_orgs IS NOT NULL THEN
-        PERFORM 1 FROM lanes WHERE org_id = ANY (left_orgs) ORDER BY org_id, analysis FOR UPDATE;
+        PERFORM lock_orgs(left_orgs);
         PERFORM leave_lanes(left_orgs, left_names);
     END IF;
     RETURN coalesce(places, '{}');

@@ -1,4 +1,5 @@
--- What attempts write while they run and when they end, a batch at a time: no two writes of a batch are for the same job.
+-- What attempts write while they run and when they end, a batch at a time: no two writes of a batch are for the same job, and
+-- they come in the order of the jobs' keys, in which rows are locked.
 --
 -- Each write carries the fence: the job's row is of this attempt and no other is due, and its lease is not over. That is
 -- asked of the row itself, so that a write which had to wait for another one looks again.
@@ -21,8 +22,13 @@ BEGIN
     IF NOT FOUND THEN
         RETURN (SELECT known.answers FROM batches AS known WHERE batch_id = batch);
     END IF;
+    -- What takes leases comes before what takes jobs alone, as everywhere; leases that are taken in several steps are locked
+    -- first, in order.
+    IF ('completed' = ANY (kinds))::integer + ('checkpoint' = ANY (kinds))::integer
+        + (kinds && '{failed, retry, released, crashed, canceled}')::integer > 1 THEN
+        PERFORM lock_leases(org_ids, job_ids);
+    END IF;
     now := moment(at);
-    -- What takes leases comes before what takes jobs alone, as everywhere.
     IF 'checkpoint' = ANY (kinds) THEN
         written := written || record_checkpoints(now, org_ids, job_ids, attempts, kinds, keys, payloads);
     END IF;

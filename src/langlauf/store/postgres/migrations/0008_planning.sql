@@ -13,15 +13,14 @@ END $$;
 
 -- Locks in the order of keys.
 SELECT plan_with('{lock_leases}', 'SET enable_bitmapscan = on SET enable_indexscan = off SET enable_indexonlyscan = off');
-SELECT plan_with('{next_orgs, lock_turns}', 'SET enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on');
 -- Rows that are named: each is looked up by its key. A bitmap needs a key to look for; a scan of an index does not.
 SELECT plan_with(
     '{start_attempts, renew, record_progress, record_partials, record_checkpoints, record_completions, give_up_leases, written_or_held, write_ends, views_of}',
     'SET enable_bitmapscan = on SET enable_indexscan = off SET enable_indexonlyscan = off');
 -- The first rows in the order of an index.
 SELECT plan_with(
-    '{submit, refuse_full, join_lanes, lock_lanes, claim, claim_due, correct_due, claim_waiting, claimed_by, leave_lanes, head_of,
-      advance_turns, room_for,
+    '{submit, refuse_full, join_lanes, lock_orgs, lock_lanes, claim, claim_due, correct_due, claim_waiting, claimed_by, leave_lanes, head_of,
+      advance_turns, room_for, hold_lanes, hold_more,
       cancel, ask_to_stop, decided, overdue, sweep, record, note_paces}',
     'SET enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on');
 -- Arrays among themselves: the only table is that of lanes, by the names of orgs.
