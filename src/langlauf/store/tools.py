@@ -48,8 +48,8 @@ def copy_store(source: Place, target: Place, *, running: bool, watch: Watch) -> 
     """Copies all of one store into an empty one, or goes on with it; raises `CopyRefused` where that may not be."""
     if source.shown == target.shown:
         raise CopyRefused(f"{source.shown} cannot be copied into itself")
-    with _reading(source)():
-        pass  # a source that cannot be read makes no target
+    with _reading(source)() as first:
+        first.live_leases()  # a source that cannot be read makes no target
     with _target(target) as opened:
         return Copy(_reading(source), opened, _reading(target, unfinished=True), watch).run(running=running)
 
