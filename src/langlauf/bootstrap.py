@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 from langlauf.analysis.registry import Registry
 from langlauf.domain.errors import LanglaufError, SettingsError, StoreError
@@ -106,8 +106,7 @@ async def open_at(place: Place, hints: Hints, *, notify: bool = False) -> Store:
     if isinstance(place, PostgresPlace):
         from langlauf.store.postgres.driver import PostgresStore  # its library comes with an extra
 
-        store: Any = await PostgresStore.open(place.url, hints=hints, notify=notify)
-        return cast("Store", store)
+        return await PostgresStore.open(place.url, hints=hints, notify=notify)
     return await SqliteStore.open(place.path, hints=hints)
 
 

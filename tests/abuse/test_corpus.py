@@ -3,7 +3,8 @@
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -13,10 +14,22 @@ import pytest
 from langlauf.clock import new_id
 from tests.abuse.corpus import BODIES, CURSORS, HEADER_VALUES, HEADERS, METHODS, QUERIES, RAW_IDS, TEXTS
 from tests.support.live import GATES, Live, live
+from tests.support.postgres_stores import migrated_database
 from tests.support.wire import Reply, Wire
 
-#: How the store of a server is named; a new kind of store is a row here.
-STORES: dict[str, dict[str, str]] = {"sqlite": {}, "memory": {"LANGLAUF_STORE": "memory://"}}
+
+@contextmanager
+def _database() -> Iterator[dict[str, str]]:
+    with migrated_database() as url:
+        yield {"LANGLAUF_STORE": url}
+
+
+#: How the store of a server is named while it is there; a new kind of store is a row here.
+STORES: dict[str, Callable[[], AbstractContextManager[dict[str, str]]]] = {
+    "sqlite": lambda: nullcontext({}),
+    "memory": lambda: nullcontext({"LANGLAUF_STORE": "memory://"}),
+    "postgres": _database,
+}
 ORG = "org-corpus"
 PAGES = ("/", "/jobs/{id}", "/results/{id}", "/problems/{id}", "/docs", "/problems", "/langlauf.css", "/{id}")
 
@@ -92,7 +105,10 @@ def _routes(document: dict[str, Any]) -> list[Route]:
 def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     """One server per kind of store."""
     folder: Path = tmp_path_factory.mktemp("corpus")
-    with live(folder, None, LANGLAUF_CORS_ORIGINS="https://ui.example", **STORES[request.param]) as server:
+    with (
+        STORES[request.param]() as store,
+        live(folder, None, LANGLAUF_CORS_ORIGINS="https://ui.example", **store) as server,
+    ):
         made = Target(server)
         yield made
         made.hang_up()

@@ -340,7 +340,7 @@ def test_two_calls_take_each_row_once(earlier: str) -> None:
             async with other.transaction():
                 await other.execute("SELECT FROM public.reading_jobs WHERE id = $1 FOR UPDATE", held)
                 async with first.transaction():
-                    count, ids = await first.fetchrow(CHECK)
+                    count, ids = await asyncio.wait_for(first.fetchrow(CHECK), 5)
                     assert (count, [str(one) for one in ids]) == (1, [free])
                     assert tuple(await asyncio.wait_for(second.fetchrow(CHECK), 5)) == (0, [])
             count, ids = await second.fetchrow(CHECK)

@@ -41,9 +41,10 @@ def place(cluster: str) -> Iterator[str]:
         try:
             yield url
         finally:
-            for role in ("service_role", "authenticated", "anon", "member", "stranger"):
+            for role in ("service_role", "authenticated", "anon", "member", "stranger", "keeper"):
                 if fetch(url, "SELECT FROM pg_roles WHERE rolname = $1", role):
-                    execute(url, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+                    execute(url, f"REASSIGN OWNED BY {role} TO CURRENT_USER", f"DROP OWNED BY {role}")
+                    execute(url, f"DROP ROLE {role}")
 
 
 def play(url: str, scene: Scene, *, seconds_ago: float = HOUR) -> None:
@@ -189,7 +190,7 @@ def test_two_callers_take_each_job_once(database: str) -> None:
             held = "00000000-0000-4000-8000-000000000000"
             await blocked.execute("SELECT FROM langlauf.leases WHERE job_id = $1 FOR UPDATE", held)
             async with first.transaction():
-                [count, ids] = await first.fetchrow(JOB)
+                [count, ids] = await asyncio.wait_for(first.fetchrow(JOB), 5)
                 assert (count, len(ids)) == (3, 3)
                 assert tuple(await asyncio.wait_for(second.fetchrow(READING), 5)) == (0, [])
         [count, ids] = await second.fetchrow(READING)
@@ -388,6 +389,36 @@ def test_a_login_that_is_a_member(place: str, group: str, shown: int) -> None:
     play(place, overdue)
     [[count, ids]] = fetch(address(place, place.rpartition("/")[2], "member"), READING)
     assert (count, len(ids)) == (4, shown)
+
+
+_OWNERS = """
+SELECT proowner::regrole::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+UNION SELECT relowner::regrole::text FROM pg_class WHERE oid = 'public.reading_jobs'::regclass
+"""
+
+
+@pytest.mark.parametrize(
+    ("rights", "owner"),
+    [
+        ("SELECT", "langlauf_engine"),
+        ("ALTER DATABASE {database} OWNER TO keeper", "langlauf_engine"),
+        ("GRANT CREATE ON DATABASE {database} TO keeper; GRANT CREATE ON SCHEMA public TO keeper", "keeper"),
+    ],
+    ids=["superuser", "owner of the database", "somebody else"],
+)
+def test_what_they_run_as(place: str, rights: str, owner: str) -> None:
+    """The engine's role, whoever migrates; where `public` is not his to arrange, his own. They work in each case."""
+    database = place.rpartition("/")[2]
+    execute(place, "CREATE ROLE service_role", "CREATE ROLE authenticated", "CREATE ROLE keeper LOGIN CREATEROLE")
+    for role in ("langlauf_api", "langlauf_engine"):
+        if fetch(place, "SELECT FROM pg_roles WHERE rolname = $1", role):
+            execute(place, f"GRANT {role} TO keeper WITH ADMIN OPTION")
+    execute(place, rights.format(database=f'"{database}"'))
+    play(place if rights == "SELECT" else address(place, database, "keeper"), overdue)
+    assert [row[0] for row in fetch(place, _OWNERS)] == [owner]
+    assert not fetch(place, "SELECT WHERE has_schema_privilege('langlauf_engine', 'public', 'CREATE')")
+    assert len(as_role(place, "service_role", VIEW)) == 4
+    assert [tuple(row) for row in as_role(place, "authenticated", JOB)] == [(4, [])]
 
 
 def test_roles_that_come_later(place: str) -> None:

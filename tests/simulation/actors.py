@@ -22,7 +22,7 @@ from langlauf.store.sqlite.claiming import RenewRequest
 from langlauf.store.sqlite.sweeping import SweepOne, TidyLanes
 from tests.simulation.oracle import Oracle
 from tests.simulation.rules import ANALYSES, BACKOFF, GRACE_SECONDS, LEASE_SECONDS, MOST_JOBS, Rules
-from tests.simulation.world import ListSweepable
+from tests.simulation.stage import ListSweepable, SweepAll
 
 T = TypeVar("T")
 
@@ -40,10 +40,11 @@ class Worker:
 class Actors:
     """Deals out the operations of one schedule."""
 
-    def __init__(self, chance: random.Random, rules: Rules, oracle: Oracle) -> None:
+    def __init__(self, chance: random.Random, rules: Rules, oracle: Oracle, *, sweeps_at_once: bool) -> None:
         self._chance = chance
         self._rules = rules
         self._oracle = oracle
+        self._sweeps_at_once = sweeps_at_once
         self._made = 0
         self._workers = [self._new_worker() for _ in range(chance.randint(2, 3))]
         self._again: list[Any] = []
@@ -161,9 +162,11 @@ class Actors:
 
     # -- the sweep -----------------------------------------------------------------------------------------------------
 
-    def sweep(self, now: Instant) -> ListSweepable | SweepOne | TidyLanes:
+    def sweep(self, now: Instant) -> ListSweepable | SweepOne | SweepAll | TidyLanes:
         """A look for lost attempts, or the next of those that an earlier look found; two sweeps may find the same."""
         luck = self._chance.random()
+        if self._sweeps_at_once:
+            return self.sweep_all() if luck > 0.05 else TidyLanes()
         if self._page and luck < 0.7:
             lease = self._some(self._page)
             if luck < 0.6:
@@ -187,6 +190,10 @@ class Actors:
     def sweep_one(self, lease: Lease) -> SweepOne:
         """One of a page."""
         return SweepOne(lease=lease, grace_seconds=GRACE_SECONDS, backoff=BACKOFF)
+
+    def sweep_all(self) -> SweepAll:
+        """All there is to take back."""
+        return SweepAll(limit=self._chance.randint(1, 3), grace_seconds=GRACE_SECONDS, backoff=BACKOFF)
 
     # -- workers -------------------------------------------------------------------------------------------------------
 

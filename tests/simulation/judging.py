@@ -8,11 +8,11 @@ import msgspec
 from tests.simulation.disagreement import Disagreement, agree
 from tests.simulation.model import ModelJob
 from tests.simulation.oracle import JOB_FIELDS, LEASE_FIELDS, Oracle
-from tests.simulation.world import World
+from tests.simulation.stage import Stage
 
 _STATE = f"""
 SELECT {", ".join(f"job.{name}" for name in JOB_FIELDS)}, {", ".join(f"lease.{name}" for name in LEASE_FIELDS)}
-FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id) ORDER BY job.rowid
+FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id) ORDER BY {{arrival}}
 """
 _NAMES = (*JOB_FIELDS, *(f"lease.{name}" for name in LEASE_FIELDS))
 _TOTALS = """
@@ -25,9 +25,9 @@ _LOGS = "SELECT org_id, job_id, event_seq, event_type, payload_json FROM job_eve
 _FINALS = frozenset({"job.completed", "job.failed", "job.canceled"})
 
 
-def judge_state(world: World, oracle: Oracle) -> None:
+def judge_state(world: Stage, oracle: Oracle) -> None:
     """Every job's row and lease, and how much there is of everything else."""
-    (there, [totals]), wanted = world.seen(_STATE, _TOTALS), oracle.rows()
+    (there, [totals]), wanted = world.seen(_STATE.format(arrival=world.arrival), _TOTALS), oracle.rows()
     if there != wanted:
         raise Disagreement(_difference(there, wanted))
     right = oracle.totals()
@@ -51,7 +51,7 @@ def _difference(there: list[tuple[Any, ...]], wanted: list[tuple[Any, ...]]) -> 
     return "; ".join(words)
 
 
-def judge_end(world: World, oracle: Oracle) -> None:
+def judge_end(world: Stage, oracle: Oracle) -> None:
     """Every job has exactly one end, its log has no gap and tells of it, and nothing of it is left running."""
     logs: dict[tuple[Any, Any], list[tuple[Any, ...]]] = defaultdict(list)
     for org_id, job_id, *event in world.rows(_LOGS):

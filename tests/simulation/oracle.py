@@ -15,7 +15,7 @@ from langlauf.store.sqlite.sweeping import SweepOne, TidyLanes
 from tests.simulation.claims import judge_claims
 from tests.simulation.disagreement import agree
 from tests.simulation.model import ModelJob
-from tests.simulation.world import ListSweepable
+from tests.simulation.stage import ListSweepable, SweepAll
 
 #: What is compared after every step: columns of a job, then of its lease.
 JOB_FIELDS = (
@@ -161,6 +161,15 @@ class Oracle:
         job.end(outcome, now)
         agree("answer to the sweep", answer, Swept(lease.org_id, lease.job_id, type(outcome).__name__.lower()))
 
+    def _sweep_all(self, request: SweepAll, answer: list[Swept], now: Instant) -> None:
+        taken = []
+        for _, job in sorted(self.jobs.items(), key=lambda item: (item[1].job_id, item[1].org_id)):
+            if job.sweepable(now, request.grace_seconds):
+                outcome = job.swept(now, request.backoff.delay(job.retry_count, self._jitter))
+                job.end(outcome, now)
+                taken.append(Swept(job.org_id, job.job_id, type(outcome).__name__.lower()))
+        agree("answer to the sweep", answer, taken)
+
     def _tidy(self, _: TidyLanes, __: int, ___: Instant) -> None:
         """Which lanes are there is the store's own business; how many jobs wait is in the totals."""
 
@@ -177,6 +186,7 @@ _JUDGES: dict[type, Callable[[Oracle, Any, Any, Instant], None]] = {
     CancelRequest: Oracle._cancel,
     ListSweepable: Oracle._list_sweepable,
     SweepOne: Oracle._sweep,
+    SweepAll: Oracle._sweep_all,
     TidyLanes: Oracle._tidy,
 }
 

@@ -14,7 +14,7 @@ from tests.simulation.disagreement import Disagreement
 from tests.simulation.judging import judge_end, judge_state
 from tests.simulation.oracle import Oracle
 from tests.simulation.rules import ANALYSES, BACKOFF, LEASE_SECONDS, draw_rules
-from tests.simulation.world import Fate, ListSweepable, World
+from tests.simulation.stage import Fate, ListSweepable, Stage, SweepAll
 
 START: Instant = 1_770_000_000 * SECOND
 _LONG = 60 * SECOND
@@ -43,30 +43,30 @@ class Failure(NamedTuple):
 class Run:
     """One schedule on a fresh store, with its oracle."""
 
-    def __init__(self, world: World, jitter: float) -> None:
+    def __init__(self, world: Stage, jitter: float) -> None:
         self.oracle = Oracle(jitter)
         self.steps: list[Step] = []
         self.answers: list[list[Any]] = []
         self.now = START
-        self._world = world
+        self.world = world
         world.fresh(jitter)
 
     def step(self, step: Step) -> list[Any]:
         """Makes a step and judges its answers and what is in the store afterwards."""
         self.steps.append(step)
         self.now = step.at
-        answers = self._world.transact(step.operations, step.at, step.fate)
+        answers = self.world.transact(step.operations, step.at, step.fate)
         self.answers.append(answers)
         # Goes on after a disagreement, so that both a wrong answer and what it did to the store are told.
         found: list[str] = []
         if step.fate is not Fate.UNDONE:
-            for operation, answer in zip(step.operations, answers, strict=True):
+            for place in self.world.order(step.operations):
                 try:
-                    self.oracle.judge(operation, answer, step.at)
+                    self.oracle.judge(step.operations[place], answers[place], step.at)
                 except Disagreement as why:
                     found.append(str(why))
         try:
-            judge_state(self._world, self.oracle)
+            judge_state(self.world, self.oracle)
         except Disagreement as why:
             found.append(str(why))
         if found:
@@ -81,25 +81,30 @@ class Run:
             self._finish_round()
         else:
             raise Disagreement("a job does not come to its end")
-        judge_end(self._world, self.oracle)
+        judge_end(self.world, self.oracle)
 
     def _finish_round(self) -> None:
         """All leases are over: a sweep that finds them and takes them back, a claim of all, and their ends."""
-        left = [Lease(*key, job.attempt) for key, job in self.oracle.jobs.items() if job.lease]
-        sweeps = [SweepOne(lease=lease, grace_seconds=9.0, backoff=BACKOFF) for lease in left]
-        claims = self.step(Step(self.now + _LONG, (_FIND_ALL, *sweeps, _CLAIM_ALL)))[-1]
+        claims = self.step(Step(self.now + _LONG, (*self._last_sweep(), _CLAIM_ALL)))[-1]
         ends = (Completed(result_id=f"final-{claim.lease.job_id}", payload="{}") for claim in claims)
         if claims:
             self.step(Step(self.now, tuple(map(Recording, (claim.lease for claim in claims), ends))))
+
+    def _last_sweep(self) -> list[Any]:
+        if self.world.sweeps_at_once:
+            return [_SWEEP_ALL]
+        left = [Lease(*key, job.attempt) for key, job in self.oracle.jobs.items() if job.lease]
+        return [_FIND_ALL, *(SweepOne(lease=lease, grace_seconds=9.0, backoff=BACKOFF) for lease in left)]
 
 
 #: A sweep makes jobs due, at once or a little later, and a claim then gets all of them.
 _MOST_ROUNDS = 3
 _FIND_ALL = ListSweepable(after=("", ""), limit=9, grace_seconds=9.0)
+_SWEEP_ALL = SweepAll(limit=9, grace_seconds=9.0, backoff=BACKOFF)
 _CLAIM_ALL = ClaimRequest(worker_id="last", slots=9, analyses=ANALYSES, lease_seconds=LEASE_SECONDS, max_running=9)
 
 
-def play(world: World, seed: int, *, look: Callable[[Run], None] = lambda _: None) -> Failure | None:
+def play(world: Stage, seed: int, *, look: Callable[[Run], None] = lambda _: None) -> Failure | None:
     """Plays the schedule of a seed; None where store and contract agree all along.
 
     Whoever wants to may have a look when the drawn steps are made, and again when all jobs have ended.
@@ -118,7 +123,7 @@ def play(world: World, seed: int, *, look: Callable[[Run], None] = lambda _: Non
 
 def _draw_steps(run: Run, chance: random.Random) -> None:
     rules = draw_rules(chance)
-    actors = Actors(chance, rules, run.oracle)
+    actors = Actors(chance, rules, run.oracle, sweeps_at_once=run.world.sweeps_at_once)
     run.step(Step(START, tuple(actors.submit(START) for _ in range(chance.randint(1, 2)))))
     luck = chance.random()
     if luck < 0.3:
@@ -146,11 +151,12 @@ def _lose_workers(run: Run, actors: Actors, times: int) -> None:
         request = actors.claim()
         [claims] = run.step(Step(run.now, (request,)))
         actors.hear(request, claims)
-        sweeps = tuple(actors.sweep_one(made.lease) for made in claims)
+        one_by_one = not run.world.sweeps_at_once
+        sweeps = tuple(actors.sweep_one(made.lease) for made in claims) if one_by_one else (actors.sweep_all(),)
         run.step(Step(run.now + round(LEASE_SECONDS * SECOND), sweeps))
 
 
-def replay(world: World, seed: int, steps: Sequence[Step]) -> Failure | None:
+def replay(world: Stage, seed: int, steps: Sequence[Step]) -> Failure | None:
     """Plays given steps, then drives to the end, with the same chance as the seed's schedule."""
     run = Run(world, jitter=random.Random(seed).random())
     try:
@@ -162,7 +168,7 @@ def replay(world: World, seed: int, steps: Sequence[Step]) -> Failure | None:
     return None
 
 
-def shrink(world: World, seed: int, failure: Failure) -> Failure:
+def shrink(world: Stage, seed: int, failure: Failure) -> Failure:
     """Leaves out one step after another, as long as store and contract still disagree and until nothing can go."""
     for index in reversed(range(failure.where)):
         shorter = replay(world, seed, failure.steps[:index] + failure.steps[index + 1 :])

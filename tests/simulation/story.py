@@ -11,7 +11,7 @@ from langlauf.store.operations import Recording
 from langlauf.store.sqlite.claiming import RenewRequest
 from langlauf.store.sqlite.sweeping import SweepOne
 from tests.simulation.schedule import START, Failure
-from tests.simulation.world import Fate, ListSweepable
+from tests.simulation.stage import Fate, ListSweepable, SweepAll
 
 
 def story(seed: int, failure: Failure) -> str:
@@ -55,5 +55,6 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     Recording: lambda one: f"{_attempt(one.lease)} writes {one.write}",
     CancelRequest: lambda wish: f"{wish.by} cancels {wish.job_id} of {wish.org_id}",
     ListSweepable: lambda page: f"the sweep looks for up to {page.limit} after {page.after[1] or 'none'}",
+    SweepAll: lambda page: f"a sweep, {page.limit} at a time",
     SweepOne: lambda one: f"the sweep takes {_attempt(one.lease)}",
 }

@@ -19,8 +19,9 @@ from langlauf.store.sqlite.verifying import check_file
 from tests.simulation.mutants import without
 from tests.simulation.schedule import Run, play, shrink
 from tests.simulation.seeds import BASE
+from tests.simulation.stage import Fate
 from tests.simulation.story import story
-from tests.simulation.world import Fate, World
+from tests.simulation.world import World
 
 SCHEDULES = 20_000
 CHUNK = 500

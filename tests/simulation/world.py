@@ -3,13 +3,11 @@
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import apsw
-import msgspec
 
 from langlauf import clock
 from langlauf.domain.attempt import Lease
@@ -20,27 +18,12 @@ from langlauf.store.sqlite.driver import _FENCE, _HANDLERS
 from langlauf.store.sqlite.sweeping import graces
 from langlauf.store.sqlite.transaction import Row, Transaction
 from tests.simulation.disagreement import Disagreement
+from tests.simulation.stage import Fate, ListSweepable
 
 PACKAGE = "langlauf.store.sqlite"
 #: A transaction that takes more than the product of these is in a loop; usual are some thousand steps.
 _STEPS_OF_A_TICK = 20_000
 _MOST_TICKS = 10
-
-
-class Fate(StrEnum):
-    """What became of a transaction, and what its callers heard of it."""
-
-    TOLD = "committed"
-    UNTOLD = "committed, but the callers were told that it failed"
-    UNDONE = "rolled back, and the callers were told so"
-
-
-class ListSweepable(msgspec.Struct, frozen=True, kw_only=True):
-    """The first half of a sweep: a page of attempts whose lease or time seems over."""
-
-    after: tuple[str, str]
-    limit: int
-    grace_seconds: float
 
 
 def _list_sweepable(tx: Transaction, page: ListSweepable) -> list[Lease]:
@@ -89,6 +72,9 @@ def _birth(connection: apsw.Connection) -> Iterator[str]:
 class World:
     """One store in memory, for one schedule after another. Its statements may be altered, to see whether that shows."""
 
+    arrival = "job.rowid"
+    sweeps_at_once = False
+
     def __init__(self, queries: Mapping[str, str] | None = None) -> None:
         self._dice = Dice()
         self._queries = {name: sql.replace("{fence}", _FENCE) for name, sql in (queries or statements()).items()}
@@ -126,6 +112,10 @@ class World:
                 connection.execute("ROLLBACK")
             raise Disagreement(f"the store broke down: {type(error).__name__}: {error}") from error
         return answers
+
+    def order(self, operations: Sequence[Any]) -> range:
+        """As they came."""
+        return range(len(operations))
 
     def _never_ends(self) -> bool:
         """Asked by SQLite now and then, each time as many steps of its machine later: true breaks off."""

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -60,7 +59,7 @@ def _postgres(_: Path) -> Iterator[Opener]:
     with migrated_database() as url:
 
         async def opened(clock: SetClock, hints: Hints) -> Store:
-            return cast("Store", await PostgresStore.open(url, clock=clock, hints=hints))
+            return await PostgresStore.open(url, clock=clock, hints=hints)
 
         yield opened
 

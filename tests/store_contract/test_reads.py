@@ -154,3 +154,22 @@ def test_history_has_what_has_a_result(harness: Harness) -> None:
         assert (await store.tenant(ORG).history(limit=10, offset=1)) == ([], 1)
 
     harness.run(body)
+
+
+def test_a_name_that_nobody_can_have_is_nobodys(harness: Harness) -> None:
+    """Whatever its letters are, also those that a database does not take: there is nothing by that name."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await _finished(store, clock)
+        reads = store.tenant(ORG)
+        by_name = [pair for read, pair in READS.items() if read not in ("jobs", "history", "ranks")]
+        for name in ("\x00", "a\x00b", "\U0010ffff", "' OR ''='", "%"):
+            for read, nothing in by_name:
+                assert await read(reads, name, name) == nothing
+            assert await store.access.find("job", name) is None
+            assert await store.access.find("result", name) is None
+            assert await store.access.revoke_key(name, org_id=None) is None
+            assert (await reads.jobs(JobFilter(text=name))).views == []
+            assert (await reads.jobs(JobFilter(analysis=name))).views == []
+
+    harness.run(body)

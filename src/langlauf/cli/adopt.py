@@ -1,14 +1,14 @@
 """`langlauf adopt`: extends the table of an earlier system, so that its failures are handled where it is."""
 
 import asyncio
-import re
 
 import click
 
 from langlauf.cli.options import Stopped
 from langlauf.cli.printing import note, print_json
-from langlauf.cli.stores import settings_for
+from langlauf.cli.stores import place_for, settings_for
 from langlauf.domain.errors import LanglaufError
+from langlauf.store.location import PostgresPlace
 
 
 @click.command("adopt")
@@ -19,15 +19,13 @@ from langlauf.domain.errors import LanglaufError
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def adopt(table: str, store: str | None, schema: str, dry_run: bool, as_json: bool) -> None:  # noqa: ARG001 - one choice
     """Give TABLE of an earlier system on PostgreSQL the columns, indexes and function that handle its failures."""
-    url = settings_for(store).store_path
-    if not re.match(r"postgres(ql)?://", url, re.IGNORECASE):
+    place = place_for(settings_for(store))
+    if not isinstance(place, PostgresPlace):
         raise Stopped("adopt works on a PostgreSQL database: name it with --store or LANGLAUF_STORE")
+    from langlauf.store.postgres.adopting import adopt_reading_jobs  # its library comes with an extra
+
     try:
-        from langlauf.store.postgres.adopting import adopt_reading_jobs  # its library comes with an extra
-    except ImportError:
-        raise Stopped("PostgreSQL needs a driver: pip install 'langlauf[postgres]'") from None
-    try:
-        done = asyncio.run(adopt_reading_jobs(url, schema=schema, dry_run=dry_run))
+        done = asyncio.run(adopt_reading_jobs(place.url, schema=schema, dry_run=dry_run))
     except LanglaufError as error:
         raise Stopped(str(error)) from None
     changes = [step.what for step in done.steps]

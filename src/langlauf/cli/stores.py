@@ -48,11 +48,3 @@ def place_for(settings: Settings) -> Place:
     if place == SqlitePlace(MEMORY):
         raise Stopped("a store in memory is gone with its program: name a file")
     return place
-
-
-def located(settings: Settings) -> SqlitePlace:
-    """The SQLite file, and the JSON store to import into it first, for what works on files alone."""
-    place = place_for(settings)
-    if not isinstance(place, SqlitePlace):
-        raise Stopped(f"{place.shown} is not a SQLite store: this command works on files alone")
-    return place

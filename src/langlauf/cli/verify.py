@@ -1,20 +1,17 @@
 """`langlauf verify`: checks every invariant of a store."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from langlauf.cli.options import Stopped
+from langlauf.cli.progress import progress
 from langlauf.cli.stores import payloads_for, place_for, settings_for
 from langlauf.domain.errors import LanglaufError
 from langlauf.store.tools import check_store
-from langlauf.store.verify import RULES, Violation, Watch
+from langlauf.store.verify import RULES, Violation
 
 
 class CannotCheck(Stopped):
@@ -31,7 +28,7 @@ def verify(store: str | None, as_json: bool) -> None:
     try:
         settings = settings_for(store)
         place = place_for(settings)
-        with _progress() as watch, payloads_for(settings) as payloads:
+        with progress("checking") as watch, payloads_for(settings) as payloads:
             found = list(check_store(place, watch=watch, payloads=payloads))
     except (LanglaufError, Stopped) as error:
         raise CannotCheck(str(error)) from None
@@ -60,13 +57,3 @@ def _print(store: str, found: list[Violation], violations: int) -> None:
     for rule in dict.fromkeys(one.rule for one in found):
         click.echo(f"  {rule}: {RULES[rule].sentence}", err=True)
     click.echo(f"{store}: {len(RULES)} rules, {violations} broken, {len(found) - violations} warnings", err=True)
-
-
-@contextmanager
-def _progress() -> Iterator[Watch]:
-    """A bar on standard error, where somebody looks at it."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("checking")
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)

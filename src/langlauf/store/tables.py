@@ -9,21 +9,20 @@ from langlauf.domain.result import Snapshot
 
 
 class Table(NamedTuple):
-    """A table whose rows are the same in every store. A row of a wide one may be as large as a result."""
+    """A table whose rows are the same in every store."""
 
     name: str
     columns: tuple[str, ...]
-    wide: bool = False
 
 
 #: Jobs come before what belongs to them.
 TABLES = (
     Table("jobs", Job.__struct_fields__),
-    Table("job_inputs", ("org_id", "job_id", "queued_at", "payload"), wide=True),
+    Table("job_inputs", ("org_id", "job_id", "queued_at", "payload")),
     Table("job_events", Event.__struct_fields__),
-    Table("job_results", (*Snapshot.__struct_fields__, "payload"), wide=True),
+    Table("job_results", (*Snapshot.__struct_fields__, "payload")),
     Table("notifications", Notification.__struct_fields__),
-    Table("job_chunks", ("org_id", "job_id", "chunk_key", "payload", "created_at"), wide=True),
+    Table("job_chunks", ("org_id", "job_id", "chunk_key", "payload", "created_at")),
     Table("leases", ("org_id", "job_id", "attempt", "worker_id", "expires_at", "deadline_at")),
     Table("idempotency_keys", ("org_id", "idempotency_key", "job_id", "payload_hash", "created_at")),
     Table("pace", ("analysis", "runs", "mean_seconds")),

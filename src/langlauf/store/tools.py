@@ -1,14 +1,17 @@
 """What commands do with a whole store, wherever it is: each driver has its own way to the same."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from langlauf.store.blobs.blocking import BlockingPayloads
+from langlauf.store.copying import Copy, CopyRefused, CopyReport, Reading, Target
 from langlauf.store.exporting import ExportReport, Write
 from langlauf.store.importing import ImportReport
 from langlauf.store.location import Place, PostgresPlace
-from langlauf.store.sqlite import exporting, importing, verifying
+from langlauf.store.sqlite import copying, exporting, importing, verifying
 from langlauf.store.verify import Violation, Watch
 
 # The library of PostgreSQL comes with an extra: its modules are imported where a database is named.
@@ -39,3 +42,29 @@ def import_into(place: Place, file: Path, **how: Any) -> ImportReport:
 
         return import_v1(place.url, file, **how)
     return importing.import_v1(place.path, file, **how)
+
+
+def copy_store(source: Place, target: Place, *, running: bool, watch: Watch) -> CopyReport:
+    """Copies all of one store into an empty one, or goes on with it; raises `CopyRefused` where that may not be."""
+    if source.shown == target.shown:
+        raise CopyRefused(f"{source.shown} cannot be copied into itself")
+    with _reading(source)():
+        pass  # a source that cannot be read makes no target
+    with _target(target) as opened:
+        return Copy(_reading(source), opened, _reading(target, unfinished=True), watch).run(running=running)
+
+
+def _reading(place: Place, *, unfinished: bool = False) -> Reading:
+    if isinstance(place, PostgresPlace):
+        from langlauf.store.postgres.copying import source_of
+
+        return partial(source_of, place.url, unfinished=unfinished)
+    return partial(copying.source_of, place.path, unfinished=unfinished)
+
+
+def _target(place: Place) -> AbstractContextManager[Target]:
+    if isinstance(place, PostgresPlace):
+        from langlauf.store.postgres.copying import target_of
+
+        return target_of(place.url)
+    return copying.target_of(place.path)

@@ -1,5 +1,6 @@
 -- The rows of a group of jobs, stage by stage: one bare statement over arrays each. Nothing is looked up, decided, checked
--- or read back. The tables, their indexes and their triggers are the store's own.
+-- or read back. The tables, their indexes and their triggers are the store's own. Rows are joined by columns alone: with a
+-- constant for the org, a plan that was made for an empty table would go through all jobs of the org.
 
 -- name: submit
 WITH new AS MATERIALIZED (
@@ -23,12 +24,12 @@ ON CONFLICT (org_id, analysis) DO UPDATE SET waiting = mine.waiting + excluded.w
 
 -- name: claim
 WITH new AS MATERIALIZED (
-    SELECT * FROM unnest($2::text[], $3::text[], $4::text[]) AS one (job_id, trace_id, request_id)),
+    SELECT $1 AS org_id, one.* FROM unnest($2::text[], $3::text[], $4::text[]) AS one (job_id, trace_id, request_id)),
 started AS (
     UPDATE jobs SET
         status = 'running', started_at = $6, attempt_started_at = $6, attempt = 1, paced_at = $6, progress_at = $6, event_seq = 2,
         updated_at = $6
-    FROM new WHERE jobs.org_id = $1 AND jobs.job_id = new.job_id),
+    FROM new WHERE jobs.org_id = new.org_id AND jobs.job_id = new.job_id),
 leased AS (
     INSERT INTO leases (org_id, job_id, attempt, worker_id, expires_at, deadline_at, claim_id)
     SELECT $1, job_id, 1, 'bench-worker', $6 + 15000000, $6 + 1800000000, $7 FROM new),
@@ -41,13 +42,13 @@ UPDATE lanes SET waiting = waiting - cardinality($2) WHERE org_id = $1 AND analy
 
 -- name: partial
 WITH new AS MATERIALIZED (
-    SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+    SELECT $1 AS org_id, one.* FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
         AS one (job_id, trace_id, request_id, result_id, facts)),
 shown AS (
     UPDATE jobs SET
         status = 'partial', progress_percent = 50, partial_count = 1, result_id = new.result_id, progress_at = $8, event_seq = 3,
         updated_at = $8
-    FROM new WHERE jobs.org_id = $1 AND jobs.job_id = new.job_id),
+    FROM new WHERE jobs.org_id = new.org_id AND jobs.job_id = new.job_id),
 kept AS (
     INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref, created_at, payload)
     SELECT $1, result_id, job_id, 'partial', 1, 1, 'inline:', $8, $7 FROM new)
@@ -56,15 +57,15 @@ SELECT $1, job_id, 3, 'job.partial', $8, 'worker', facts, trace_id, request_id F
 
 -- name: complete
 WITH new AS MATERIALIZED (
-    SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
+    SELECT $1 AS org_id, one.* FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
         AS one (job_id, trace_id, request_id, result_id, facts, dedupe_key, message)),
 given_up AS (
-    DELETE FROM leases USING new WHERE leases.org_id = $1 AND leases.job_id = new.job_id),
+    DELETE FROM leases USING new WHERE leases.org_id = new.org_id AND leases.job_id = new.job_id),
 ended AS (
     UPDATE jobs SET
         status = 'completed', progress_percent = 100, result_id = new.result_id, finished_at = $10, event_seq = 4, updated_at = $10,
         estimated_seconds = 0
-    FROM new WHERE jobs.org_id = $1 AND jobs.job_id = new.job_id),
+    FROM new WHERE jobs.org_id = new.org_id AND jobs.job_id = new.job_id),
 kept AS (
     INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref, created_at, payload)
     SELECT $1, result_id, job_id, 'final', 2, 1, 'inline:', $10, $9 FROM new),

@@ -25,7 +25,7 @@ from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 
 _SIZES = (1, 10, 100, 500)
-_LEAST_TIMES = 6
+_LEAST_TIMES, _MOST_TIMES = 6, 200
 _COMMITS = 200
 _LEASE_SECONDS = 600.0
 _SIZE = "SELECT sum(pg_total_relation_size(oid))::float8 FROM pg_class WHERE oid = ANY ($1::text[]::regclass[])"
@@ -44,16 +44,17 @@ async def measure_costs(server: str, jobs: int, watch: Watch) -> Costs:
         meter = _Meter(store, watcher)
         await meter.live(10)  # makes connections and plans
         lived, log_before = 0, await watcher.fetchval(_LOG)
-        for number, size in enumerate(_SIZES):
-            watch(number, len(_SIZES))
-            times = max(_LEAST_TIMES, jobs // len(_SIZES) // size) if size > 1 else _LEAST_TIMES * 10
+        sizes = [size for size in _SIZES if size <= max(jobs, 10)]
+        for number, size in enumerate(sizes):
+            watch(number, len(sizes))
+            times = max(_LEAST_TIMES, min(_MOST_TIMES, jobs // len(sizes) // size))
             await meter.begin()
             for _ in range(times):
                 await meter.live(size)
             lived += times * size
             for name, (database, client) in meter.costs(times).items():
                 points[name].append((size, database, client))
-        watch(len(_SIZES), len(_SIZES))
+        watch(len(sizes), len(sizes))
         log = (await watcher.fetchval(_LOG) - log_before) / lived
         disk = await _disk(watcher, lived + 10, log)
         connections = await watcher.fetchval(

@@ -25,7 +25,7 @@ _PROCESSES = (1, 2, 4)
 _FEW_ORGS, _MANY_ORGS = 10, 10_000
 _IN_LANES = 100_000
 #: Of a thing that takes milliseconds, in each round.
-_SAMPLES_PER_ROUND = 70
+_SAMPLES_PER_ROUND = 50
 #: Of the longest queue, what one org that is held back has in it.
 _HELD_SHARE = 5
 

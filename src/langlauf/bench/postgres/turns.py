@@ -1,12 +1,13 @@
 """Databases that differ in one thing, asked the same in turns: what differs in the answers' time is that thing."""
 
+import asyncio
 import random
 import statistics
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Self, cast
+from typing import Self
 
 from langlauf.bench.figures import Compared, Watch
 from langlauf.bench.postgres.fill import Filling, fill, org_name
@@ -19,7 +20,6 @@ from langlauf.domain.errors import LanglaufError
 from langlauf.domain.outcome import Completed
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.protocol import Store
 
 #: Long enough that no lease ends while something is measured.
 LEASE_SECONDS = 3_600.0
@@ -65,8 +65,7 @@ class Site:
         seconds = time.perf_counter() - began
         if len(claims) != slots:
             raise LanglaufError(f"a claim of the benchmark got {len(claims)} jobs instead of {slots}")
-        for claim in claims:
-            await self._replace(claim)
+        await asyncio.gather(*(self._replace(claim) for claim in claims))
         return seconds / slots
 
     async def _replace(self, claim: Claim) -> None:
@@ -85,7 +84,7 @@ class Site:
         """Seconds for a look at one of some finished jobs."""
         org_id, job_id = _chance.choice(self.finished_ids)
         began = time.perf_counter()
-        found = await cast("Store", self.store).tenant(org_id).status(job_id, events=_EVENTS, inline_limit=_INLINE)
+        found = await self.store.tenant(org_id).status(job_id, events=_EVENTS, inline_limit=_INLINE)
         seconds = time.perf_counter() - began
         if found is None:
             raise LanglaufError("a finished job of the benchmark cannot be found")

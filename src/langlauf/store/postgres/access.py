@@ -9,6 +9,7 @@ from langlauf.domain.keys import HashedKey, Key, KeyChanges
 from langlauf.store.access import Owner
 from langlauf.store.keys import key_from, scopes_text
 from langlauf.store.postgres.links import Links
+from langlauf.store.postgres.texts import name_of
 
 
 class PostgresAccess:
@@ -24,7 +25,7 @@ class PostgresAccess:
         return await self._one("create_key", self._at(), *values)
 
     async def revoke_key(self, key_id: str, *, org_id: str | None) -> Key | None:
-        return await self._one("revoke_key", self._at(), key_id, org_id)
+        return await self._one("revoke_key", self._at(), name_of(key_id), org_id)
 
     async def keys(self, org_id: str | None) -> list[Key]:
         return [key_from(row) for row in await self._links.rows("list_keys", org_id)]
@@ -41,7 +42,7 @@ class PostgresAccess:
         return cast("bytes", await self._links.call("keep_secret", self._at(), purpose, new_secret()))
 
     async def find(self, kind: Literal["job", "result"], record_id: str) -> Owner | None:
-        rows = await self._links.rows("owners", kind, record_id)
+        rows = await self._links.rows("owners", kind, name_of(record_id))
         return Owner(*rows[0]) if len(rows) == 1 else None
 
     async def _one(self, function: str, *values: object) -> Key | None:

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 from langlauf.clock import Clock, steady
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
-from langlauf.domain.errors import Overloaded
+from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.domain.instant import after
 from langlauf.domain.job import Job, NewJob, Submitted
 from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES
@@ -25,6 +25,7 @@ from langlauf.hints import Hints
 from langlauf.store.access import AccessStore
 from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
+from langlauf.store.copying import half_copied
 from langlauf.store.operations import Recording
 from langlauf.store.postgres import overview, recording, submitting
 from langlauf.store.postgres.access import PostgresAccess
@@ -80,6 +81,7 @@ class PostgresStore:
         store = cls(url, hints=hints, clock=clock, notify=notify)
         try:
             await store._links["upkeep"].use(partial(prepare, address=read_address(url)))
+            await store._refuse_unfinished()
             await store._learn_time()
         except BaseException:
             await store.close()
@@ -87,6 +89,12 @@ class PostgresStore:
         if store._listener is not None:
             store._listener.start()
         return store
+
+    async def _refuse_unfinished(self) -> None:
+        """A store into which another one is being copied is not served."""
+        source = await self._links["upkeep"].call("copied_from")
+        if source is not None:
+            raise StoreUnavailable(half_copied("the database", source))
 
     @property
     def _at(self) -> int | None:
@@ -105,7 +113,7 @@ class PostgresStore:
         return cast("Submitted", await self._submits.do(new))
 
     async def _submit_batch(self, batch: Sequence[NewJob]) -> list[Any]:
-        return await run_rounds(batch, submitting.keys_of, submitting.size_of, self._send_submits)
+        return await run_rounds(batch, submitting.keys_in(batch), submitting.size_of, self._send_submits)
 
     async def _send_submits(self, batch_id: UUID, batch: Sequence[NewJob]) -> Sequence[Any]:
         answers = await self._links["submit"].call("submit", self._at, batch_id, *submitting.columns_of(batch))

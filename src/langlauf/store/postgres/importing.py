@@ -13,8 +13,9 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.state import Status
 from langlauf.store.importing import Earlier, ImportReport
 from langlauf.store.postgres.blocking import BlockingConnection, Row
-from langlauf.store.postgres.migrating import PACKAGE, migrate
+from langlauf.store.postgres.migrating import PACKAGE
 from langlauf.store.postgres.putting import Putting
+from langlauf.store.postgres.snapshot import prepared, refuse_unfinished
 from langlauf.store.queries import load
 from langlauf.store.tables import BY_NAME
 from langlauf.store.v1_records import ImportedJob
@@ -29,10 +30,10 @@ def import_v1(
     same content is. Raises `StoreError` with what is wrong and where; nothing is written then.
     """
     earlier = Earlier(json_path, default_analysis, once)
-    with BlockingConnection(url) as connection:
-        connection.run(migrate(connection.connection))
+    with prepared(url) as connection:
         try:
             with connection.transaction():
+                refuse_unfinished(connection)
                 return earlier.run(_Importing(connection, clock))
         except StoreError as error:
             if not isinstance(error.__cause__, asyncpg.IntegrityConstraintViolationError):

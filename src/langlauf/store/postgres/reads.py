@@ -10,6 +10,7 @@ from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.postgres.links import Links
+from langlauf.store.postgres.texts import holdable, name_of
 from langlauf.store.rows import event_from, view_from
 from langlauf.store.walking import Position, walk_history, walk_jobs
 
@@ -25,10 +26,10 @@ class PostgresTenantReads:
 
     async def _rows(self, function: str, *values: Any) -> list[Any]:
         """The choke point: no read of a tenant runs without its org."""
-        return await self._links.rows(function, self._org_id, *values)
+        return await self._links.rows(function, self._org_id, *map(_askable, values))
 
-    async def _text(self, function: str, *values: Any) -> str | None:
-        found: str | None = await self._links.call(function, self._org_id, *values)
+    async def _text(self, function: str, *values: str) -> str | None:
+        found: str | None = await self._links.call(function, self._org_id, *map(name_of, values))
         return found
 
     async def job(self, job_id: str) -> JobView | None:
@@ -51,7 +52,8 @@ class PostgresTenantReads:
     async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
         found: dict[str, str] = {}
         for start in range(0, len(keys), _KEYS_AT_ONCE):  # other readers have their turn in between
-            rows = await self._rows("read_chunks", job_id, list(keys[start : start + _KEYS_AT_ONCE]))
+            some = list(filter(holdable, keys[start : start + _KEYS_AT_ONCE]))
+            rows = await self._rows("read_chunks", job_id, some)
             found |= {key: payload for key, payload in rows}  # noqa: C416 - a row is no pair
         return found
 
@@ -80,6 +82,8 @@ class PostgresTenantReads:
 
     async def jobs(self, which: JobFilter) -> JobPage:
         text = which.text.lower() if which.text else None
+        if not all(map(holdable, filter(None, (text, which.analysis)))):
+            return JobPage([], None)
 
         async def step(before: Position, rows: int, wanted: int) -> tuple[list[JobView], Position | None]:
             values = (which.status, which.analysis, text, *before, rows, wanted)
@@ -103,3 +107,7 @@ class PostgresTenantReads:
 
     async def ranks(self) -> list[Rank]:
         return [Rank(*row) for row in await self._rows("read_ranks")]
+
+
+def _askable(value: Any) -> Any:
+    return name_of(value) if isinstance(value, str) else value

@@ -5,9 +5,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.store.copying import half_copied
 from langlauf.store.migrate import migrations_in
+from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.blocking import PAGE, WIDE_PAGE, BlockingConnection, Row
 from langlauf.store.postgres.migrating import PACKAGE, applied_migrations
+from langlauf.store.postgres.opening import prepare
 from langlauf.store.queries import load
 
 #: Queries whose rows carry payloads.
@@ -43,15 +46,34 @@ class PostgresSnapshot:
 
 
 @contextmanager
-def snapshot_of(url: str) -> Iterator[PostgresSnapshot]:
-    """A snapshot of a database of this program's schema; raises `StoreUnavailable` where it cannot be read."""
+def snapshot_of(url: str, *, unfinished: bool = False) -> Iterator[PostgresSnapshot]:
+    """A snapshot of a database of this program's schema; raises `StoreUnavailable` where it cannot be read.
+
+    One that a copy into it has not filled yet is read where that is asked for.
+    """
     with BlockingConnection(url) as connection, connection.transaction(read_only=True):
-        refuse_other_schema(connection)
+        _refuse_other_schema(connection)
+        if not unfinished:
+            refuse_unfinished(connection)
         yield PostgresSnapshot(url, connection)
 
 
-def refuse_other_schema(connection: BlockingConnection) -> None:
-    """Raises `StoreUnavailable` unless the schema is this program's."""
+@contextmanager
+def prepared(url: str) -> Iterator[BlockingConnection]:
+    """A connection for writing to a database whose schema was brought up to date."""
+    with BlockingConnection(url) as connection:
+        connection.run(prepare(connection.connection, read_address(url)))
+        yield connection
+
+
+def refuse_unfinished(connection: BlockingConnection) -> None:
+    """Raises `StoreUnavailable` while a copy into the database is under way."""
+    [[source]] = connection.fetch("SELECT copied_from()")
+    if source is not None:
+        raise StoreUnavailable(half_copied(connection.name, source))
+
+
+def _refuse_other_schema(connection: BlockingConnection) -> None:
     found, known = connection.run(applied_migrations(connection.connection)), len(migrations_in(PACKAGE))
     if found != known:
         hint = "run `langlauf migrate`" if found < known else "use the newer program"

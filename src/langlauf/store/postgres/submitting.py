@@ -15,15 +15,23 @@ FindJobs = Callable[[Sequence[tuple[str, str]]], Awaitable[dict[tuple[str, str],
 _THERE_BEFORE = ("replayed", "duplicate")
 
 
-def keys_of(new: NewJob) -> list[tuple[str, ...]]:
-    """What no two submissions of one statement may have in common."""
-    job = new.job
-    found: list[tuple[str, ...]] = [("job", job.org_id, job.job_id)]
-    if new.idempotency_key is not None:
-        found.append(("key", job.org_id, new.idempotency_key))
-    if new.refuse_duplicate:
-        found.append(("input", job.org_id, job.analysis, job.request_payload_hash))
-    return found
+def keys_in(batch: Sequence[NewJob]) -> Callable[[NewJob], list[tuple[str, ...]]]:
+    """What no two submissions of one statement may have in common; an input, where one of them refuses duplicates."""
+    refused = {_input_of(new) for new in batch if new.refuse_duplicate}
+
+    def keys_of(new: NewJob) -> list[tuple[str, ...]]:
+        found: list[tuple[str, ...]] = [("job", new.job.org_id, new.job.job_id)]
+        if new.idempotency_key is not None:
+            found.append(("key", new.job.org_id, new.idempotency_key))
+        if (wish := _input_of(new)) in refused:
+            found.append(wish)
+        return found
+
+    return keys_of
+
+
+def _input_of(new: NewJob) -> tuple[str, ...]:
+    return ("input", new.job.org_id, new.job.analysis, new.job.request_payload_hash)
 
 
 def size_of(new: NewJob) -> int:

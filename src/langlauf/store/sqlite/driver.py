@@ -32,6 +32,7 @@ from langlauf.store.rows import json_text
 from langlauf.store.sqlite import access, claiming, ending, loading, recording, retiring, submitting, sweeping
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.reads import SqliteTenantReads
+from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.steady import SteadyClock
 from langlauf.store.sqlite.transaction import Row, Transaction
 from langlauf.telemetry import Fact, tell
@@ -114,6 +115,7 @@ class SqliteStore:
         connection = open_connection(self.path)
         try:
             migrate(connection)
+            refuse_unfinished(self.path, connection)
             if isinstance(self.clock, SteadyClock):
                 self.clock.settle(connection)
         except apsw.Error as error:

@@ -14,6 +14,7 @@ from langlauf.domain.state import Status
 from langlauf.store.importing import Earlier, ImportReport
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import migrate, open_connection
+from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.steady import SteadyClock
 from langlauf.store.sqlite.transaction import Transaction
 from langlauf.store.v1_records import ImportedJob
@@ -63,6 +64,7 @@ def _into(path: str, earlier: Earlier, clock: Clock | None) -> ImportReport:
     connection = open_connection(path)
     try:
         migrate(connection)
+        refuse_unfinished(path, connection)
         clock = clock or _clock_of(connection)
         connection.execute("BEGIN IMMEDIATE")
         queries = load("langlauf.store.sqlite", "writes.sql", "transfer.sql")

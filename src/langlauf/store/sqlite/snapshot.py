@@ -7,6 +7,7 @@ from typing import Any
 import apsw
 
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.store.copying import half_copied
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
@@ -55,11 +56,19 @@ class SqliteSnapshot:
                 yield f"{name} is {'changed' if name in there else 'missing'}"
 
 
+def refuse_unfinished(path: str, connection: apsw.Connection) -> None:
+    """Raises `StoreUnavailable` while a copy into the file is under way."""
+    source = connection.execute("SELECT source FROM copying").get
+    if source is not None:
+        raise StoreUnavailable(half_copied(path, str(source)))
+
+
 @contextmanager
-def snapshot_of(path: str) -> Iterator[SqliteSnapshot]:
+def snapshot_of(path: str, *, unfinished: bool = False) -> Iterator[SqliteSnapshot]:
     """A snapshot of a file of this program's schema; raises `StoreUnavailable` where it cannot be read.
 
-    Pages that are torn are the business of whoever reads: they come as `apsw.CorruptError`.
+    Pages that are torn are the business of whoever reads: they come as `apsw.CorruptError`. A file that a copy into it
+    has not filled yet is read where that is asked for.
     """
     connection = open_connection(path, read_only=True)
     try:
@@ -67,6 +76,8 @@ def snapshot_of(path: str) -> Iterator[SqliteSnapshot]:
         if found != known:
             raise StoreUnavailable(f"{path} has schema {found}, this program needs {known}: run `langlauf migrate`")
         connection.execute("BEGIN")
+        if not unfinished:
+            refuse_unfinished(path, connection)
         yield SqliteSnapshot(path, connection)
     except apsw.CorruptError:
         raise

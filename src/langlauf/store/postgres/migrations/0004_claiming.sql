@@ -47,7 +47,9 @@ BEGIN
         FROM unnest(known) AS wanted (name)
         LEFT JOIN unnest(limited, limits) AS given (name, most_of) USING (name)
         LEFT JOIN (
-            SELECT job.analysis AS name, count(*) AS running FROM leases AS lease JOIN jobs AS job USING (org_id, job_id)
+            SELECT job.analysis AS name, count(*) AS running FROM leases AS lease
+            CROSS JOIN LATERAL (
+                SELECT analysis FROM jobs WHERE jobs.org_id = lease.org_id AND jobs.job_id = lease.job_id OFFSET 0) AS job
             WHERE lease.expires_at > now GROUP BY job.analysis) AS busy USING (name);
     END IF;
     IF org_limit IS NOT NULL THEN
@@ -439,8 +441,11 @@ BEGIN
         free := claim_due(free, now, claim, worker, lease_time);
     END LOOP;
     IF free.slots > 0 THEN
-        SELECT coalesce(array_agg(org_id), '{}') AS orgs, coalesce(array_agg(job.analysis), '{}') AS names INTO lost
-        FROM leases AS lease JOIN jobs AS job USING (org_id, job_id)
+        -- The leases first, whatever the planner knows: OFFSET 0 keeps it from reading all jobs to find theirs.
+        SELECT coalesce(array_agg(lease.org_id), '{}') AS orgs, coalesce(array_agg(job.analysis), '{}') AS names INTO lost
+        FROM leases AS lease CROSS JOIN LATERAL (
+            SELECT analysis, cancel_requested_at FROM jobs
+            WHERE jobs.org_id = lease.org_id AND jobs.job_id = lease.job_id OFFSET 0) AS job
         WHERE lease.expires_at <= now AND lease.expires_at > now - lease_time AND job.cancel_requested_at IS NULL;
         IF cardinality(lost.orgs) > 0 THEN
             free := room_after(free, lost.orgs, lost.names);

@@ -69,6 +69,12 @@ BEGIN
             one.canceled_by := 'system';
             one.reason := 'canceled between attempts';
         END IF;
+        IF one.outcome = 'canceled' THEN
+            -- It is canceled, and nothing else is told or counted of how the attempt ended.
+            one.timed_out := false;
+            one.lost := 0;
+            one.crashed := 0;
+        END IF;
         made := made || one;
     END LOOP;
     RETURN made;
@@ -225,7 +231,7 @@ BEGIN
     PERFORM lock_leases(org_ids, job_ids);
     FOR hit IN
         SELECT * FROM unnest(org_ids, job_ids, bys, reasons, request_ids) WITH ORDINALITY
-            AS wish (org_id, job_id, by_whom, reason, request_id, place) ORDER BY job_id, org_id
+            AS wish (org_id, job_id, by_whom, reason, request_id, place) ORDER BY job_id, org_id, place
     LOOP
         -- From here on nobody can claim it; whoever claimed it a moment ago is seen.
         SELECT attempt INTO tries FROM jobs

@@ -1,5 +1,10 @@
 -- Taking jobs back from workers that vanished or did not stop in time. Not a job itself: it needs no free slot.
 
+-- Chance, from 0 up to 1: how long a retry waits.
+CREATE FUNCTION draw() RETURNS float8 LANGUAGE sql VOLATILE AS $$
+    SELECT random()
+$$;
+
 -- Takes up to so many attempts back: whose lease is over, or that should have been stopped by now although their lease lives,
 -- out of time or canceled. Rows that another sweep or an end has in hand are left to it. Running it again does nothing.
 CREATE FUNCTION sweep(
@@ -10,27 +15,30 @@ DECLARE
     now bigint := moment(at);
     hit record;
     one ending;
-    ends ending[] := '{}';
-    places bigint[];
 BEGIN
     FOR hit IN
         SELECT lease.org_id, lease.job_id, lease.attempt, lease.deadline_at FROM leases AS lease
-        WHERE lease.expires_at <= now OR lease.deadline_at + grace <= now OR EXISTS (
-            SELECT 1 FROM jobs AS job WHERE job.org_id = lease.org_id AND job.job_id = lease.job_id
-              AND job.cancel_requested_at + cancel_grace <= now)
+        WHERE (lease.expires_at <= now OR lease.deadline_at + grace <= now OR EXISTS (
+                SELECT 1 FROM jobs AS job WHERE job.org_id = lease.org_id AND job.job_id = lease.job_id
+                  AND job.cancel_requested_at + cancel_grace <= now))
+          -- A lease of an attempt that is none holds up nobody; `verify` tells of it.
+          AND EXISTS (
+              SELECT 1 FROM jobs AS job WHERE job.org_id = lease.org_id AND job.job_id = lease.job_id
+                AND job.attempt = lease.attempt AND job.finished_at IS NULL)
         ORDER BY lease.job_id, lease.org_id LIMIT most FOR UPDATE OF lease SKIP LOCKED
     LOOP
-        one := overdue(now, hit.org_id, hit.job_id, hit.attempt, hit.deadline_at, retry_base, retry_cap, most_lost);
-        CONTINUE WHEN one IS NULL OR one.job_id IS NULL;
-        DELETE FROM leases WHERE leases.org_id = hit.org_id AND leases.job_id = hit.job_id AND leases.attempt = hit.attempt;
-        one.place := cardinality(ends) + 1;
-        ends := ends || one;
+        -- Each by itself: one that cannot be written is told of, and the others go on.
+        BEGIN
+            one := overdue(now, hit.org_id, hit.job_id, hit.attempt, hit.deadline_at, retry_base, retry_cap, most_lost);
+            DELETE FROM leases WHERE leases.org_id = hit.org_id AND leases.job_id = hit.job_id AND leases.attempt = hit.attempt;
+            one.place := 1;
+            IF one.job_id IS NOT NULL AND cardinality(write_ends(now, ARRAY[one])) > 0 THEN
+                RETURN QUERY SELECT one.org_id, one.job_id, one.outcome;
+            END IF;
+        EXCEPTION WHEN integrity_constraint_violation OR data_exception OR raise_exception THEN
+            RAISE WARNING 'the job % cannot be swept: %', hit.job_id, SQLERRM;
+        END;
     END LOOP;
-    IF cardinality(ends) > 0 THEN
-        places := write_ends(now, ends);
-        RETURN QUERY
-            SELECT swept.org_id, swept.job_id, swept.outcome FROM unnest(ends) AS swept WHERE swept.place = ANY (places);
-    END IF;
 END $$;
 
 -- What becomes of an attempt that is overdue: canceled, tried again, lost or given up.
@@ -64,7 +72,7 @@ BEGIN
             || ',"detected_at":' || said(time_text(now)) || '}';
         IF found_job.retry_count < found_job.max_retries THEN
             one.outcome := 'retry';
-            one.delay := (random() * least(retry_cap, retry_base * power(2, least(found_job.retry_count, 60))) * 1000000)::bigint;
+            one.delay := (draw() * least(retry_cap, retry_base * power(2, least(found_job.retry_count, 60))) * 1000000)::bigint;
         ELSE
             one.outcome := 'failed';
             one.code := CASE WHEN found_job.max_retries > 0 THEN 'timeout_max_retries' ELSE 'timeout' END;

@@ -2,7 +2,8 @@
 -- whose rows it is after, for the security of rows, and names the org in its queries all the same.
 --
 -- A list walks along the inputs, which have the order of time and one version each, so many at a time: however few jobs fit
--- a filter, a call looks at no more of them than it was told to.
+-- a filter, a call looks at no more of them than it was told to. `OFFSET 0` keeps a look-up by key what it is: on a table that
+-- is still empty the planner would as soon read all rows of an org for each of them, and keep to it while the table grows.
 
 -- A snapshot without its payload, which is not read where nobody asked for it.
 CREATE VIEW snapshots WITH (security_invoker = true) AS
@@ -95,16 +96,17 @@ RETURNS TABLE (view job_views, requested snapshots, delivered snapshots, payload
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     RETURN QUERY
-        SELECT one, asked, given, CASE WHEN whole THEN (
+        SELECT found.view, asked, given.snapshot, CASE WHEN whole THEN (
             SELECT kept.payload FROM job_results AS kept
-            WHERE kept.org_id = org AND kept.job_id = given.job_id AND kept.result_seq = given.result_seq) END
+            WHERE kept.org_id = org AND kept.job_id = asked.job_id AND kept.result_seq = given.result_seq) END
         FROM snapshots AS asked
-        JOIN job_views AS one ON one.org_id = org AND one.job_id = asked.job_id
-        JOIN snapshots AS given ON given.org_id = org AND given.job_id = asked.job_id AND given.result_seq = CASE
-            WHEN newest THEN (
-                SELECT last.result_seq FROM snapshots AS last WHERE last.org_id = org AND last.job_id = asked.job_id
-                ORDER BY last.result_seq DESC LIMIT 1)
-            ELSE asked.result_seq END
+        CROSS JOIN LATERAL (
+            SELECT one AS view FROM job_views AS one WHERE one.org_id = org AND one.job_id = asked.job_id OFFSET 0) AS found
+        CROSS JOIN LATERAL (
+            SELECT last AS snapshot, last.result_seq FROM snapshots AS last
+            WHERE last.org_id = org AND last.job_id = asked.job_id
+              AND last.result_seq >= asked.result_seq AND (newest OR last.result_seq <= asked.result_seq)
+            ORDER BY last.result_seq DESC LIMIT 1) AS given
         WHERE asked.org_id = org AND asked.result_id = result;
 END $$;
 
@@ -137,15 +139,18 @@ CREATE FUNCTION read_jobs(
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     views := ARRAY(
-        SELECT one FROM (
+        SELECT fitting.view FROM (
             SELECT input.queued_at, input.job_id FROM job_inputs AS input
             WHERE input.org_id = org AND input.queued_at > 0 AND (input.queued_at, input.job_id) < (before_at, before_id)
             ORDER BY input.queued_at DESC, input.job_id DESC LIMIT walk) AS walked
-        JOIN job_views AS one ON one.org_id = org AND one.job_id = walked.job_id
-        WHERE (state IS NULL OR one.status = state) AND (name IS NULL OR one.analysis = name)
-          AND (words IS NULL OR strpos(one.job_id, words) > 0 OR EXISTS (
-              SELECT 1 FROM job_inputs AS input
-              WHERE input.org_id = org AND input.job_id = one.job_id AND strpos(lower(input.payload), words) > 0))
+        CROSS JOIN LATERAL (
+            SELECT one AS view FROM job_views AS one
+            WHERE one.org_id = org AND one.job_id = walked.job_id
+              AND (state IS NULL OR one.status = state) AND (name IS NULL OR one.analysis = name)
+              AND (words IS NULL OR strpos(one.job_id, words) > 0 OR EXISTS (
+                  SELECT 1 FROM job_inputs AS input
+                  WHERE input.org_id = org AND input.job_id = walked.job_id AND strpos(lower(input.payload), words) > 0))
+            OFFSET 0) AS fitting
         ORDER BY walked.queued_at DESC, walked.job_id DESC LIMIT most);
     IF cardinality(views) < most THEN
         SELECT * INTO end_at, end_id FROM end_of_walk(org, before_at, before_id, walk);
@@ -166,17 +171,23 @@ BEGIN
             SELECT input.queued_at, input.job_id FROM job_inputs AS input
             WHERE input.org_id = org AND input.queued_at > 0 AND (input.queued_at, input.job_id) < (before_at, before_id)
             ORDER BY input.queued_at DESC, input.job_id DESC LIMIT walk) AS walked
-        JOIN jobs AS one ON one.org_id = org AND one.job_id = walked.job_id
-        WHERE one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+        CROSS JOIN LATERAL (
+            SELECT 1 FROM jobs AS one
+            WHERE one.org_id = org AND one.job_id = walked.job_id AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+            OFFSET 0) AS with_result
         ORDER BY walked.queued_at DESC, walked.job_id DESC);
     counted := cardinality(jobs_found);
     entries := ARRAY(
-        SELECT ROW(one.result_id, one.job_id, shown.created_at, one.status, input.payload)::history_entry
+        SELECT line.entry
         FROM (SELECT job_id, place FROM unnest(jobs_found) WITH ORDINALITY AS fitting (job_id, place)
               WHERE place > skipped ORDER BY place LIMIT most) AS page
-        JOIN jobs AS one ON one.org_id = org AND one.job_id = page.job_id
-        JOIN job_inputs AS input ON input.org_id = org AND input.job_id = page.job_id
-        JOIN job_results AS shown ON shown.org_id = org AND shown.result_id = one.result_id
+        CROSS JOIN LATERAL (
+            SELECT ROW(one.result_id, one.job_id,
+                (SELECT shown.created_at FROM job_results AS shown WHERE shown.org_id = org AND shown.result_id = one.result_id),
+                one.status,
+                (SELECT input.payload FROM job_inputs AS input WHERE input.org_id = org AND input.job_id = page.job_id)
+            )::history_entry AS entry
+            FROM jobs AS one WHERE one.org_id = org AND one.job_id = page.job_id OFFSET 0) AS line
         ORDER BY page.place);
     SELECT * INTO end_at, end_id FROM end_of_walk(org, before_at, before_id, walk);
     RETURN NEXT;

@@ -119,7 +119,8 @@ BEGIN
                   FROM lanes AS lane WHERE lane.waiting > 0),
             ARRAY(SELECT ROW(lease.org_id, job.analysis, job.attempt_started_at, job.progress_percent, job.paced_percent,
                              job.paced_at, job.progress_at)::run_load
-                  FROM leases AS lease JOIN jobs AS job ON job.org_id = lease.org_id AND job.job_id = lease.job_id
+                  FROM leases AS lease CROSS JOIN LATERAL (
+                      SELECT * FROM jobs WHERE jobs.org_id = lease.org_id AND jobs.job_id = lease.job_id OFFSET 0) AS job
                   WHERE lease.expires_at > now)
         FROM lane_clock AS clock;
 END $$;

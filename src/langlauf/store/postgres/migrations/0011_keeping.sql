@@ -268,3 +268,14 @@ BEGIN
     FROM recounted JOIN before USING (org_id, analysis);
     PERFORM count_waiting(analyses, changes);
 END $$;
+
+-- While all of another store is being copied into this one, a row says from where and how far; nobody serves it then.
+CREATE TABLE copying (
+    only_row   integer PRIMARY KEY CHECK (only_row = 1),
+    source     text NOT NULL,
+    table_name text NOT NULL,
+    position   text
+);
+
+-- From where a copy is under way, if one is.
+CREATE FUNCTION copied_from() RETURNS text LANGUAGE sql STABLE AS $$ SELECT source FROM copying $$;

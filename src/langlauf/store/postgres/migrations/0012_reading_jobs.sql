@@ -154,6 +154,21 @@ BEGIN
     END LOOP;
 END $$;
 
+-- They run as the engine and can do no more, also where a superuser migrates. An owner must have the right to make things where
+-- its things are, for this moment. Who may not give that in `public` keeps them, and has the engine's rights anyway.
+DO $$
+DECLARE
+    one record;
+BEGIN
+    GRANT CREATE ON SCHEMA public TO langlauf_engine;
+    FOR one IN SELECT kind, name FROM offered() WHERE name LIKE 'public.%' LOOP
+        EXECUTE format('ALTER %s %s OWNER TO langlauf_engine', one.kind, one.name);
+    END LOOP;
+    REVOKE CREATE ON SCHEMA public FROM langlauf_engine;
+EXCEPTION WHEN insufficient_privilege THEN
+    RAISE NOTICE 'what is in public for other callers stays with %', current_user;
+END $$;
+
 -- A database may be set up to give whatever is made in it to others. Here nobody has what he was not given by name.
 DO $$
 DECLARE

@@ -1,0 +1,215 @@
+"""Copies all of a store into an empty one, in batches, and can go on where it was: the same for every store.
+
+The copy is compared with its source before it may be used: every table has as many rows and the same digest. What can
+be made from the rest is not copied but made: lanes and what they count.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from langlauf.domain.errors import StoreError
+from langlauf.store.tables import TABLES, Table
+from langlauf.store.verify import Watch
+
+Row = tuple[Any, ...]
+#: What one transaction of the target may take.
+ROWS_PER_BATCH = 2_000
+_BYTES_PER_BATCH = 8 * 1024 * 1024
+_WATCH_EVERY = 1_000
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class CopyRefused(StoreError):
+    """The copy was not begun, or does not go on: what would have to be so is not."""
+
+
+def half_copied(name: str, source: str) -> str:
+    """Why a store cannot be used while a copy into it is under way."""
+    return f"{name} is not complete: a copy from {source} was begun; `langlauf copy-store` goes on with it"
+
+
+class Progress(NamedTuple):
+    """How far a copy is: up to which row of which table, by the key of the source."""
+
+    source: str
+    table: str
+    #: the key of the last row as JSON; None before the first one
+    position: str | None
+
+
+class Source(Protocol):
+    """A store to read, as it was at one moment."""
+
+    @property
+    def name(self) -> str:
+        """How it is told apart from others."""
+
+    def rows(self, table: Table, behind: Sequence[Any] | None = None) -> Iterator[Row]:
+        """The rows of a table in the order of their keys, from the first one or behind one."""
+
+    def key(self, table: Table, row: Row) -> list[Any]:
+        """The key of a row."""
+
+    def count(self, table: Table) -> int:
+        """How many rows a table has."""
+
+    def live_leases(self) -> int:
+        """How many attempts run."""
+
+
+class Target(Protocol):
+    """A store to fill. Each of these is one transaction."""
+
+    def progress(self) -> Progress | None:
+        """How far a copy into this store is, if one is under way."""
+
+    def begin(self, progress: Progress) -> None:
+        """Notes that a copy is under way."""
+
+    def put(self, table: Table, rows: Sequence[Row], before: Progress, after: Progress) -> None:
+        """Brings rows and moves the note on; raises `CopyRefused` where somebody else moved it."""
+
+    def finish(self, before: Progress) -> None:
+        """Makes what was not copied, and removes the note: the store may be used."""
+
+
+class Copied(msgspec.Struct, frozen=True):
+    """A table of both stores."""
+
+    rows: int
+    digest: str
+    #: whether the copy has the same
+    same: bool
+
+
+class CopyReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a copy. One that is not complete may not be used."""
+
+    source: str
+    target: str
+    resumed: bool
+    complete: bool
+    tables: dict[str, Copied]
+
+
+#: Opens a store of some kind as it is now.
+Reading = Callable[[], AbstractContextManager[Source]]
+
+
+class Copy:
+    """One run. `again` opens the target to be read, for the comparison."""
+
+    def __init__(self, source: Reading, target: Target, again: Reading, watch: Watch) -> None:
+        self._source = source
+        self._target = target
+        self._again = again
+        self._watch = watch
+
+    def run(self, *, running: bool) -> CopyReport:
+        """Copies what is missing, compares, and lets the target be used if it is the same.
+
+        With `running`, attempts that run count as lost: their leases come along, end by themselves, and are swept.
+        """
+        with self._source() as source:
+            if not running and (live := source.live_leases()):
+                raise CopyRefused(
+                    f"{live} attempts run in {source.name}: stop its workers first, or say that they count as lost"
+                )
+            before = self._target.progress()
+            progress = before or self._begin(source)
+            if progress.source != source.name:
+                raise CopyRefused(f"a copy from {progress.source} is under way, not from {source.name}")
+            progress = self._copy(source, progress)
+        tables, names = self._compare()
+        complete = all(table.same for table in tables.values())
+        if complete:
+            self._target.finish(progress)
+        source_name, target_name = names
+        return CopyReport(
+            source=source_name, target=target_name, resumed=before is not None, complete=complete, tables=tables
+        )
+
+    def _begin(self, source: Source) -> Progress:
+        with self._again() as target:
+            used = [table.name for table in TABLES if target.count(table)]
+            if used:
+                raise CopyRefused(f"{target.name} is in use, it has {', '.join(used)}: a copy needs an empty store")
+        progress = Progress(source.name, TABLES[0].name, None)
+        self._target.begin(progress)
+        return progress
+
+    def _copy(self, source: Source, progress: Progress) -> Progress:
+        names = [table.name for table in TABLES]
+        for table in TABLES[names.index(progress.table) :]:
+            if progress.table != table.name:
+                self._target.put(table, [], progress, Progress(source.name, table.name, None))
+                progress = Progress(source.name, table.name, None)
+            progress = self._copy_table(source, table, progress)
+        return progress
+
+    def _copy_table(self, source: Source, table: Table, progress: Progress) -> Progress:
+        total, done = source.count(table), 0
+        behind = None
+        if progress.position is not None:
+            behind = msgspec.json.decode(progress.position)
+            with self._again() as target:
+                done = target.count(table)
+        self._watch(table.name, done, total)
+        for rows in batches(table, source.rows(table, behind)):
+            position = msgspec.json.encode(source.key(table, rows[-1])).decode()
+            after = Progress(source.name, table.name, position)
+            self._target.put(table, rows, progress, after)
+            progress = after
+            done += len(rows)
+            self._watch(table.name, done, total)
+        return progress
+
+    def _compare(self) -> tuple[dict[str, Copied], tuple[str, str]]:
+        """Both stores as they are now: a source that was written to meanwhile shows here."""
+        found = {}
+        with self._source() as source, self._again() as target:
+            for table in TABLES:
+                wanted = self._digest(source, table)
+                found[table.name] = Copied(*wanted, same=self._digest(target, table) == wanted)
+            return found, (source.name, target.name)
+
+    def _digest(self, store: Source, table: Table) -> tuple[int, str]:
+        total = store.count(table)
+        step = f"comparing {table.name}"
+
+        def watched() -> Iterator[Row]:
+            for number, row in enumerate(store.rows(table)):
+                if number % _WATCH_EVERY == 0:
+                    self._watch(step, number, total)
+                yield row
+
+        return digest_of(watched())
+
+
+def digest_of(rows: Iterable[Row]) -> tuple[int, str]:
+    """How many rows, and a digest of them that does not depend on their order."""
+    count, total = 0, 0
+    for row in rows:
+        count += 1
+        total += int.from_bytes(hashlib.sha256(_encode(row)).digest())
+    return count, f"{total % 2**256:064x}"
+
+
+def batches(table: Table, rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Divides rows so that no transaction takes long, whatever they hold."""
+    place = table.columns.index("payload") if "payload" in table.columns else None
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        weight = 0 if place is None else len(row[place] or "")
+        if batch and (len(batch) >= ROWS_PER_BATCH or size + weight > _BYTES_PER_BATCH):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += weight
+    if batch:
+        yield batch

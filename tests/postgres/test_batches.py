@@ -1,0 +1,103 @@
+"""A batch whose answer was lost is sent again under its id: it is carried out once, and answered the same."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import uuid4
+
+from langlauf.clock import new_id
+from langlauf.domain.attempt import Progress
+from langlauf.domain.job import Accepted
+from langlauf.domain.outcome import Completed, Released
+from langlauf.domain.views import Depth
+from langlauf.hints import Hints
+from langlauf.store.operations import Recording
+from langlauf.store.postgres.driver import PostgresStore
+from tests.support.orders import ORG, accept, claim, event_types, new_job
+from tests.support.postgres_stores import migrated_database
+from tests.support.stores import LEASE_SECONDS, SetClock
+
+Scene = Callable[[list[PostgresStore], SetClock], Awaitable[None]]
+
+
+def _play(scene: Scene) -> None:
+    """Two hosts at one database: a batch may be sent again while it is still under way."""
+
+    async def main() -> None:
+        clock = SetClock()
+        with migrated_database() as url:
+            stores = [await PostgresStore.open(url, clock=clock, hints=Hints()) for _ in range(2)]
+            try:
+                await scene(stores, clock)
+            finally:
+                for store in stores:
+                    await store.close()
+
+    asyncio.run(main())
+
+
+def test_submissions_sent_again_are_accepted_once() -> None:
+    """At the same moment, and later; with one that was refused among them."""
+
+    async def scene(stores: list[PostgresStore], clock: SetClock) -> None:
+        batch = [new_job(clock, idempotency_key=f"k-{n}", max_waiting_org=3) for n in range(4)]
+        batch_id = uuid4()
+        first, second = await asyncio.gather(*(store._send_submits(batch_id, batch) for store in stores))
+        clock.pass_(1)
+        assert first == second == await stores[0]._send_submits(batch_id, batch)
+        assert [isinstance(answer, Accepted) for answer in first] == [True, True, True, False]
+        assert await stores[0].depth() == Depth(3, 0)
+        for new in batch[:3]:
+            assert await event_types(stores[0], new.job.job_id) == ["job.queued"]
+
+    _play(scene)
+
+
+def test_writes_sent_again_are_written_once() -> None:
+    """Whatever they were; one that was refused is refused again, although its job could be written to by then."""
+
+    async def scene(stores: list[PostgresStore], clock: SetClock) -> None:
+        jobs = [await accept(stores[0], clock) for _ in range(4)]
+        held = {one.lease.job_id: one.lease for one in await claim(stores[0], 4)}
+        done, going, given_back, gone = (held[job.job_id] for job in jobs)
+        assert await stores[0].record(gone, Released())
+        batch = [
+            Recording(gone, Progress(percent=50)),
+            Recording(done, Completed(result_id=new_id(), payload="1")),
+            Recording(going, Progress(percent=50)),
+            Recording(given_back, Released()),
+        ]
+        batch_id = uuid4()
+        first, second = await asyncio.gather(*(store._send_records(batch_id, batch) for store in stores))
+        assert first == second == [False, True, True, True]
+        assert {one.lease.job_id for one in await claim(stores[1], 2)} == {given_back.job_id, gone.job_id}
+        assert await stores[1]._send_records(batch_id, batch) == first
+        shown = await stores[0].tenant(ORG).results(done.job_id)
+        assert len(shown) == 1
+        assert (await event_types(stores[0], going.job_id)).count("job.progress") == 1
+        assert (await event_types(stores[0], given_back.job_id)).count("job.released") == 1
+
+    _play(scene)
+
+
+def test_a_claim_asked_again_gives_what_it_gave() -> None:
+    """And nothing more, although more waits; a claim that gave nothing may give something when it is asked again."""
+
+    async def scene(stores: list[PostgresStore], clock: SetClock) -> None:
+        for _ in range(4):
+            await accept(stores[0], clock)
+        lease_time = int(LEASE_SECONDS * 1_000_000)
+        values: tuple[Any, ...] = ("worker-1", 2, ["survey"], lease_time, 100, [], [], None)
+
+        async def ask(again: bool, claim_id: object) -> list[tuple[object, ...]]:
+            link = stores[again]._links["claim"]
+            return sorted(tuple(row) for row in await link.rows("claim", clock.now(), claim_id, *values, again))
+
+        claim_id = uuid4()
+        first = await ask(False, claim_id)
+        assert len(first) == 2
+        assert await ask(True, claim_id) == first
+        assert len(await ask(True, uuid4())) == 2
+        assert await stores[0].depth() == Depth(0, 4)
+
+    _play(scene)

@@ -1,0 +1,108 @@
+"""What a call costs must not grow with the table, also where its plan was made while the table was still empty."""
+
+import asyncio
+import json
+from typing import Any
+
+import asyncpg
+
+from tests.support.postgres_stores import migrated_database
+
+#: Jobs of one org, each with its events, snapshots and chunks.
+_FILL = """
+INSERT INTO jobs (job_id, org_id, analysis, status, priority_class, request_payload_hash, request_payload_ref,
+    queued_at, updated_at, timeout_seconds, max_retries, trace_id, request_id, progress_percent, result_id, started_at,
+    attempt_started_at, finished_at, attempt, event_seq, partial_count, imported_at)
+SELECT 'j' || n, 'org-a', 'survey', 'completed', 'default', 'h' || n, 'inline:', n, n, 10, 1, 't', 'r', 100,
+    'r' || n, n, n, n, 1, 3, 1, 1 FROM generate_series($1::integer, $2::integer) AS n
+"""
+_PARTS = (
+    "INSERT INTO job_inputs (org_id, job_id, queued_at, payload) SELECT org_id, job_id, queued_at, '{}' FROM jobs",
+    """INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id,
+        request_id)
+    SELECT org_id, job_id, seq, 'job.progress', 1, 'worker', '{}', 't', 'r' FROM jobs, generate_series(1, 3) AS seq""",
+    """INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref,
+        created_at, payload)
+    SELECT org_id, CASE seq WHEN 2 THEN result_id ELSE result_id || '-1' END, job_id,
+        CASE seq WHEN 2 THEN 'final' ELSE 'partial' END, seq, 1, 'inline:', 1, '1'
+    FROM jobs, generate_series(1, 2) AS seq""",
+    """INSERT INTO notifications (org_id, job_id, channel, template_key, delivery_status, dedupe_key, scheduled_at,
+        created_at, payload_json)
+    SELECT org_id, job_id, 'in_app', 'x', 'pending', job_id, 1, 1, '{}' FROM jobs""",
+    """INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
+    SELECT org_id, job_id, 'c', '1', 1 FROM jobs""",
+)
+_TABLES = ("jobs", "job_inputs", "job_events", "job_results", "notifications", "job_chunks", "leases", "lanes")
+_ENOUGH = (100, 3_000)
+#: What an index that got a level deeper, or a page that is looked at twice, may add.
+_SLACK = 40
+_LATEST = f"{2**62}, ''"
+_CLAIM = "gen_random_uuid(), 'w', 5, '{survey}', 1000000, 8"
+CALLS = {
+    "read_job": "'org-a', 'j7'",
+    "read_status": "'org-a', 'j7', 20, 1000",
+    "read_payload": "'org-a', 'j7'",
+    "read_events": "'org-a', 'j7', 0, 100",
+    "read_log": "'org-a', 'j7', 0, 100, 1000",
+    "read_results": "'org-a', 'j7'",
+    "read_result": "'org-a', 'r7-1', true, true",
+    "read_notifications": "'org-a', 'j7', NULL, 20",
+    "read_jobs": f"'org-a', 'completed', 'survey', NULL, {_LATEST}, 50, 20",
+    "read_history": f"'org-a', {_LATEST}, 20, 5, 10",
+    "read_ranks": "'org-a'",
+    "read_chunk": "'org-a', 'j7', 'c'",
+    "read_chunks": "'org-a', 'j7', '{c, d}'",
+    "pulses": "'{org-a, org-a}', '{j7, j8}'",
+    "kept_payloads": "'{org-a, org-a}', '{j7, j8}'",
+    "owners": "'result', 'r7'",
+    "load": "NULL",
+    "depth": "NULL",
+    "views_of": "'{org-a, org-a}', '{j7, j8}'",
+    "renew": "NULL, '{org-a}', '{j7}', '{1}', 1000000",
+    "cancel": "NULL, '{org-a}', '{j7}', '{user}', '{no}', '{r}'",
+    "sweep": "NULL, 0, 0, 1, 1, 3, 100",
+    "claim": f"NULL, {_CLAIM}, '{{survey}}', '{{2}}', 4, false",
+}
+
+
+async def _blocks(connection: asyncpg.Connection, call: str) -> int:
+    """How many blocks a call looks at."""
+    [(told,)] = await connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM {call}")
+    plan: dict[str, Any] = json.loads(told)[0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+async def _fill(connection: asyncpg.Connection, first: int, last: int) -> None:
+    await connection.execute(_FILL, first, last)
+    for part in _PARTS:
+        await connection.execute(f"{part} WHERE queued_at >= $1", first)
+
+
+def test_what_a_call_costs_does_not_grow_with_the_table() -> None:
+    """Every plan is made on empty tables first, which is where planners go wrong."""
+
+    async def main(url: str) -> dict[str, tuple[int, int]]:
+        connection = await asyncpg.connect(url)
+        try:
+            await connection.execute("SET search_path = langlauf, pg_temp; SET jit = off")
+            for table in _TABLES:  # statistics would have plans made anew, as they may be for a host that comes later
+                await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
+            seen = list[list[int]]()
+            begin = 1
+            calls = [f"{name}({values})" for name, values in CALLS.items()]
+            for call in calls:
+                await _blocks(connection, call)
+            for size in _ENOUGH:
+                await _fill(connection, begin, size)
+                begin = size + 1
+                for call in calls:  # what is read first after a fill tidies up behind it
+                    await _blocks(connection, call)
+                seen.append([await _blocks(connection, call) for call in calls])
+            return {name: (few, many) for name, few, many in zip(CALLS, *seen, strict=True)}
+        finally:
+            await connection.close()
+
+    with migrated_database() as url:
+        found = asyncio.run(main(url))
+    grown = {name: blocks for name, blocks in found.items() if blocks[1] > 2 * blocks[0] + _SLACK}
+    assert grown == {}, "blocks of a small and of a large table"

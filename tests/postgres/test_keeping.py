@@ -1,0 +1,197 @@
+"""Checking, exporting and importing a database: what only a database can have, and what the commands say of it."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from langlauf.cli.transfer import export_store, import_store
+from langlauf.cli.verify import verify
+from langlauf.domain.errors import StoreError
+from langlauf.store.postgres.driver import PostgresStore
+from langlauf.store.postgres.importing import import_v1
+from langlauf.store.postgres.verifying import check_database
+from langlauf.store.sqlite.importing import import_v1 as import_into_file
+from tests.support.beds import Bed, bed_of
+from tests.support.breaking import Breakable, breakable
+from tests.support.earlier import FULL, earlier_store
+from tests.support.postgres import execute, fetch
+from tests.support.stores import Maker, SetClock
+
+_CHANGES = {
+    "trigger jobs.jobs_stay_ended is missing": "DROP TRIGGER jobs_stay_ended ON jobs",
+    "trigger jobs.jobs_stay_ended is changed": "ALTER TABLE jobs DISABLE TRIGGER jobs_stay_ended",
+    "table jobs is changed": "ALTER TABLE jobs DISABLE ROW LEVEL SECURITY",
+    "policy jobs.own_org is missing": "DROP POLICY own_org ON jobs",
+    "policy jobs.own_org is changed": "ALTER POLICY own_org ON jobs USING (true)",
+    "index idx_jobs_lane_due is missing": "DROP INDEX idx_jobs_lane_due",
+    "column jobs.step is changed": "ALTER TABLE jobs ALTER COLUMN step SET DEFAULT 'none'",
+    "function tidy(bigint) is changed": "ALTER FUNCTION tidy SECURITY INVOKER",
+    "view job_views is changed": "ALTER VIEW job_views RESET (security_invoker)",
+    "nothing says what the migrations made": "DELETE FROM schema_made",
+}
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Breakable]:
+    """A database with a job in every state, to be broken again and again."""
+    with breakable("postgres", tmp_path_factory.mktemp("broken")) as store:
+        yield store
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> Iterator[Bed]:
+    """An empty store."""
+    with bed_of("postgres", tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize("words", _CHANGES)
+def test_a_schema_that_is_not_as_it_was_made_is_told(broken: Breakable, words: str) -> None:
+    """Whatever migrations made is missed when it is gone, and told when it is changed."""
+    found = broken.after(_CHANGES[words])
+    assert {(one.rule, one.evidence) for one in found} == {("schema_intact", words)}
+
+
+def test_a_schema_may_have_more(broken: Breakable) -> None:
+    """An index, a column or a function of one's own harms nobody."""
+    assert (
+        broken.after(
+            "CREATE INDEX mine ON jobs (trace_id); ALTER TABLE jobs ADD COLUMN mine text; CREATE TABLE own (id text);"
+            "CREATE FUNCTION mine() RETURNS integer LANGUAGE sql AS 'SELECT 1'"
+        )
+        == []
+    )
+
+
+def test_another_release_may_word_it_differently(broken: Breakable) -> None:
+    """What was noted under another release of PostgreSQL is compared by name alone."""
+    sql = "UPDATE schema_made SET server = server - 1, digest = 'other'"
+    assert broken.after(sql) == []
+    assert [one.evidence for one in broken.after(f"{sql}; DROP INDEX idx_jobs_lane_due")] == [
+        "index idx_jobs_lane_due is missing"
+    ]
+
+
+def test_an_index_that_is_not_whole_is_told(broken: Breakable) -> None:
+    """An index whose building broke off finds less than there is."""
+    sql = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass('langlauf.idx_jobs_finished')"
+    assert [(one.rule, one.evidence) for one in broken.after(sql)] == [
+        ("integrity", "the index idx_jobs_finished is not valid")
+    ]
+
+
+def test_a_check_sees_one_moment_and_changes_nothing(bed: Bed) -> None:
+    """Writes that come while a check is under way do not show in it, and it writes nothing itself."""
+    clock = SetClock()
+
+    async def scene(store: PostgresStore, make: Maker, clock: SetClock) -> None:
+        await make.one_of_each()
+
+    bed.play(scene, clock)  # type: ignore[arg-type]
+    steps = 0
+
+    def write_meanwhile(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 2:
+            execute(bed.place, "DELETE FROM langlauf.lanes")
+
+    assert list(check_database(bed.place, now=clock.now(), watch=write_meanwhile)) == []
+    assert {one.rule for one in bed.check(clock)} == {"lane_counts", "lane_due"}
+
+
+def run(command: object, *arguments: object) -> Result:
+    """Runs a command as a person would."""
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])  # type: ignore[arg-type]
+
+
+def test_the_commands_take_a_database(bed: Bed, tmp_path: Path) -> None:
+    """What was imported is sound and comes out again as it does from a file."""
+    earlier, out, from_file = tmp_path / "earlier.json", tmp_path / "out.json", tmp_path / "file.json"
+    earlier.write_text(json.dumps(FULL))
+    brought = run(import_store, earlier, "--store", bed.place, "--json")
+    assert json.loads(brought.stdout)["jobs"] == len(FULL["jobs"])
+    assert "nothing was changed" in run(import_store, earlier, "--store", bed.place).stdout
+    checked = run(verify, "--store", bed.place, "--json")
+    assert (checked.exit_code, json.loads(checked.stdout)["ok"]) == (0, True)
+    assert run(export_store, out, "--store", bed.place).exit_code == 0
+    import_into_file(str(tmp_path / "s.db"), earlier)
+    assert run(export_store, from_file, "--store", tmp_path / "s.db").exit_code == 0
+    assert _without_times(out) == _without_times(from_file)
+
+
+def _without_times(path: Path) -> object:
+    """A document, without the time and the ids that an import makes."""
+    document = json.loads(path.read_text())
+    assert document["jobs"].keys() == FULL["jobs"].keys()
+    jobs = {key: {k: v for k, v in job.items() if k not in _OF_THE_IMPORT} for key, job in document["jobs"].items()}
+    kinds = {
+        key: [(event["event_seq"], event["event_type"]) for event in log] for key, log in document["events"].items()
+    }
+    return jobs, kinds, document["results"], document["notifications"]
+
+
+_OF_THE_IMPORT = frozenset({"updated_at", "next_attempt_at", "request_id", "trace_id", "imported_at"})
+
+
+def test_a_broken_database_ends_the_command_with_1(bed: Bed) -> None:
+    """The list of what is broken is printed; a database that is not there ends it with 2, and no password is shown."""
+
+    async def scene(store: PostgresStore, make: Maker, clock: SetClock) -> None:
+        await make.queued()
+
+    bed.play(scene)  # type: ignore[arg-type]
+    execute(bed.place, "DELETE FROM langlauf.job_inputs")
+    found = run(verify, "--store", bed.place)
+    assert found.exit_code == 1
+    assert "broken: input_kept" in found.stdout
+    away = run(verify, "--store", "postgresql://me:hunter22@127.0.0.1:1/nowhere")
+    assert away.exit_code == 2
+    assert "hunter22" not in away.output
+
+
+def test_a_job_that_is_there_already_is_not_imported(bed: Bed, tmp_path: Path) -> None:
+    """Nothing of a file is taken over where one of its jobs is known, and other files still are."""
+    earlier = tmp_path / "one.json"
+    earlier.write_text(json.dumps(FULL))
+    assert import_v1(bed.place, earlier).imported
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(FULL | {"schema_version": 2}))
+    before = fetch(bed.place, "SELECT count(*) FROM langlauf.job_events")
+    with pytest.raises(StoreError, match="is in the store already"):
+        import_v1(bed.place, other)
+    assert fetch(bed.place, "SELECT count(*) FROM langlauf.job_events") == before
+
+
+def test_two_programs_import_once(bed: Bed, tmp_path: Path) -> None:
+    """Imports take turns: of two at the same time, one brings the jobs."""
+    earlier = tmp_path / "one.json"
+    earlier.write_text(json.dumps(FULL))
+
+    async def both() -> list[bool]:
+        runs = [asyncio.to_thread(import_v1, bed.place, earlier) for _ in range(3)]
+        return [report.imported for report in await asyncio.gather(*runs)]
+
+    assert sorted(asyncio.run(both())) == [False, False, True]
+    assert list(check_database(bed.place)) == []
+
+
+def test_imported_jobs_come_behind_those_that_wait(bed: Bed, tmp_path: Path) -> None:
+    """A lane that had jobs goes on counting tickets, and the count of what waits grows by what came."""
+
+    async def scene(store: PostgresStore, make: Maker, clock: SetClock) -> None:
+        await make.queued()
+
+    bed.play(scene)  # type: ignore[arg-type]
+    [[analysis]] = bed.query("SELECT analysis FROM jobs")
+    earlier = tmp_path / "one.json"
+    jobs = {f"j{number}": {"status": "queued", "org_id": "org-a"} for number in range(3)}
+    earlier.write_text(json.dumps(earlier_store() | {"jobs": jobs}))
+    assert import_v1(bed.place, earlier, default_analysis=analysis).jobs == 3
+    assert sorted(ticket for (ticket,) in bed.query("SELECT ticket FROM jobs")) == [1, 2, 3, 4]
+    assert bed.query("SELECT waiting, default_head, default_last FROM lanes") == [(4, 0, 4)]
+    assert list(check_database(bed.place)) == []

@@ -1,0 +1,67 @@
+"""The program on PostgreSQL: servers and a worker that share the database alone, with a login that owns nothing."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import httpx2
+import pytest
+from click.testing import CliRunner
+
+from langlauf.cli.main import main
+from langlauf.client import Client, NotFound
+from langlauf.store.postgres.opening import migrate_database
+from tests.postgres.isolation import let_in
+from tests.support.postgres import address, fresh_database
+from tests.support.server import ServerProcess, serving, working
+
+_SECRET = "hunter22"
+_LOGIN = "langlauf_serving"
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[str]:
+    """The URL of a database that its owner has migrated, for a login that may only call functions."""
+    with fresh_database() as url:
+        asyncio.run(migrate_database(url))
+        let_in(url, _LOGIN)
+        yield address(url, url.rpartition("/")[2], user=_LOGIN, password=_SECRET)
+
+
+@pytest.fixture(scope="module")
+def servers(store: str) -> Iterator[list[ServerProcess]]:
+    """Two servers that do not work, and a worker beside them."""
+    with ExitStack() as stack:
+        stack.enter_context(working(store))
+        yield [stack.enter_context(serving(store, settings={"LANGLAUF_WORKERS": "0"})) for _ in range(2)]
+
+
+def test_any_server_knows_what_another_accepted(servers: list[ServerProcess]) -> None:
+    """A job submitted to one is worked on by a worker elsewhere and followed at the other; another org sees nothing."""
+    first, second = (server.url for server in servers)
+    with Client(first, "org-a") as client, Client(second, "org-a") as beside, Client(second, "org-b") as stranger:
+        job = client.submit("steps", count=3)
+        seen = beside.job(job.job_id)
+        numbers = [event.event_seq for event in seen.events(timeout=30)]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert len(numbers) > 3
+        assert seen.result(timeout=30) == {"done": [0, 1, 4]}
+        with pytest.raises(NotFound):
+            stranger.job(job.job_id).status()
+
+
+def test_the_password_is_nowhere(servers: list[ServerProcess], store: str) -> None:
+    """Neither in logs nor in what health and readiness say; the database is named by its host and its name."""
+    shown = f"postgresql://{store.rpartition('@')[2]}"
+    for server in servers:
+        assert any(f"store={shown}" in line for line in server.log)
+        answers = [httpx2.get(f"{server.url}{path}").text for path in ("/health", "/ready")]
+        assert _SECRET not in "".join(server.log) + "".join(answers)
+
+
+@pytest.mark.parametrize("command", [["keys", "list"], ["sweep"], ["cleanup", "--dry-run"], ["migrate", "--json"]])
+def test_commands_work_with_the_same_login(store: str, command: list[str]) -> None:
+    """Whatever is done to a running store needs no more rights than running it."""
+    said = CliRunner().invoke(main, [*command, "--store", store])
+    assert said.exit_code == 0, said.output
+    assert _SECRET not in said.output

@@ -1,0 +1,209 @@
+"""The PostgreSQL store in this process: its driver and the functions of its schema, over one connection, with set time.
+
+Each step of a schedule is one transaction. Operations of one kind that follow one another go as one batch, as the
+driver makes batches of what is asked at the same time. Where callers hear nothing of a commit, every statement that
+the driver would send again is sent twice: it must answer the same and change nothing.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from typing import Any, TypeVar
+
+import asyncpg
+
+from langlauf.domain.attempt import ClaimRequest
+from langlauf.domain.instant import Instant
+from langlauf.domain.job import NewJob
+from langlauf.domain.views import CancelRequest
+from langlauf.hints import Hints
+from langlauf.store.operations import Recording
+from langlauf.store.postgres import recording, submitting
+from langlauf.store.postgres.batching import rounds
+from langlauf.store.postgres.driver import PostgresStore
+from langlauf.store.postgres.link import _SESSION, _called
+from langlauf.store.sqlite.claiming import RenewRequest
+from langlauf.store.sqlite.sweeping import TidyLanes
+from tests.simulation.disagreement import Disagreement
+from tests.simulation.stage import Fate, Row, SweepAll
+from tests.support.postgres_stores import migrated_database
+from tests.support.stores import SetClock
+
+T = TypeVar("T")
+#: What the database draws by chance is what the test has set; the schema is then noted as it is.
+_DICE = """
+CREATE OR REPLACE FUNCTION langlauf.draw() RETURNS float8 LANGUAGE sql VOLATILE AS $$
+    SELECT current_setting('langlauf.drawn')::float8
+$$;
+SELECT langlauf.note_schema();
+"""
+_TABLES = (
+    *("jobs", "job_inputs", "job_events", "job_results", "job_chunks", "notifications"),
+    *("leases", "lanes", "idempotency_keys", "waiting_counts", "pace", "batches"),
+)
+_FRESH = "; ".join([*(f"DELETE FROM {name}" for name in _TABLES), "UPDATE lane_clock SET virtual_now = 0, served = 0"])
+#: Rows that were deleted are walked over until they are cleared away.
+_CLEAR = f"TRUNCATE {', '.join(_TABLES)}"
+_CLEAR_AFTER = 100
+#: What the driver sends again when its answer was lost.
+_SENT_AGAIN = frozenset({"submit", "record", "renew", "cancel"})
+
+
+class OneLink:
+    """Stands for each of the store's connections; its statements are part of the transaction of a step."""
+
+    def __init__(self, connection: Any, clock: SetClock) -> None:
+        self.connection = connection
+        self.clock = clock
+        self.twice = False
+
+    async def call(self, function: str, *values: Any, **_: Any) -> Any:
+        """The one value that a function gives; nobody asks for the time, which is set."""
+        if function == "moment":
+            return self.clock.now()
+        statement = f"SELECT {_called(function, len(values))}"
+        answer = await self.connection.fetchval(statement, *values)
+        if self.twice and function in _SENT_AGAIN:
+            _same(function, answer, await self.connection.fetchval(statement, *values))
+        return answer
+
+    async def rows(self, function: str, *values: Any, **_: Any) -> list[Any]:
+        """The rows that a function gives."""
+        return list(await self.connection.fetch(f"SELECT * FROM {_called(function, len(values))}", *values))
+
+    async def claims(self, function: str, *values: Any, **_: Any) -> list[Any]:
+        """The same, and whether it was asked before."""
+        statement = f"SELECT * FROM {_called(function, len(values) + 1)}"
+        answer = list(await self.connection.fetch(statement, *values, False))
+        if self.twice:
+            again = await self.connection.fetch(statement, *values, True)
+            _same(function, sorted(map(tuple, answer)), sorted(map(tuple, again)))
+        return answer
+
+
+def _same(function: str, first: Any, second: Any) -> None:
+    if first != second:
+        raise Disagreement(f"{function} answered {first!r}, and {second!r} when it was asked again")
+
+
+class PostgresWorld:
+    """One database, for one schedule after another. `functions` are definitions that replace some of the schema's."""
+
+    arrival = "length(job.job_id), job.job_id"
+    sweeps_at_once = True
+
+    def __init__(self, url: str, functions: Mapping[str, str] | None = None) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._clock = SetClock()
+        self._url = url
+        self.connection: Any = self._do(asyncpg.connect(url))
+        self._run(_SESSION + "SET synchronous_commit = off;" + _DICE)
+        for definition in (functions or {}).values():
+            self._run(definition)
+        self._link = OneLink(self.connection, self._clock)
+        self._store = PostgresStore(url, hints=Hints(), clock=self._clock)
+        self._store._links = dict.fromkeys(self._store._links, self._link)  # type: ignore[arg-type]
+        self._played = 0
+
+    def close(self) -> None:
+        """Lets go of the connection."""
+        self._do(self.connection.close())
+        self._loop.close()
+
+    def fresh(self, jitter: float) -> None:
+        """Every table as the migrations left it."""
+        if self._played % _CLEAR_AFTER == 0:
+            self._run(_CLEAR)
+        self._played += 1
+        self._run(f"{_FRESH}; SET langlauf.drawn = '{jitter!r}'")
+
+    def transact(self, operations: Sequence[Any], now: Instant, fate: Fate) -> list[Any]:
+        """One transaction with all operations; what they answered, whoever hears of it."""
+        self._clock.time = now
+        self._link.twice = fate is Fate.UNTOLD
+        try:
+            return self._do(self._transact(operations, fate))
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, LookupError, TypeError, ValueError) as error:
+            raise Disagreement(f"the store broke down: {type(error).__name__}: {error}") from error
+
+    async def _transact(self, operations: Sequence[Any], fate: Fate) -> list[Any]:
+        transaction = self.connection.transaction()
+        await transaction.start()
+        try:
+            answers: list[Any] = []
+            for kind, batch in groupby(operations, key=type):
+                answers += await _VERBS[kind](self._store, list(batch))
+        except BaseException:
+            await transaction.rollback()
+            raise
+        await (transaction.rollback() if fate is Fate.UNDONE else transaction.commit())
+        return answers
+
+    def order(self, operations: Sequence[Any]) -> list[int]:
+        """As the driver's rounds have it: no two of a statement are for the same job, key or input."""
+        places: list[int] = []
+        for kind, batch in groupby(operations, key=type):
+            one = list(batch)
+            start = len(places)
+            places += [start + place for part in rounds(one, _KEYS[kind](one)) for place in part]
+        return places
+
+    def seen(self, *queries: str) -> list[list[Row]]:
+        """What queries find now, asked in one go."""
+        [found] = self.rows(f"SELECT {', '.join(f'ARRAY(SELECT one FROM ({sql}) AS one)' for sql in queries)}")
+        return [[tuple(row) for row in rows] for rows in found]
+
+    def rows(self, sql: str) -> list[Row]:
+        """Looks into the tables past the store."""
+        return [tuple(row) for row in self._do(self.connection.fetch(sql))]
+
+    def _run(self, sql: str) -> None:
+        self._do(self.connection.execute(sql))
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(work)
+
+
+async def _sweep(store: PostgresStore, sweeps: Sequence[SweepAll]) -> list[Any]:
+    return [await store.sweep(grace_seconds=one.grace_seconds, backoff=one.backoff, limit=one.limit) for one in sweeps]
+
+
+async def _claim(store: PostgresStore, requests: Sequence[ClaimRequest]) -> list[Any]:
+    return [await store.claim(request) for request in requests]
+
+
+async def _renew(store: PostgresStore, beats: Sequence[RenewRequest]) -> list[Any]:
+    return [await store.renew(beat.leases, lease_seconds=beat.lease_seconds) for beat in beats]
+
+
+async def _tidy(store: PostgresStore, wishes: Sequence[TidyLanes]) -> list[Any]:
+    return [await store._links["upkeep"].call("tidy", store._at) for _ in wishes]
+
+
+_VERBS: dict[type, Callable[[PostgresStore, Any], Coroutine[Any, Any, list[Any]]]] = {
+    NewJob: PostgresStore._submit_batch,
+    ClaimRequest: _claim,
+    RenewRequest: _renew,
+    Recording: PostgresStore._record_batch,
+    CancelRequest: PostgresStore._cancel_batch,
+    SweepAll: _sweep,
+    TidyLanes: _tidy,
+}
+#: What no two operations of one statement have in common.
+_KEYS: dict[type, Callable[[Any], Callable[[Any], Any]]] = defaultdict(
+    lambda: lambda _: lambda _: (),
+    {NewJob: submitting.keys_in, Recording: lambda _: recording.key_of},
+)
+
+
+@contextmanager
+def postgres_world(functions: Mapping[str, str] | None = None) -> Iterator[PostgresWorld]:
+    """A world on a database of its own."""
+    with migrated_database() as url:
+        world = PostgresWorld(url, functions)
+        try:
+            yield world
+        finally:
+            world.close()

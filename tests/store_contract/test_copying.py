@@ -1,0 +1,291 @@
+"""Copying all of a store: nothing is lost, an interruption is made up for, and what must not be copied is refused."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from langlauf.cli.copying import copy
+from langlauf.domain.access import USUAL
+from langlauf.domain.attempt import ClaimRequest
+from langlauf.domain.errors import StoreError
+from langlauf.domain.keys import HashedKey, Key, hash_of
+from langlauf.domain.retry import Backoff
+from langlauf.store import copying
+from langlauf.store.copying import digest_of
+from langlauf.store.importing import ImportReport
+from langlauf.store.location import place_of
+from langlauf.store.protocol import Store
+from langlauf.store.tables import TABLES
+from langlauf.store.tools import _reading, copy_store, import_into
+from langlauf.store.verify import Watch
+from tests.support.beds import Bed, bed_of
+from tests.support.earlier import FULL
+from tests.support.postgres import fetch
+from tests.support.stores import LEASE_SECONDS, Maker, SetClock
+
+#: A copy that kills itself after so many steps.
+_KILLED = """
+import os, signal, sys
+from langlauf.store import copying
+from langlauf.store.location import place_of
+from langlauf.store.tools import copy_store
+
+copying.ROWS_PER_BATCH = 3
+left = int(sys.argv[3])
+
+def watch(*step):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+copy_store(place_of(sys.argv[1]), place_of(sys.argv[2]), running=True, watch=watch)
+"""
+KINDS = [("sqlite", "postgres"), ("postgres", "sqlite"), ("sqlite", "sqlite"), ("postgres", "postgres")]
+
+
+@pytest.fixture
+def beds(tmp_path: Path) -> Iterator[Any]:
+    """Makes empty stores of some kinds."""
+    with ExitStack() as stack:
+
+        def make(*kinds: str) -> list[Bed]:
+            folders = [tmp_path / f"{number}" for number in range(len(kinds))]
+            for folder in folders:
+                folder.mkdir()
+            return [stack.enter_context(bed_of(kind, folder)) for kind, folder in zip(kinds, folders, strict=True)]
+
+        yield make
+
+
+def fill(bed: Bed, clock: SetClock, folder: Path) -> None:
+    """Jobs in every state, of two orgs, with keys, secrets, chunks and what another system left."""
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        await make.one_of_each()
+        await Maker(store, clock, "org-ü").one_of_each()
+        assert await store.access.signing_secret("sessions")
+        for name in ("llk_000000000001", "llk_000000000002"):
+            key = Key(key_id=name, org_id="org-a", name="name", scopes=USUAL, created_at=clock.now())
+            assert await store.access.create_key(HashedKey(key, hash_of(name.encode())))
+        assert await store.access.revoke_key("llk_000000000001", org_id=None)
+        for number in range(3):
+            await make.queued(query=f"Zürich {number} 🏔")
+
+    bed.play(scene, clock)
+    earlier = folder / "earlier.json"
+    earlier.write_text(json.dumps(FULL))
+    assert brought(bed, earlier, clock).imported
+
+
+def brought(bed: Bed, file: Path, clock: SetClock) -> ImportReport:
+    """Imports a file of the earlier system."""
+    return import_into(place_of(bed.place), file, clock=clock)
+
+
+def copied(source: Bed, target: Bed, *, running: bool = True, watch: Watch = lambda *_: None) -> copying.CopyReport:
+    """Copies a store."""
+    return copy_store(place_of(source.place), place_of(target.place), running=running, watch=watch)
+
+
+def digests(bed: Bed) -> dict[str, tuple[int, str]]:
+    """How many rows each table has, and their digest."""
+    with _reading(place_of(bed.place))() as store:
+        return {table.name: digest_of(store.rows(table)) for table in TABLES}
+
+
+def run(*arguments: str) -> Result:
+    """Runs the command as a person would."""
+    return CliRunner().invoke(copy, list(arguments))
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+def test_a_copy_is_the_same_and_sound(beds: Any, tmp_path: Path, kinds: tuple[str, str]) -> None:
+    """Every table has the same rows, and the copy keeps every rule."""
+    source, target = beds(*kinds)
+    clock = SetClock()
+    fill(source, clock, tmp_path)
+    report = copied(source, target)
+    assert (report.complete, report.resumed) == (True, False)
+    found = digests(source)
+    assert digests(target) == found == {name: (one.rows, one.digest) for name, one in report.tables.items()}
+    assert all(rows for rows, _ in found.values())
+    assert target.check(clock) == source.check(clock) == []
+
+
+def test_there_and_back_again_is_the_same(beds: Any, tmp_path: Path) -> None:
+    """From SQLite to PostgreSQL and back, nothing has changed."""
+    first, middle, last = beds("sqlite", "postgres", "sqlite")
+    fill(first, SetClock(), tmp_path)
+    assert copied(first, middle).complete
+    assert copied(middle, last).complete
+    assert digests(last) == digests(middle) == digests(first)
+
+
+@pytest.mark.parametrize("kinds", KINDS[:2], ids="-".join)
+def test_a_copy_goes_on_with_the_work(beds: Any, tmp_path: Path, kinds: tuple[str, str]) -> None:
+    """What waits is claimed in its order, what ran is taken as lost, and new jobs come behind."""
+    source, target = beds(*kinds)
+    clock = SetClock()
+    fill(source, clock, tmp_path)
+    analyses = tuple(name for (name,) in source.query("SELECT DISTINCT analysis FROM jobs"))
+    running = {job_id for (job_id,) in source.query("SELECT job_id FROM leases")}
+    waiting = {job_id for (job_id,) in source.query("SELECT job_id FROM jobs WHERE finished_at IS NULL")} - running
+    assert copied(source, target).complete
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        await make.queued()
+        clock.pass_(LEASE_SECONDS + 60)
+        swept = await store.sweep(grace_seconds=5, backoff=Backoff())
+        assert {one.job_id for one in swept} == running
+        request = ClaimRequest(
+            worker_id="w", slots=1_000, analyses=analyses, lease_seconds=LEASE_SECONDS, max_running=1_000
+        )
+        claims = await store.claim(request)
+        assert {claim.lease.job_id for claim in claims} == running | waiting
+
+    target.play(scene, clock)
+    assert target.check(clock) == []
+
+
+@pytest.mark.parametrize("steps", [1, 12, 30])
+@pytest.mark.parametrize("kinds", KINDS[:2], ids="-".join)
+def test_a_copy_that_was_killed_goes_on(beds: Any, tmp_path: Path, kinds: tuple[str, str], steps: int) -> None:
+    """After kill -9 the half is not served; the next run makes it whole, and brings nothing twice."""
+    source, target = beds(*kinds)
+    fill(source, SetClock(), tmp_path)
+    command = [sys.executable, "-c", _KILLED, source.place, target.place, str(steps)]
+    killed = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with pytest.raises(StoreError, match="is not complete: a copy from"):
+        target.play(lambda *_: pytest.fail("it is served"))
+    with pytest.raises(StoreError, match="is not complete"):
+        target.check(SetClock())
+    before = sum(target.query(f"SELECT count(*) FROM {table}")[0][0] for table in ("jobs", "job_inputs", "job_events"))
+    assert (before > 0) == (steps > 1)
+    report = copied(source, target)
+    assert (report.complete, report.resumed) == (True, True)
+    assert digests(target) == digests(source)
+
+
+@pytest.mark.parametrize("kinds", KINDS[:2], ids="-".join)
+def test_a_source_that_changes_is_found_out(beds: Any, tmp_path: Path, kinds: tuple[str, str]) -> None:
+    """What was written while it was copied is not there: the copy says so, and is not served."""
+    source, target = beds(*kinds)
+    fill(source, SetClock(), tmp_path)
+
+    def write_meanwhile(step: str, *_: object) -> None:
+        if step == "leases":
+            source.query("UPDATE jobs SET step = 'changed' WHERE job_id = (SELECT min(job_id) FROM jobs)")
+
+    report = copied(source, target, watch=write_meanwhile)
+    assert not report.complete
+    assert [name for name, table in report.tables.items() if not table.same] == ["jobs"]
+    with pytest.raises(StoreError, match="is not complete"):
+        target.play(lambda *_: pytest.fail("it is served"))
+
+
+@pytest.mark.parametrize("kinds", KINDS[:2], ids="-".join)
+def test_a_store_in_use_is_not_filled(beds: Any, tmp_path: Path, kinds: tuple[str, str]) -> None:
+    """A target with jobs of its own is left as it is."""
+    source, target = beds(*kinds)
+    fill(source, SetClock(), tmp_path)
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        await make.queued()
+
+    target.play(scene)
+    before = digests(target)
+    found = run("--running", source.place, target.place)
+    assert found.exit_code == 7, found.output
+    assert "is in use, it has jobs" in found.stderr
+    assert digests(target) == before
+
+
+@pytest.mark.parametrize("kinds", KINDS[:2], ids="-".join)
+def test_running_work_is_not_copied_unasked(beds: Any, kinds: tuple[str, str]) -> None:
+    """Work that goes on in the source would be done twice: somebody has to say that it counts as lost."""
+    source, target = beds(*kinds)
+    clock = SetClock(10**17)  # leases live longer than this test
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        await make.running()
+
+    source.play(scene, clock)
+    refused = run(source.place, target.place)
+    assert refused.exit_code == 7, refused.output
+    assert "1 attempts run" in refused.stderr
+    done = run("--running", "--json", source.place, target.place)
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert (said["ok"], said["complete"], said["tables"]["leases"]["rows"]) == (True, True, 1)
+    assert said["tables"]["jobs"]["same"] is True
+
+
+def test_one_target_takes_one_source(beds: Any, tmp_path: Path) -> None:
+    """A copy from elsewhere does not go on with another one's half, and a store is not copied into itself."""
+    source, other, target = beds("sqlite", "sqlite", "sqlite")
+    fill(source, SetClock(), tmp_path)
+    fill(other, SetClock(), tmp_path)
+    command = [sys.executable, "-c", _KILLED, source.place, target.place, "9"]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == -signal.SIGKILL
+    with pytest.raises(copying.CopyRefused, match="is under way, not from"):
+        copied(other, target)
+    with pytest.raises(copying.CopyRefused, match="into itself"):
+        copied(source, source)
+
+
+def test_two_programs_do_not_fill_one_target(beds: Any, tmp_path: Path) -> None:
+    """The second one that goes on with a copy stops the first one before a row comes twice."""
+    source, target = beds("sqlite", "postgres")
+    fill(source, SetClock(), tmp_path)
+    seen: list[str] = []
+
+    def second(step: str, *_: object) -> None:
+        if step == "job_inputs" and step not in seen:
+            seen.append(step)
+            assert copied(source, target).complete
+
+    with pytest.raises(copying.CopyRefused, match="another program"):
+        copied(source, target, watch=second)
+    assert digests(target) == digests(source)
+
+
+def test_a_missing_source_makes_no_target(tmp_path: Path) -> None:
+    """A name that was mistyped leaves nothing behind."""
+    found = run(str(tmp_path / "missing.db"), str(tmp_path / "new.db"))
+    assert found.exit_code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_table_and_no_column_is_forgotten(beds: Any) -> None:
+    """Whatever the schemas have is copied, or is known to be made from the rest."""
+    sqlite, postgres = beds("sqlite", "postgres")
+
+    async def scene(*_: object) -> None:
+        pass
+
+    sqlite.play(scene)
+    made = {"lanes", "lane_clock", "waiting_counts", "copying"}
+    own = {"sqlite": {"clocks"}, "postgres": {"batches", "migrations", "schema_made"}}
+    names = "SELECT m.name, p.name FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS p WHERE m.type = 'table'"
+    in_file = {tuple(row) for row in sqlite.query(names)}
+    in_database = {
+        (row[0], row[1])
+        for row in fetch(
+            postgres.place,
+            "SELECT relname::text, attname::text FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid"
+            " WHERE relnamespace = 'langlauf'::regnamespace AND relkind = 'r' AND attnum > 0 AND NOT attisdropped",
+        )
+    }
+    known = {(table.name, column) for table in TABLES for column in table.columns}
+    assert {one for one in in_file if one[0] not in made | own["sqlite"]} == known - {("job_inputs", "queued_at")}
+    assert {one for one in in_database if one[0] not in made | own["postgres"]} == known | {("leases", "claim_id")}
