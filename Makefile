@@ -23,7 +23,7 @@ test: $(VENV)/.test ## Check style, types and imports, then run all tests
 bench: $(VENV)/.run ## Measure this machine: raw ceiling, store, HTTP, polls
 	@$(BIN)/langlauf bench
 
-faults: $(VENV)/.test ## Kill, pause and race real processes, and tell which promises were kept (six to ten minutes)
+faults: $(VENV)/.test ## Kill, pause, race and cut off real processes, and tell which promises were kept (a quarter of an hour; needs root)
 	@$(BIN)/python -m tests.faults
 
 abuse: $(VENV)/.test ## Slow, greedy and many clients at a real server, and what an ordinary one notices (five minutes)

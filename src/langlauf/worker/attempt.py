@@ -157,11 +157,17 @@ class RunningAttempt:
             raise StaleAttempt(f"attempt {self.number} of job {self.job_id} no longer holds its lease")
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Asks the store again while it is away and the lease lives: that is no failure of the analysis."""
+        """Asks the store again while it is away and the lease lives: that is no failure of the analysis.
+
+        Where the lease seems over, the attempt is given up for good: should a heartbeat come through after all, what the
+        analysis was told must not end its job.
+        """
         while True:
             try:
                 return await ask()
             except StoreUnavailable:
                 if self.lease_seems_over:
-                    raise
+                    self.stop(Stop.LOST)
+                    self.close()
+                self._refuse_if_over()
                 await asyncio.sleep(_WRITE_AGAIN_SECONDS)

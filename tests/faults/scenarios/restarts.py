@@ -11,7 +11,7 @@ import httpx2
 
 from tests.faults.api import Api
 from tests.faults.hosts import SOON, Hosts, hosts
-from tests.faults.judging import look_at
+from tests.faults.judging import Seen, look_at
 from tests.faults.ledger import START
 from tests.faults.load import Load
 from tests.faults.plan import Plan
@@ -86,6 +86,7 @@ async def run(plan: Plan) -> list[Figure]:
         told("answers lost in an outage and told again under their key", load.replayed),
         told("jobs that were made although the answer was 503, without a key", unknown),
         *promises(list(seen.values())),
+        told("error codes of the others", *_codes(list(seen.values()))),
         all_of("databases that are sound", int(sound), 1),
     ]
 
@@ -166,3 +167,9 @@ def _recovery(outages: Sequence[Outage]) -> list[Figure]:
         at_most("longest until a job starts again", max(one.started_after for one in outages), SOON, " s"),
         took("longest outage", max(one.back_at - one.gone_at for one in outages)),
     ]
+
+
+def _codes(seen: Sequence[Seen]) -> tuple[int, str]:
+    """How many jobs failed, and by which codes."""
+    codes = [one.job["error_code"] for one in seen if one.job is not None and one.job["error_code"]]
+    return len(codes), ", ".join(sorted(set(codes))) or "none"

@@ -1,0 +1,178 @@
+"""Commits whose answer is lost, one by one: each is carried out once, and whoever asked is told what is so."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from langlauf.clock import new_id
+from langlauf.domain.attempt import Progress, Write
+from langlauf.domain.errors import StoreError, StoreUnavailable
+from langlauf.domain.outcome import Canceled, Completed, Failed
+from langlauf.hints import Hints
+from langlauf.store.postgres.batching import run_rounds
+from langlauf.store.postgres.driver import PostgresStore
+from langlauf.store.postgres.link import PATIENCE
+from tests.support.network import NoNetwork, network
+from tests.support.postgres import fetch, own_server
+from tests.support.relay import Draw, Loss, Relay, function_of, relayed
+from tests.support.stores import Maker, SetClock
+
+CUT = (Loss.ANSWERED, Loss.UNDERWAY)
+ENDS: dict[str, Callable[[], Write]] = {
+    "completed": lambda: Completed(result_id=new_id(), payload="{}"),
+    "failed": lambda: Failed(code="internal", message="no", retryable=False),
+    "canceled": lambda: Canceled(by="worker", reason="asked"),
+}
+#: The system sends again what was not taken, ever less often: later than this after a cut of `PATIENCE`, not at all.
+_SENT_AGAIN = 2 * PATIENCE
+#: Until then the system has acknowledged what came: a connection that owes something is given up by the database.
+_SETTLED = 0.3
+
+
+def _first_of(function: str, loss: Loss) -> Draw:
+    """Loses the first answer of a function."""
+    left = [loss]
+    return lambda query: left.pop() if left and function_of(query) == function else None
+
+
+@asynccontextmanager
+async def _behind_a_relay(url: str, draw: Draw) -> AsyncIterator[tuple[Relay, Maker]]:
+    async with relayed(url, "127.0.0.1", draw) as (relay, through):
+        store = await PostgresStore.open(through, hints=Hints(), clock=SetClock(), notify=False)
+        try:
+            yield relay, Maker(store, SetClock())
+        finally:
+            await store.close()
+
+
+def _count(url: str, table: str) -> int:
+    return int(fetch(url, f"SELECT count(*) FROM langlauf.{table}")[0][0])
+
+
+@pytest.mark.parametrize("loss", CUT)
+def test_a_submission_is_accepted_once(database: str, loss: Loss) -> None:
+    """Its answer comes with the second try, and there is one job."""
+
+    async def main() -> None:
+        async with _behind_a_relay(database, _first_of("submit", loss)) as (relay, maker):
+            job = await maker.queued()
+            assert relay.lost.total() == 1
+            assert [row["job_id"] for row in fetch(database, "SELECT job_id FROM langlauf.jobs")] == [job.job_id]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("loss", CUT)
+def test_a_claim_gives_what_it_took(database: str, loss: Loss) -> None:
+    """The jobs that a lost answer named are those that the next try brings: none is left to its lease."""
+
+    async def main() -> None:
+        async with _behind_a_relay(database, _first_of("claim", loss)) as (relay, maker):
+            claim = await maker.claim(await maker.queued())
+            assert relay.lost.total() == 1
+            assert claim.lease.attempt == 1
+            assert _count(database, "leases") == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("loss", CUT)
+@pytest.mark.parametrize("kind", ENDS)
+def test_an_end_is_written_once_and_told(database: str, kind: str, loss: Loss) -> None:
+    """It is no lost attempt, although its lease is gone when it is asked again."""
+
+    async def main() -> None:
+        async with _behind_a_relay(database, _first_of("record", loss)) as (relay, maker):
+            claim = await maker.claim(await maker.queued())
+            assert await maker.store.record(claim.lease, ENDS[kind]())
+            assert relay.lost.total() == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_an_end_that_was_given_up_and_written_again_is_told(database: str, kind: str) -> None:
+    """After a silence its batch is given up; the same end under another batch finds that it stands."""
+
+    async def main() -> None:
+        async with _behind_a_relay(database, _first_of("record", Loss.SILENT)) as (_, maker):
+            claim = await maker.claim(await maker.queued())
+            end = ENDS[kind]()
+            with pytest.raises(StoreUnavailable):
+                await maker.store.record(claim.lease, end)
+            assert await maker.store.record(claim.lease, end)
+            assert not await maker.store.record(claim.lease, Completed(result_id=new_id(), payload="{}"))
+            assert not await maker.store.record(claim.lease, Failed(code="other", message="no", retryable=False))
+            assert not await maker.store.record(claim.lease, Progress(percent=1))
+
+    asyncio.run(main())
+
+
+@pytest.fixture(scope="module")
+def hosted() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
+    """A database on a host of its own: its URL, what cuts it off, and what heals it."""
+    with network() as net:
+        host = net.host("database")
+        with own_server(listen=(host.address,), prefix=host.prefix) as server:
+            yield server.url(), host.cut, host.heal
+
+
+def test_what_was_refused_is_not_carried_out_when_the_network_is_back(
+    hosted: tuple[str, Callable[[], None], Callable[[], None]],
+) -> None:
+    """A submission in a cut is answered in time, and nothing of it arrives afterwards."""
+    url, cut, heal = hosted
+
+    async def main() -> None:
+        store = await PostgresStore.open(url, hints=Hints(), clock=SetClock(), notify=False)
+        maker = Maker(store, SetClock())
+        await maker.queued()
+        await asyncio.sleep(_SETTLED)
+        cut()
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            await maker.queued()
+        assert time.monotonic() - began < PATIENCE + 1
+        heal()
+        await asyncio.sleep(_SENT_AGAIN)  # nothing comes
+        assert await asyncio.to_thread(_count, url, "jobs") == 1
+        await maker.queued()
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_hosts_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it the tests say what they need, instead of passing over it."""
+    monkeypatch.setattr("os.geteuid", lambda: 1_000)
+    with pytest.raises(NoNetwork, match=r"CAP_NET_ADMIN.*Missing: root"), network():
+        pass
+
+
+def test_a_batch_hears_at_once_that_the_database_is_away() -> None:
+    """Its later rounds would each be patient again, one after the other."""
+    sent: list[list[str]] = []
+
+    async def away(_: object, batch: object) -> list[object]:
+        sent.append(list(batch))  # type: ignore[call-overload]
+        raise StoreUnavailable("away")
+
+    answers = asyncio.run(run_rounds(["a", "a", "b", "a"], lambda one: [one], len, away))
+    assert sent == [["a", "b"]]
+    assert all(isinstance(answer, StoreUnavailable) for answer in answers)
+
+
+def test_one_refused_operation_spoils_no_other() -> None:
+    """Its neighbours are sent again without it, and its own later rounds are tried."""
+
+    async def send(_: object, batch: object) -> list[object]:
+        operations = list(batch)  # type: ignore[call-overload]
+        if "bad" in operations:
+            raise StoreError("no")
+        return [True] * len(operations)
+
+    answers = asyncio.run(run_rounds(["a", "bad", "b", "a"], lambda one: [one], len, send))
+    assert [answer if answer is True else type(answer) for answer in answers] == [True, StoreError, True, True]
