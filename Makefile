@@ -20,7 +20,7 @@ test: $(VENV)/.test ## Check style, types and imports, then run all tests
 	@echo "== rooms"   && $(BIN)/lint-imports --no-cache
 	@echo "== tests"   && $(BIN)/pytest -n auto
 
-bench: $(VENV)/.run ## Measure this machine: raw ceiling, store, HTTP, polls
+bench: $(VENV)/.run ## Measure this machine: raw ceiling, store, HTTP, polls (langlauf bench --store for PostgreSQL)
 	@$(BIN)/langlauf bench
 
 faults: $(VENV)/.test ## Kill, pause, race and cut off real processes, and tell which promises were kept (a quarter of an hour; needs root)
