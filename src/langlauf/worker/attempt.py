@@ -159,8 +159,8 @@ class RunningAttempt:
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Asks the store again while it is away and the lease lives: that is no failure of the analysis.
 
-        Where the lease seems over, the attempt is given up for good: should a heartbeat come through after all, what the
-        analysis was told must not end its job.
+        Where the lease seems over, the attempt is given up for good: should a heartbeat come through after all, what
+        the analysis was told must not end its job.
         """
         while True:
             try:
