@@ -167,11 +167,14 @@ def _abort(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-def losing(chance: random.Random, share: float, functions: frozenset[str], losses: tuple[Loss, ...]) -> Draw:
-    """Loses a share of the answers of some functions."""
+def losing(
+    chance: random.Random, share: float, functions: frozenset[str], losses: tuple[Loss, ...], *, most: int
+) -> Draw:
+    """Loses a share of the answers of some functions, until so many are lost."""
+    left = iter(range(most))
 
     def draw(query: str) -> Loss | None:
-        if function_of(query) in functions and chance.random() < share:
+        if function_of(query) in functions and chance.random() < share and next(left, None) is not None:
             return chance.choice(losses)
         return None
 

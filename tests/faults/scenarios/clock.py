@@ -19,8 +19,8 @@ from tests.support.server import ROOT
 
 _HOUR = 3600.0
 _ROUNDS, _JOBS = 10, 24
-#: So long a round lasts: each lease is renewed many times, and would have ended twice.
-_LEASES = 2.5
+#: So long a round lasts: each lease is renewed many times, and would have ended.
+_LEASES = 1.5
 _EVERY = 0.5
 _SHIFTED = Path(__file__).parents[1] / "shifted"
 _PATIENCE = 60.0

@@ -31,11 +31,12 @@ async def run(plan: Plan) -> list[Figure]:
     """A server and two workers behind a relay each time, under load, until so many answers were lost."""
     wanted = plan.times(_LOST)
     chance = plan.chance("replies")
-    draw = losing(chance, _SHARE, _WRITES, _LOSSES)
+    draw = losing(chance, _SHARE, _WRITES, _LOSSES, most=wanted)
     async with hosts(plan, "replies", _SETTINGS) as fleet, Api(fleet) as api:
         async with relayed(fleet.store, fleet.network.address, draw) as (relay, store):
-            await fleet.serve(store=store)
-            workers = await asyncio.gather(fleet.work(store=store), fleet.work(store=store))
+            _, *workers = await asyncio.gather(
+                fleet.serve(store=store), fleet.work(store=store), fleet.work(store=store)
+            )
             async with Load(api, fleet.ledger, chance, unfinished=_UNFINISHED, longest=_LONGEST_JOB) as load:
                 while (lost := relay.lost.total()) < wanted:
                     plan.watch(lost, wanted)

@@ -19,13 +19,13 @@ from tests.faults.promises import promises
 from tests.faults.report import Figure, all_of, at_least, at_most, never, told, took
 
 _RESTARTS, _CUTS = 20, 5
-_BETWEEN = (1.0, 3.0)
+_BETWEEN = (0.5, 2.5)
 _DOWN = (0.0, 2.0)
 #: Longer than a statement is waited for.
 _CUT = (5.0, 7.0)
 _PROBES = 4
 _PROBE_EVERY = 0.05
-_UNFINISHED, _LONGEST_JOB = 48, 0.8
+_UNFINISHED, _LONGEST_JOB = 36, 0.8
 _PATIENCE = 60.0
 _RETRY_AFTER = "retry-after"
 
