@@ -11,7 +11,7 @@ from langlauf.bench.plan import ON_POSTGRES
 from langlauf.cli.main import main
 from tests.support.postgres import fetch, shared_server
 
-SIZES = ("--jobs", "60", "--rounds", "1", "--concurrency", "16", "--processes", "2", "--orgs", "3")
+SIZES = ("--jobs", "60", "--rounds", "1", "--concurrency", "16", "--orgs", "3")
 BESIDE = ("--history", "20,60", "--backlog", "60,120", "--taken", "100")
 
 
@@ -41,7 +41,7 @@ def report(file: Path) -> dict[str, Any]:
 
 def test_the_store_is_measured_beside_bare_statements(report: dict[str, Any]) -> None:
     found = report["lifecycle"]
-    assert (found["jobs"], found["concurrency"], found["processes"]) == (60, 16, 2)
+    assert (found["jobs"], found["concurrency"], found["processes"]) == (60, 16, 1)
     assert 1 <= found["mean_batch"] <= 16
     assert found["ratio_to_ceiling"] > 0
     # The server is here, so what its processes used can be read.
