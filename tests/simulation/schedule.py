@@ -90,7 +90,6 @@ class Run:
         if claims:
             self.step(Step(self.now, tuple(map(Recording, (claim.lease for claim in claims), ends))))
 
-
     def _last_sweep(self) -> list[Any]:
         if self.world.sweeps_at_once:
             return [_SWEEP_ALL]
