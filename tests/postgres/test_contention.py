@@ -3,10 +3,12 @@
 import asyncio
 
 from tests.postgres.contention import Ledger, contend, judge
+from tests.simulation.postgres_mutants import Edit
 from tests.simulation.seeds import BASE
+from tests.support.postgres import execute, fetch
 from tests.support.postgres_stores import migrated_database
 
-SECONDS = 4.0
+SECONDS = 3.0
 
 
 def test_stores_that_do_everything_at_once_keep_every_promise() -> None:
@@ -31,3 +33,16 @@ def test_a_lost_end_a_second_end_and_a_lost_snapshot_are_seen() -> None:
         assert "was told to be" in found
         assert "1 snapshots are lost" in found
         assert "jobs were accepted" in found
+
+
+def test_claims_that_do_not_take_turns_are_seen() -> None:
+    """Without the lock on the virtual clock two hosts count the same free slots, and more runs than may."""
+    turn = Edit("claim", "PERFORM 1 FROM lane_clock FOR UPDATE;", "")
+
+    def exceeded(seed: int) -> bool:
+        with migrated_database() as url:
+            [[definition]] = fetch(url, "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = 'claim'")
+            execute(url, turn.applied_to(definition))
+            return any("run" in words for words in asyncio.run(contend(url, 2.0, seed)).wrong)
+
+    assert any(exceeded(seed) for seed in range(BASE, BASE + 10))
