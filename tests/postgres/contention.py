@@ -1,8 +1,8 @@
-"""`python -m tests.postgres.contention`: several stores on one database that all do everything at once, with short leases.
+"""`python -m tests.postgres.contention`: stores on one database that all do everything at once, with short leases.
 
 Each store is what one host has. Their workers claim, write, beat, end, fall silent and write late; people submit and
-cancel; every store sweeps. Meanwhile a look into the tables counts what runs. In the end every job must have come to the
-one end that its caller was told of.
+cancel; every store sweeps. Meanwhile a look into the tables counts what runs. In the end every job must have come to
+the one end that its caller was told of.
 """
 
 import argparse
@@ -272,9 +272,7 @@ async def contend(url: str, seconds: float, seed: int) -> Ledger:
             stack.push_async_callback(store.close)
             hosts.append(Host(store, random.Random(seed * 1_000 + number), ledger, known))
         until = steady() + seconds
-        work: list[Coroutine[Any, Any, None]] = [
-            _repeat(duty, until) for host in hosts for duty in host.duties()
-        ]
+        work: list[Coroutine[Any, Any, None]] = [_repeat(duty, until) for host in hosts for duty in host.duties()]
         await asyncio.gather(_watch(url, ledger, until), *work)
         await asyncio.gather(*(host.at_rest() for host in hosts))
         await _come_to_rest(url, hosts, ledger)

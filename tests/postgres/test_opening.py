@@ -93,7 +93,7 @@ def test_a_connection_ends_by_itself_what_is_stuck(asking: RunningServer) -> Non
     said = asyncio.run(shown(asking.url(), *names))
     assert said == [f"{PATIENCE:.0f}s", f"{PATIENCE * 0.75:.0f}s", "10s", "on", "off"]
     vanished = ("tcp_user_timeout", "tcp_keepalives_idle", "client_connection_check_interval", "search_path")
-    assert asyncio.run(shown(asking.url(), *vanished)) == ["10000", "5", "2s", "langlauf, pg_temp"]
+    assert asyncio.run(shown(asking.url(), *vanished)) == ["4000", "5", "2s", "langlauf, pg_temp"]
 
 
 def test_a_stricter_commit_is_kept(asking: RunningServer) -> None:

@@ -7,7 +7,7 @@ the driver would send again is sent twice: it must answer the same and change no
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ from langlauf.store.postgres.link import _SESSION, _called
 from langlauf.store.sqlite.claiming import RenewRequest
 from langlauf.store.sqlite.sweeping import TidyLanes
 from tests.simulation.disagreement import Disagreement
+from tests.simulation.postgres_mutants import Edit
 from tests.simulation.stage import Fate, Row, SweepAll
 from tests.support.postgres_stores import migrated_database
 from tests.support.stores import SetClock
@@ -89,19 +90,17 @@ def _same(function: str, first: Any, second: Any) -> None:
 
 
 class PostgresWorld:
-    """One database, for one schedule after another. `functions` are definitions that replace some of the schema's."""
+    """One database, for one schedule after another. Its functions may be altered, to see whether that shows."""
 
     arrival = "length(job.job_id), job.job_id"
     sweeps_at_once = True
 
-    def __init__(self, url: str, functions: Mapping[str, str] | None = None) -> None:
+    def __init__(self, url: str) -> None:
         self._loop = asyncio.new_event_loop()
         self._clock = SetClock()
-        self._url = url
+        self.url = url
         self.connection: Any = self._do(asyncpg.connect(url))
         self._run(_SESSION + "SET synchronous_commit = off;" + _DICE)
-        for definition in (functions or {}).values():
-            self._run(definition)
         self._link = OneLink(self.connection, self._clock)
         self._store = PostgresStore(url, hints=Hints(), clock=self._clock)
         self._store._links = dict.fromkeys(self._store._links, self._link)  # type: ignore[arg-type]
@@ -111,6 +110,29 @@ class PostgresWorld:
         """Lets go of the connection."""
         self._do(self.connection.close())
         self._loop.close()
+
+    def definition(self, function: str) -> str:
+        """A function of the schema as the database has it."""
+        [[text]] = self.rows(
+            "SELECT pg_get_functiondef(oid) FROM pg_proc"
+            f" WHERE pronamespace = 'langlauf'::regnamespace AND proname = '{function}'"
+        )
+        return str(text)
+
+    @contextmanager
+    def altered(self, edits: Sequence[Edit]) -> Iterator[None]:
+        """While this lasts, some functions say something else."""
+        before = {edit.function: self.definition(edit.function) for edit in edits}
+        after = dict(before)
+        for edit in edits:
+            after[edit.function] = edit.applied_to(after[edit.function])
+        try:
+            for definition in after.values():
+                self._run(definition)
+            yield
+        finally:
+            for definition in before.values():
+                self._run(definition)
 
     def fresh(self, jitter: float) -> None:
         """Every table as the migrations left it."""
@@ -199,10 +221,10 @@ _KEYS: dict[type, Callable[[Any], Callable[[Any], Any]]] = defaultdict(
 
 
 @contextmanager
-def postgres_world(functions: Mapping[str, str] | None = None) -> Iterator[PostgresWorld]:
+def postgres_world() -> Iterator[PostgresWorld]:
     """A world on a database of its own."""
     with migrated_database() as url:
-        world = PostgresWorld(url, functions)
+        world = PostgresWorld(url)
         try:
             yield world
         finally:

@@ -54,47 +54,45 @@ BEGIN
     END LOOP;
 END $$;
 
--- Answers submissions that find a queue full, of those that have no answer yet. Most find none so: that is seen at a glance.
+-- Answers submissions that find a queue full, of those that have no answer yet: one after another, since one that is refused
+-- takes no place. Most find none so: that is seen at a glance.
 CREATE FUNCTION refuse_full(
     outcomes text[], org_ids text[], names text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[]
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     of_all bigint := (SELECT coalesce(sum(waiting), 0) FROM waiting_counts);
-    hit record;
+    -- how many were let in so far, by number of the org and of the analysis
+    of_orgs bigint[] := array_fill(0::bigint, ARRAY[cardinality(org_ids)]);
+    of_names bigint[] := of_orgs;
+    wish record;
 BEGIN
     IF of_all + cardinality(org_ids) <= (
         SELECT min(least(of_org, of_any, of_analysis))
         FROM unnest(most_of_org, most_of_all, most_of_analysis) AS most (of_org, of_any, of_analysis)) THEN
         RETURN outcomes;
     END IF;
-    FOR hit IN
+    FOR wish IN
         WITH mine AS (SELECT org_id, sum(waiting) AS waiting FROM lanes WHERE org_id = ANY (org_ids) GROUP BY org_id),
-        placed AS (
-            SELECT wish.place, wish.most, mine.waiting + row_number() OVER (PARTITION BY wish.org_id ORDER BY wish.place) - 1 AS before
-            FROM unnest(org_ids, most_of_org, outcomes) WITH ORDINALITY AS wish (org_id, most, answer, place)
-            JOIN mine USING (org_id) WHERE wish.answer IS NULL)
-        SELECT place, least(before, most) AS waiting FROM placed WHERE before >= most
+        counted AS (SELECT analysis, sum(waiting) AS waiting FROM waiting_counts WHERE analysis = ANY (names) GROUP BY analysis)
+        SELECT one.*, dense_rank() OVER (ORDER BY org_id) AS org_number, dense_rank() OVER (ORDER BY analysis) AS name_number,
+            coalesce(mine.waiting, 0) AS in_org, coalesce(counted.waiting, 0) AS in_analysis
+        FROM unnest(org_ids, names, most_of_org, most_of_all, most_of_analysis, outcomes) WITH ORDINALITY
+            AS one (org_id, analysis, most_org, most_all, most_analysis, answer, place)
+        LEFT JOIN mine USING (org_id) LEFT JOIN counted USING (analysis) WHERE one.answer IS NULL ORDER BY one.place
     LOOP
-        outcomes[hit.place] := 'full org ' || hit.waiting;
+        IF wish.in_org + of_orgs[wish.org_number] >= wish.most_org THEN
+            outcomes[wish.place] := 'full org ' || wish.in_org + of_orgs[wish.org_number];
+        ELSIF of_all >= wish.most_all THEN
+            outcomes[wish.place] := 'full all ' || of_all;
+        ELSIF wish.in_analysis + of_names[wish.name_number] >= wish.most_analysis THEN
+            outcomes[wish.place] := 'full analysis ' || wish.in_analysis + of_names[wish.name_number];
+        ELSE
+            of_all := of_all + 1;
+            of_orgs[wish.org_number] := of_orgs[wish.org_number] + 1;
+            of_names[wish.name_number] := of_names[wish.name_number] + 1;
+        END IF;
     END LOOP;
-
-    FOR hit IN
-        WITH counted AS (SELECT analysis, sum(waiting) AS waiting FROM waiting_counts WHERE analysis = ANY (names) GROUP BY analysis),
-        placed AS (
-            SELECT wish.place, wish.most_all, wish.most_analysis,
-                of_all + row_number() OVER (ORDER BY wish.place) - 1 AS before_all,
-                coalesce(counted.waiting, 0) + row_number() OVER (PARTITION BY wish.analysis ORDER BY wish.place) - 1 AS before_analysis
-            FROM unnest(names, most_of_all, most_of_analysis, outcomes) WITH ORDINALITY
-                AS wish (analysis, most_all, most_analysis, answer, place)
-            LEFT JOIN counted USING (analysis) WHERE wish.answer IS NULL)
-        SELECT place, before_all >= most_all AS all_full, before_all, before_analysis FROM placed
-        WHERE before_all >= most_all OR before_analysis >= most_analysis
-    LOOP
-        outcomes[hit.place] := CASE WHEN hit.all_full THEN 'full all ' || hit.before_all
-                                     ELSE 'full analysis ' || hit.before_analysis END;
-    END LOOP;
-
     RETURN outcomes;
 END $$;
 

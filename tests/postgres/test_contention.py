@@ -1,0 +1,48 @@
+"""Several stores that do everything at once: a seeded share of what `python -m tests.postgres.contention` runs."""
+
+import asyncio
+
+from tests.postgres.contention import Ledger, contend, judge
+from tests.simulation.postgres_mutants import Edit
+from tests.simulation.seeds import BASE
+from tests.support.postgres import execute, fetch
+from tests.support.postgres_stores import migrated_database
+
+SECONDS = 3.0
+
+
+def test_stores_that_do_everything_at_once_keep_every_promise() -> None:
+    """Limits hold at every moment; each job has the one end that a caller was told of; nobody hears of a deadlock."""
+    print(f"LANGLAUF_TEST_SEED={BASE}")
+    with migrated_database() as url:
+        ledger = asyncio.run(contend(url, SECONDS, BASE))
+        assert judge(url, ledger) == []
+    assert ledger.done["Completed taken"] > 0
+    assert ledger.done["looks"] > 0
+
+
+def test_a_lost_end_a_second_end_and_a_lost_snapshot_are_seen() -> None:
+    """What judges can say no."""
+    with migrated_database() as url:
+        ledger = asyncio.run(contend(url, 0.5, BASE))
+        assert judge(url, ledger) == []
+        [first, *_] = ledger.ends
+        told = Ledger(accepted=ledger.accepted | {"gone"}, ends={**ledger.ends, first: [*ledger.ends[first]] * 2})
+        told.shown = ledger.shown | {"lost"}
+        found = " ".join(judge(url, told))
+        assert "was told to be" in found
+        assert "1 snapshots are lost" in found
+        assert "jobs were accepted" in found
+
+
+def test_claims_that_do_not_take_turns_are_seen() -> None:
+    """Without the lock on the virtual clock two hosts count the same free slots, and more runs than may."""
+    turn = Edit("claim", "PERFORM 1 FROM lane_clock FOR UPDATE;", "")
+
+    def exceeded(seed: int) -> bool:
+        with migrated_database() as url:
+            [[definition]] = fetch(url, "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = 'claim'")
+            execute(url, turn.applied_to(definition))
+            return any("run" in words for words in asyncio.run(contend(url, 2.0, seed)).wrong)
+
+    assert any(exceeded(seed) for seed in range(BASE, BASE + 10))

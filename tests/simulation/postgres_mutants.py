@@ -1,0 +1,237 @@
+"""The PostgreSQL store with one guard less. Each guard of the functions that write stands in one of the tables.
+
+A mutant changes the text of a function as the database has it; a text that is no longer there is an error, so no table
+can go stale. What decides between two transactions at the same moment cannot show where one follows the other: those
+guards are named with their reason.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+#: The functions whose guards must all be named, and the words by which a guard is known.
+FUNCTIONS = (
+    *("submit", "lock_orgs", "lock_lanes", "room_for", "hold_lanes", "hold_more", "start_attempts"),
+    *("claim_due", "claim_waiting", "claim", "renew", "decided", "write_ends", "ask_to_stop", "cancel", "record"),
+    *("lock_in_order", "record_completions", "give_up_leases", "written_or_held", "record_progress"),
+    *("record_partials", "record_checkpoints", "sweep", "overdue", "tidy"),
+)
+GUARD = re.compile(
+    r"expires_at\s+(?:>|<=)\s+now|attempt\s+=\s+(?:one|new|mine|hit)\.attempt|attempt\s+=\s+attempt_no"
+    r"|(?:AND|\()\s*(?:jobs\.)?status\s+(?:IN|=)\s|next_attempt_at\s+(?:IS NULL|<=\s+now)(?=[\s)])"
+    r"|(?:jobs|job)\.cancel_requested_at\s+(?:IS|\+)|AND\s+cancel_requested_at\s+IS NULL"
+    r"|finished_at\s+IS NULL|started_at\s+IS NULL|due_at\s+(?:<=|IS)|waiting\s+(?:> 0|= 0)(?!\))"
+    r"|FOR (?:NO KEY )?UPDATE|FOR SHARE|IF NOT FOUND|ON CONFLICT DO NOTHING|claim_id\s+=\s+claim"
+)
+
+
+class Edit(NamedTuple):
+    """A function in which one text stands for another."""
+
+    function: str
+    old: str
+    new: str
+
+    def span(self, definition: str) -> tuple[int, int]:
+        """Where the text is; it is there once. Any white space in it fits any other."""
+        found = list(re.finditer(r"\s+".join(map(re.escape, self.old.split())), definition))
+        assert len(found) == 1, f"{self.function} must have exactly one {self.old!r}, not {len(found)}"
+        return found[0].span()
+
+    def applied_to(self, definition: str) -> str:
+        """The function with this text altered."""
+        start, end = self.span(definition)
+        return definition[:start] + self.new + definition[end:]
+
+
+class Mutant(NamedTuple):
+    """A weaker store. `seed` is that of a schedule which showed it when it was last looked for."""
+
+    name: str
+    edits: tuple[Edit, ...]
+    seed: int
+
+
+def without(function: str, guard: str, seed: int, weaker: str = "TRUE", *, also: tuple[Edit, ...] = ()) -> Mutant:
+    """The store with one guard less, or with a weaker one in its place."""
+    name = f"{function} without {guard}" if weaker == "TRUE" else f"{function} with {weaker} for {guard}"
+    return Mutant(" ".join(name.split())[:120], (Edit(function, guard, weaker), *also), seed)
+
+
+_LEASE = "EXISTS (SELECT 1 FROM leases AS lease WHERE lease.org_id = new.org_id AND lease.job_id = new.job_id"
+_ALIVE = f"{_LEASE} AND lease.attempt = new.attempt AND lease.expires_at > now)"
+_ENDS = "one.kind IN ('failed', 'retry', 'released', 'crashed', 'canceled')"
+#: Which org has the next turn is a matter of fairness. Without it, empty lanes go at once.
+_AT_ONCE = Edit("tidy", "virtual_start <= (SELECT virtual_now FROM lane_clock)", "TRUE")
+_SEEN_BEFORE = "IF NOT FOUND THEN RETURN (SELECT known.answers"
+
+#: Guards whose absence shows by itself.
+ALONE: tuple[Mutant, ...] = (
+    without("record_progress", _ALIVE, 19),
+    without("record_progress", "lease.expires_at > now", 19),
+    without("record_progress", "(new.percent > progress_percent OR new.step <> coalesce(jobs.step, ''))", 60),
+    without("record_partials", _ALIVE, 6),
+    without("record_partials", "lease.expires_at > now", 6),
+    without(
+        "record_partials",
+        "(jobs.partial_count = 0 OR NOT EXISTS ( SELECT 1 FROM job_results AS shown WHERE shown.org_id = new.org_id"
+        " AND shown.job_id = new.job_id AND shown.result_id = new.result_id))",
+        1,
+    ),
+    without("written_or_held", "lease.attempt = one.attempt", 10),
+    without("written_or_held", "lease.expires_at > now", 6),
+    without("record_checkpoints", "lease.attempt = one.attempt", 56),
+    without("record_checkpoints", "lease.expires_at > now", 4),
+    without(
+        "record_checkpoints",
+        "ON CONFLICT DO NOTHING",
+        115,
+        "ON CONFLICT (job_id, chunk_key, org_id) DO UPDATE SET payload = excluded.payload",
+    ),
+    without("record_completions", "leases.attempt = one.attempt", 2),
+    without("record_completions", "leases.expires_at > now", 19),
+    without("give_up_leases", "leases.attempt = one.attempt", 2),
+    without("give_up_leases", f"leases.expires_at > now AND {_ENDS}", 15, _ENDS),
+    without("record", _SEEN_BEFORE, 1, _SEEN_BEFORE.replace("NOT FOUND", "FALSE")),
+    without("submit", _SEEN_BEFORE, 3, _SEEN_BEFORE.replace("NOT FOUND", "FALSE")),
+    without("submit", "jobs.finished_at IS NULL", 41),
+    without("submit", "wish.refuse AND wish.answer IS NULL", 26, "wish.refuse"),
+    without("submit", "wish.refuse AND wish.answer IS NULL", 4, "wish.answer IS NULL"),
+    without("submit", "AND unused.job_id = wish.job_id AND wish.answer IS NOT NULL", 182, "AND FALSE"),
+    without("renew", "leases.attempt = mine.attempt", 24),
+    without("renew", "leases.expires_at > now", 20),
+    without(
+        "room_for",
+        "least(slots, most - (SELECT count(*) FROM leases WHERE expires_at > now))",
+        55,
+        "least(slots, most - (SELECT count(*) FROM leases))",
+    ),
+    without("room_for", "WHERE lease.expires_at > now GROUP BY", 363, "GROUP BY"),
+    without("room_for", "FROM leases WHERE expires_at > now GROUP BY org_id", 28, "FROM leases GROUP BY org_id"),
+    without("claim", "lease.expires_at <= now AND", 3, ""),
+    without("claim", "AND lease.expires_at > now - lease_time", 20, ""),
+    without("claim", "AND job.cancel_requested_at IS NULL", 113, ""),
+    without("claim", "asked_again AND EXISTS (SELECT 1 FROM leases WHERE claim_id = claim)", 3, "FALSE"),
+    without(
+        "claim_due",
+        "jobs.analysis = lane.analysis AND next_attempt_at <= now",
+        20,
+        "jobs.analysis = lane.analysis AND next_attempt_at IS NOT NULL",
+        also=(Edit("start_attempts", "next_attempt_at <= now", "TRUE"),),
+    ),
+    without(
+        "claim_waiting", "started_at IS NULL AND", 3, "", also=(Edit("claim_waiting", "ticket > class.head AND", ""),)
+    ),
+    without(
+        "claim_waiting", "AND finished_at IS NULL", 4, "", also=(Edit("claim_waiting", "ticket > class.head AND", ""),)
+    ),
+    without(
+        "decided",
+        "ELSIF one.outcome IN ('retry', 'lost', 'released') AND job.cancel_requested_at IS NOT NULL",
+        30,
+        "ELSIF FALSE",
+    ),
+    without("decided", "IF job.cancel_requested_at IS NOT NULL THEN", 142, "IF FALSE THEN"),
+    without("ask_to_stop", "AND cancel_requested_at IS NULL", 25, ""),
+    without("cancel", "IF held > now THEN", 7, "IF held IS NOT NULL THEN"),
+    without("sweep", "lease.expires_at <= now OR", 2, ""),
+    without("sweep", "lease.deadline_at + grace <= now OR", 81, ""),
+    without("sweep", "AND job.cancel_requested_at + cancel_grace <= now", 6, "AND FALSE"),
+    without("overdue", "IF found_job.cancel_requested_at IS NOT NULL THEN", 0, "IF FALSE THEN"),
+    without("tidy", "waiting = 0 AND", 0, "", also=(_AT_ONCE,)),
+    without("tidy", "due_at IS NULL AND", 2, "", also=(_AT_ONCE,)),
+    # Not guards, but promises of the same functions.
+    Mutant(
+        "progress may fall", (Edit("record_progress", "greatest(progress_percent, new.percent),", "new.percent,"),), 117
+    ),
+    Mutant(
+        "progress may fall with a partial",
+        (Edit("record_partials", "greatest(progress_percent, new.percent),", "new.percent,"),),
+        28,
+    ),
+    Mutant(
+        "the fencing token stands still",
+        (Edit("start_attempts", "attempt = attempt + 1", "attempt = greatest(attempt, 1)"),),
+        1,
+    ),
+    Mutant(
+        "the last wish to stop counts",
+        (Edit("write_ends", "coalesce(jobs.canceled_by, new.canceled_by)", "new.canceled_by"),),
+        0,
+    ),
+    Mutant(
+        "a canceled attempt is counted as crashed",
+        (Edit("decided", "one.crashed := 0; END IF; made", "END IF; made"),),
+        142,
+    ),
+    Mutant("the time limit of a canceled attempt is told", (Edit("decided", "one.timed_out := false;", ""),), 30),
+)
+
+_AFTER_WAITING = "a write that waited for the row looks at it again, when the lease in its snapshot may be gone"
+_LEASE_FIRST = "the end of an attempt starts with taking its lease, which only the current attempt of a started job has"
+_TURNS = "two that come at the same moment would both see what one of them is about to change"
+_NOT_WAITING = "what another one has in hand is left to it instead of being waited for"
+_IN_ORDER = "everybody locks in the same order, so that nobody waits in a circle"
+_CROWDED = "only the first few lanes are looked at: those that have nothing to give would crowd out the others"
+_CHOSEN = "the jobs were chosen and locked in the same transaction, by the same conditions"
+
+_STARTED = "jobs.attempt = new.attempt AND jobs.status IN ('running', 'partial')"
+
+#: Guards that only transactions at the same moment need, or behind which another one stands, with the reason.
+UNSEEN: Mapping[tuple[str, str], str] = {
+    ("record_progress", f"{_STARTED} AND jobs.next_attempt_at IS NULL"): _AFTER_WAITING,
+    ("record_partials", f"{_STARTED} AND jobs.next_attempt_at IS NULL"): _AFTER_WAITING,
+    ("record_completions", _STARTED): _LEASE_FIRST,
+    ("write_ends", "AND jobs.attempt = new.attempt"): _LEASE_FIRST,
+    ("write_ends", "(jobs.status IN ('running', 'partial') OR (jobs.status = 'queued'"): _LEASE_FIRST,
+    (
+        "write_ends",
+        "OR jobs.cancel_requested_at IS NULL)",
+    ): "what becomes of a job that is wished to stop was decided before",
+    ("ask_to_stop", "AND status IN ('running', 'partial')"): "only a job with a live lease is asked to stop",
+    ("start_attempts", "(status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= now))"): _CHOSEN,
+    (
+        "cancel",
+        "AND finished_at IS NULL FOR UPDATE",
+    ): "a job that has ended is not ended again: its status is asked with the write",
+    ("cancel", "ORDER BY lease.job_id, lease.org_id FOR UPDATE OF lease"): _IN_ORDER,
+    ("cancel", "FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id FOR UPDATE"): _TURNS,
+    ("cancel", "AND expires_at <= now"): "the lease was locked and looked at before",
+    ("decided", "AND job_id = one.job_id FOR UPDATE"): _TURNS,
+    ("claim", "PERFORM 1 FROM lane_clock FOR UPDATE"): _TURNS,
+    ("claim_due", "due_at <= now"): _CROWDED,
+    ("claim_due", "LIMIT free.slots FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
+    ("claim_waiting", "mine.name AND waiting > 0"): _CROWDED,
+    ("claim_waiting", "(free.held) AND lane.waiting > 0"): _CROWDED,
+    ("claim_waiting", "FROM mine WHERE waiting > 0"): _CROWDED,
+    ("claim_waiting", "WHERE lane.waiting > 0 AND coalesce(room.room, 1) > 0"): _CROWDED,
+    ("claim_waiting", "LIMIT lane.most FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
+    ("hold_lanes", "due_at <= now"): _CROWDED,
+    ("hold_lanes", "mine.name AND waiting > 0"): _CROWDED,
+    ("hold_more", "FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
+    ("lock_orgs", "ORDER BY org_id, analysis FOR UPDATE"): _TURNS,
+    ("lock_lanes", "ON CONFLICT DO NOTHING"): _TURNS,
+    ("lock_in_order", "lease.attempt = one.attempt WHERE"): _IN_ORDER,
+    ("lock_in_order", "ORDER BY lease.job_id, lease.org_id FOR UPDATE OF lease"): _IN_ORDER,
+    ("lock_in_order", "job.attempt = one.attempt WHERE"): _IN_ORDER,
+    ("lock_in_order", "job.finished_at IS NULL ORDER BY job.job_id, job.org_id FOR NO KEY UPDATE"): _IN_ORDER,
+    ("record", "(batch, moment(at), '{}') ON CONFLICT DO NOTHING"): _TURNS,
+    ("submit", "(batch, moment(at), '{}') ON CONFLICT DO NOTHING"): _TURNS,
+    ("submit", "ORDER BY org_id, key ON CONFLICT DO NOTHING"): _TURNS,
+    ("record_progress", "lease.attempt = new.attempt"): "the job's row is asked for its attempt too",
+    ("record_partials", "lease.attempt = new.attempt"): "the job's row is asked for its attempt too",
+    ("record_checkpoints", "ORDER BY lease.job_id, lease.org_id FOR SHARE OF lease"): _AFTER_WAITING,
+    ("sweep", "LIMIT most FOR UPDATE OF lease SKIP LOCKED"): _NOT_WAITING,
+    ("sweep", "leases.attempt = hit.attempt"): _TURNS,
+    ("overdue", "attempt = attempt_no FOR UPDATE"): _TURNS,
+    ("tidy", "FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
+}
+
+
+def unnamed(function: str, definition: str) -> Iterator[str]:
+    """The guards of a function that no table names."""
+    named = [edit.span(definition) for mutant in ALONE for edit in mutant.edits if edit.function == function]
+    named += [Edit(function, text, "").span(definition) for name, text in UNSEEN if name == function]
+    for match in GUARD.finditer(definition):
+        if not any(start <= match.start() and match.end() <= end for start, end in named):
+            yield definition[max(0, match.start() - 60) : match.end() + 20]
