@@ -31,6 +31,8 @@ T = TypeVar("T")
 GIVEN = "LANGLAUF_TEST_POSTGRES"
 #: The folder of the run: the processes of a run find each other by it.
 _RUN = "LANGLAUF_TEST_RUN"
+#: Databases come and go by the hundred on it; what must survive a crash is shown on servers of their own.
+_SHARED = {"fsync": "off"}
 _guardians: list["subprocess.Popen[bytes]"] = []
 
 
@@ -61,7 +63,7 @@ def shared_server() -> str:
         said = run / "server.json"
         if not said.exists():
             _guardians.append(guard(run))
-            url = Server.create(run, find(run)).url()
+            url = Server.create(run, find(run), settings=_SHARED).url()
             said.write_text(json.dumps(url), encoding="utf-8")
         return str(json.loads(said.read_text(encoding="utf-8")))
 

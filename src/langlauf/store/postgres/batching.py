@@ -39,7 +39,7 @@ async def run_rounds(
     """Carries out a batch round by round; an operation that the database refuses spoils none of its neighbours.
 
     When the database is away, what follows is not even tried: each try would have its own patience, and those who wait
-    are to hear of it soon.    """
+    are to hear of it soon."""
     answers: list[Any] = [None] * len(batch)
     away: StoreUnavailable | None = None
     for places in rounds(batch, keys):
