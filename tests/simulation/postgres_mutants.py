@@ -13,7 +13,6 @@ from typing import NamedTuple
 FUNCTIONS = (
     *("submit", "lock_orgs", "lock_lanes", "room_for", "hold_lanes", "hold_more", "start_attempts"),
     *("claim_due", "claim_waiting", "claim", "renew", "decided", "write_ends", "ask_to_stop", "cancel", "record"),
-    *("lock_in_order", "record_completions", "give_up_leases", "written_or_held", "record_progress"),
     *("record_partials", "record_checkpoints", "sweep", "overdue", "tidy"),
 )
 GUARD = re.compile(
@@ -194,9 +193,7 @@ UNSEEN: Mapping[tuple[str, str], str] = {
         "cancel",
         "AND finished_at IS NULL FOR UPDATE",
     ): "a job that has ended is not ended again: its status is asked with the write",
-    ("cancel", "ORDER BY lease.job_id, lease.org_id FOR UPDATE OF lease"): _IN_ORDER,
-    ("cancel", "FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id FOR UPDATE"): _TURNS,
-    ("cancel", "AND expires_at <= now"): "the lease was locked and looked at before",
+    ("lock_leases", "ORDER BY lease.job_id, lease.org_id FOR UPDATE OF lease"): _IN_ORDER,
     ("decided", "AND job_id = one.job_id FOR UPDATE"): _TURNS,
     ("claim", "PERFORM 1 FROM lane_clock FOR UPDATE"): _TURNS,
     ("claim_due", "due_at <= now"): _CROWDED,
@@ -211,10 +208,6 @@ UNSEEN: Mapping[tuple[str, str], str] = {
     ("hold_more", "FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
     ("lock_orgs", "ORDER BY org_id, analysis FOR UPDATE"): _TURNS,
     ("lock_lanes", "ON CONFLICT DO NOTHING"): _TURNS,
-    ("lock_in_order", "lease.attempt = one.attempt WHERE"): _IN_ORDER,
-    ("lock_in_order", "ORDER BY lease.job_id, lease.org_id FOR UPDATE OF lease"): _IN_ORDER,
-    ("lock_in_order", "job.attempt = one.attempt WHERE"): _IN_ORDER,
-    ("lock_in_order", "job.finished_at IS NULL ORDER BY job.job_id, job.org_id FOR NO KEY UPDATE"): _IN_ORDER,
     ("record", "(batch, moment(at), '{}') ON CONFLICT DO NOTHING"): _TURNS,
     ("submit", "(batch, moment(at), '{}') ON CONFLICT DO NOTHING"): _TURNS,
     ("submit", "ORDER BY org_id, key ON CONFLICT DO NOTHING"): _TURNS,

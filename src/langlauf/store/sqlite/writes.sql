@@ -22,10 +22,15 @@ SELECT waiting FROM waiting_counts WHERE analysis = :analysis
 SELECT coalesce(sum(waiting), 0) FROM waiting_counts
 
 -- name: last_ticket
-SELECT ticket FROM jobs INDEXED BY idx_jobs_lane_head
+-- The highest, which is one of the newest: of jobs that came at the same moment, ids and tickets have orders of their own.
+SELECT coalesce(max(ticket), 0) FROM jobs INDEXED BY idx_jobs_lane_head
 WHERE org_id = :org_id AND analysis = :analysis AND priority_class = :priority_class
   AND started_at IS NULL AND finished_at IS NULL
-ORDER BY queued_at DESC, job_id DESC LIMIT 1
+  AND queued_at = (
+      SELECT newest.queued_at FROM jobs AS newest INDEXED BY idx_jobs_lane_head
+      WHERE newest.org_id = :org_id AND newest.analysis = :analysis AND newest.priority_class = :priority_class
+        AND newest.started_at IS NULL AND newest.finished_at IS NULL
+      ORDER BY newest.queued_at DESC LIMIT 1)
 
 -- name: insert_job
 INSERT INTO jobs ({job_names}) VALUES ({job_values})
