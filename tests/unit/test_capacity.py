@@ -54,10 +54,11 @@ def test_heartbeats_cost_while_a_job_runs() -> None:
 
 
 def test_the_narrowest_place_decides() -> None:
-    two_shared = Need(database_cores=2)
+    two_shared = Need(database_cores=2, hosts=4)
     assert most_jobs_per_second(COSTS, 100, two_shared) == pytest.approx(2e6 / 360)
-    # One thread sends: more processors of the database do not help.
-    assert most_jobs_per_second(COSTS, 100, replace(two_shared, database_cores=64)) == pytest.approx(1e6 / 120)
+    # The jobs of one process travel together: more processors do not help it, and it waits for four commits.
+    alone = Need(database_cores=64)
+    assert most_jobs_per_second(COSTS, 100, alone) == pytest.approx(1e6 / (360 + 4 * 10))
     # With more of them, claims take turns.
     many = Need(database_cores=64, client_cores=64, hosts=64)
     assert most_jobs_per_second(COSTS, 100, many) == pytest.approx(1e6 / claim_us_per_job(COSTS, 100))
@@ -68,7 +69,11 @@ def test_batches_grow_with_the_rate_and_shrink_with_hosts() -> None:
     slow, fast = Need(jobs_per_second=1), Need(jobs_per_second=5_000)
     assert batch_at(COSTS, slow) == 1
     assert batch_at(COSTS, fast) == pytest.approx(5_000 * 0.002 / (1 - 5_000 * 0.000_05))
-    assert batch_at(COSTS, replace(fast, hosts=5)) < batch_at(COSTS, fast)
+    # Claims of all hosts take turns, so theirs do not shrink.
+    quick = StageCost(database=Line(1, 1), client=Line(1, 1))
+    without = replace(COSTS, stages=COSTS.stages | {"claim": quick})
+    assert batch_at(without, replace(fast, hosts=5)) < batch_at(without, fast)
+    assert batch_at(COSTS, replace(fast, hosts=5)) == batch_at(COSTS, fast)
     assert batch_at(COSTS, Need(jobs_per_second=1e9)) == 1_000
 
 

@@ -103,9 +103,10 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     batch: float
     database_us_per_job: float
     client_us_per_job: float
-    #: of the database's processors, of the clients', and of the time in which claims take turns
+    #: of the database's processors, and of the clients'
     database_load: float
     client_load: float
+    #: of the time, in which claims take turns, once batches are as large as they get
     claims_load: float
     most_jobs_per_second: float
     connections: int
@@ -131,9 +132,13 @@ def claim_us_per_job(costs: Costs, batch: float, need: Need | None = None) -> fl
 
 
 def most_jobs_per_second(costs: Costs, batch: float, need: Need) -> float:
-    """The least of: what the processors carry, what the one thread of each process does, and claims one by one."""
+    """The least of: what processors carry, what processes do one after the other, and claims, which take turns.
+
+    The jobs of a busy process travel together, each stage in one batch: it computes, or the database does, or the disk.
+    """
     database, client = cost_per_job(costs, batch, need)
-    bounds = [need.hosts / client, 1 / claim_us_per_job(costs, batch, need)]
+    together = database + client + len(LIFE) * costs.commit_us / batch
+    bounds = [need.hosts / together, 1 / claim_us_per_job(costs, batch, need)]
     if need.client_cores is None:
         bounds.append(need.database_cores / (database + client))
     else:
@@ -142,11 +147,14 @@ def most_jobs_per_second(costs: Costs, batch: float, need: Need) -> float:
 
 
 def batch_at(costs: Costs, need: Need) -> float:
-    """How many writes of one kind meet on a host: those that come while a batch is under way go into the next."""
-    rate = need.jobs_per_second / need.hosts / _MICRO
+    """How many writes of one kind meet on a host: those that come while a batch is under way go into the next.
+
+    Claims wait for those of the other hosts as well.
+    """
     meeting = [1.0]
     for name in LIFE:
         line = costs.stages[name].database
+        rate = need.jobs_per_second / (1 if name == "claim" else need.hosts) / _MICRO
         left = 1 - rate * line.each / need.speed
         waiting = rate * (line.once / need.speed + costs.commit_us)
         meeting.append(waiting / left if left > 0 else LARGEST_BATCH)
@@ -166,7 +174,7 @@ def capacity(costs: Costs, need: Need) -> Capacity:
         client_us_per_job=round(client, 1),
         database_load=round(database_work / need.database_cores, 3),
         client_load=round(rate * client / min(need.hosts, need.client_cores or need.database_cores), 3),
-        claims_load=round(rate * claim_us_per_job(costs, batch, need), 3),
+        claims_load=round(rate * claim_us_per_job(costs, full, need), 3),
         most_jobs_per_second=round(most_jobs_per_second(costs, full, need)),
         connections=costs.connections_per_host * need.hosts,
         log_bytes_per_second=round(need.jobs_per_second * (costs.disk.log_per_job + 2 * need.payload_bytes)),

@@ -107,7 +107,7 @@ def capacity_lines(need: Need, found: Capacity) -> list[Line]:
         ("client: processor time per job, µs", f"{found.client_us_per_job:,.0f}", ""),
         ("load of the database's processors", f"{found.database_load:.2f}", f"{need.database_cores:g} {shared}"),
         ("load of the clients", f"{found.client_load:.2f}", "over 1: more processes or processors"),
-        ("load of claims, which take turns", f"{found.claims_load:.2f}", "over 1: batches get larger until it fits"),
+        ("load of claims, which take turns", f"{found.claims_load:.2f}", "in the largest batches"),
         ("most jobs/s", f"{found.most_jobs_per_second:,.0f}", f"{need.in_flight:g} jobs in flight"),
         ("connections", str(found.connections), ""),
         ("write-ahead log, MB/s", f"{found.log_bytes_per_second / 1e6:,.1f}", ""),
