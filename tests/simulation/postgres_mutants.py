@@ -13,7 +13,8 @@ from typing import NamedTuple
 FUNCTIONS = (
     *("submit", "lock_orgs", "lock_lanes", "room_for", "hold_lanes", "hold_more", "start_attempts"),
     *("claim_due", "claim_waiting", "claim", "renew", "decided", "write_ends", "ask_to_stop", "cancel", "record"),
-    *("record_partials", "record_checkpoints", "sweep", "overdue", "tidy"),
+    *("record_progress", "record_partials", "record_checkpoints", "record_completions", "written_or_held"),
+    *("give_up_leases", "lock_leases", "sweep", "overdue", "tidy"),
 )
 GUARD = re.compile(
     r"expires_at\s+(?:>|<=)\s+now|attempt\s+=\s+(?:one|new|mine|hit)\.attempt|attempt\s+=\s+attempt_no"
@@ -194,6 +195,10 @@ UNSEEN: Mapping[tuple[str, str], str] = {
         "AND finished_at IS NULL FOR UPDATE",
     ): "a job that has ended is not ended again: its status is asked with the write",
     ("lock_leases", "ORDER BY lease.job_id, lease.org_id FOR UPDATE OF lease"): _IN_ORDER,
+    (
+        "sweep",
+        "AND job.attempt = lease.attempt AND job.finished_at IS NULL)",
+    ): "a lease of an attempt that is none does not come about",
     ("decided", "AND job_id = one.job_id FOR UPDATE"): _TURNS,
     ("claim", "PERFORM 1 FROM lane_clock FOR UPDATE"): _TURNS,
     ("claim_due", "due_at <= now"): _CROWDED,

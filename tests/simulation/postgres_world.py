@@ -103,7 +103,7 @@ class PostgresWorld:
         self.connection: Any = self._do(asyncpg.connect(url))
         self._run(_SESSION + "SET synchronous_commit = off;" + _DICE)
         self._link = OneLink(self.connection, self._clock)
-        self._store = PostgresStore(url, hints=Hints(), clock=self._clock)
+        self._store = PostgresStore(url, hints=Hints(), clock=self._clock, notify=False)
         self._store._links = dict.fromkeys(self._store._links, self._link)  # type: ignore[arg-type]
         self._played = 0
 

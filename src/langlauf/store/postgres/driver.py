@@ -43,6 +43,8 @@ from langlauf.store.protocol import TenantReads
 from langlauf.store.retiring import retire
 from langlauf.store.rows import view_from
 
+#: A batch holds no more, so that while one is written the next is made, and jobs do not all move in step.
+_LARGEST = 250
 #: A connection each.
 _KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep", "notify")
 
@@ -64,8 +66,12 @@ class PostgresStore:
         self._set_clock = clock
         self.clock: Clock = clock or self._own_clock
         tell = partial(announce, self._wakes)
-        self._submits: GroupCommit[NewJob, Any] = GroupCommit(self._submit_batch, name="langlauf-submits", done=tell)
-        self._records: GroupCommit[Recording, Any] = GroupCommit(self._record_batch, name="langlauf-records", done=tell)
+        self._submits: GroupCommit[NewJob, Any] = GroupCommit(
+            self._submit_batch, name="langlauf-submits", largest=_LARGEST, done=tell
+        )
+        self._records: GroupCommit[Recording, Any] = GroupCommit(
+            self._record_batch, name="langlauf-records", largest=_LARGEST, done=tell
+        )
         self._cancels: GroupCommit[CancelRequest, Any] = GroupCommit(
             self._cancel_batch, name="langlauf-cancels", done=tell
         )

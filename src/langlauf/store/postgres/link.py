@@ -111,6 +111,7 @@ class Link:
                     await connection.close(timeout=1.0)
                 except (*_AWAY, asyncio.CancelledError):
                     connection.terminate()
+            await asyncio.sleep(0)  # what was dropped is closed in the loop's next round
 
     async def _ask(self, ask: Callable[[Any], Awaitable[T]], patience: float, *, again: bool = True) -> T:
         deadline = steady() + patience

@@ -16,12 +16,13 @@ CREATE FUNCTION said(words text) RETURNS text LANGUAGE sql STABLE AS $$
 $$;
 
 -- Counts waiting jobs in or out, in the shard of this connection.
-CREATE FUNCTION count_waiting(names text[], changes bigint[]) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION count_waiting(names text[], changes bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
     INSERT INTO waiting_counts AS mine (analysis, shard, waiting)
     SELECT name, pg_backend_pid() % 32, sum(change) FROM unnest(names, changes) AS new (name, change)
     GROUP BY name HAVING sum(change) <> 0 ORDER BY name
-    ON CONFLICT (analysis, shard) DO UPDATE SET waiting = mine.waiting + excluded.waiting
-$$;
+    ON CONFLICT (analysis, shard) DO UPDATE SET waiting = mine.waiting + excluded.waiting;
+END $$;
 
 -- Locks all lanes of orgs, always in the same order, so that nobody waits in a circle. What was made while this waited is not
 -- among those it saw: then it looks again.

@@ -79,10 +79,15 @@ BEGIN
 END $$;
 
 -- The orgs that may not start anything more: at most as many as jobs run.
-CREATE FUNCTION full_orgs(free room) RETURNS text[] LANGUAGE sql STABLE AS $$
-    SELECT coalesce(array_agg(org_id), '{}') FROM unnest(free.orgs, free.org_counts) AS busy (org_id, running)
-    WHERE running >= free.org_limit
-$$;
+CREATE FUNCTION full_orgs(free room) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF free.org_limit IS NULL THEN
+        RETURN '{}';
+    END IF;
+    RETURN (
+        SELECT coalesce(array_agg(org_id), '{}') FROM unnest(free.orgs, free.org_counts) AS busy (org_id, running)
+        WHERE running >= free.org_limit);
+END $$;
 
 -- Locks the lanes of all orgs that a claim would look at first.
 CREATE FUNCTION hold_lanes(free room, now bigint) RETURNS room LANGUAGE plpgsql AS $$
