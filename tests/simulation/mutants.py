@@ -232,18 +232,19 @@ IN_COMPANY: tuple[Redundant, ...] = (
 
 _ESTIMATE = "it tells how long a job will probably wait, and nothing is decided by that"
 
+_AMONG_THE_NEWEST = (
+    "queued_at = ( SELECT newest.queued_at FROM jobs AS newest INDEXED BY idx_jobs_lane_head "
+    "WHERE newest.org_id = :org_id AND newest.analysis = :analysis AND newest.priority_class = :priority_class "
+    "AND newest.started_at IS NULL AND newest.finished_at IS NULL ORDER BY newest.queued_at DESC LIMIT 1)"
+)
+
 #: Conditions that guard nothing that a schedule could break.
 NO_GUARDS: dict[tuple[str, str], str] = {
     ("tidy_lanes", _PRESENT): "which org has the next turn is a matter of fairness; any order is a legal schedule",
     ("last_ticket", "priority_class = :priority_class"): _ESTIMATE,
     ("last_ticket", "started_at IS NULL"): _ESTIMATE,
     ("last_ticket", "finished_at IS NULL"): _ESTIMATE,
-    (
-        "last_ticket",
-        "queued_at = ( SELECT newest.queued_at FROM jobs AS newest INDEXED BY idx_jobs_lane_head "
-        "WHERE newest.org_id = :org_id AND newest.analysis = :analysis AND newest.priority_class = :priority_class "
-        "AND newest.started_at IS NULL AND newest.finished_at IS NULL ORDER BY newest.queued_at DESC LIMIT 1)",
-    ): _ESTIMATE,
+    ("last_ticket", _AMONG_THE_NEWEST): _ESTIMATE,
     ("all_waiting_lanes", "waiting > 0"): _ESTIMATE,
     ("all_runs", "lease.expires_at > :now"): _ESTIMATE,
 }
