@@ -3,7 +3,6 @@
 import io
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from langlauf.domain.state import Status
 from langlauf.service.tenant import insider
 from langlauf.worker.dask import executor, wire
 from langlauf.worker.dask.connection import Session
+from tests.support.certificates import make_certificate
 from tests.support.chunks import chunks_app
 from tests.support.dask import DaskCluster, dask_cluster
 from tests.support.server import ROOT, command, environment
@@ -268,13 +268,9 @@ def test_without_a_cluster_nothing_of_dask_is_loaded() -> None:
     assert told.stdout == "set()\n"
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificate with openssl")
 def test_a_cluster_may_ask_for_tls(tmp_path: Path) -> None:
     """Certificates are where Dask's own configuration says."""
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    where = ["-days", "1", "-subj", "/CN=localhost", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*made, *where], check=True, capture_output=True)
+    key, certificate = make_certificate(tmp_path)
     roles = ("scheduler", "worker", "client")
     tls: dict[str, str] = {"ca-file": str(certificate)}
     tls |= {f"{role}.{part}": str(file) for role in roles for part, file in (("cert", certificate), ("key", key))}
