@@ -18,6 +18,7 @@ test: $(VENV)/.test ## Check style, types and imports, then run all tests
 	@echo "== style"   && $(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
 	@echo "== types"   && $(BIN)/mypy
 	@echo "== rooms"   && $(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m tests.support.chromium
 	@echo "== tests"   && $(BIN)/pytest -n auto
 
 bench: $(VENV)/.run ## Measure this machine: raw ceiling, store, HTTP, polls (langlauf bench --store for PostgreSQL)

@@ -66,27 +66,27 @@ class Outline(HTMLParser):
         return found[0] if found else None
 
 
-def page(response: httpx2.Response, status: int = 200, *, forms: bool = False) -> Outline:
-    """A response that must be one of our pages: sound markup, nothing active, nothing from elsewhere.
-
-    One with forms tells its own origin where they come from.
-    """
+def page(response: httpx2.Response, status: int = 200) -> Outline:
+    """A response that must be one of our pages: sound markup, no code but files of ours, nothing from elsewhere."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     assert response.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
-    assert response.headers["referrer-policy"] == ("same-origin" if forms else "no-referrer")
+    assert response.headers["referrer-policy"] == "same-origin"
     assert "Accept-Language" in response.headers["vary"]
     made = Outline(response.text)
     assert (made.open, made.crossed) == ([], []), "elements are not closed as they were opened"
     names = {tag for tag, _ in made.elements}
-    assert not names & {"script", "iframe", "img", "object", "embed", "style", "base"}
-    assert bool(names & {"form", "button", "input"}) == forms
+    assert not names & {"iframe", "object", "embed", "style", "base"}
+    for script in made.all("script"):
+        assert (script["type"], set(script) - {"type", "src"}) == ("module", set())
+        assert "/static/" in script["src"]
     for form in made.all("form"):
-        assert form["method"] == "post"
+        assert form["method"] in ("get", "post")
         assert form["action"].startswith((".", "../"))
     for _, attributes in made.elements:
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
     targets = made.links() + [one["href"] for one in made.all("link")]
+    targets += [one["src"] for tag in ("script", "img") for one in made.all(tag)]
     assert not [target for target in targets if target.startswith(("http:", "https:", "//", "javascript:"))]
     assert len(made.all("h1")) == 1
     ids = [attributes["id"] for _, attributes in made.elements if "id" in attributes]

@@ -12,6 +12,7 @@ from langlauf.domain.job import Phase
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.ui import formatting
 from langlauf.ui.language import LANGUAGES, load_language
+from langlauf.ui.navigation import PAGES
 from langlauf.ui.problem import CODES
 
 _LITERAL = re.compile(r"""\b(?:t|say)\(\s*["']([a-z_.]+)["']\s*[,)]""")
@@ -22,11 +23,12 @@ _NAMED = re.compile(r"""texts\[["']([a-z_.]+)["']\]""")
 def used_keys() -> set[str]:
     """Every key that a template or a page names, and the families that are put together from known words."""
     room = Path(formatting.__file__).parent
-    sources = [*room.glob("*.py"), *(room / "templates").glob("*.html")]
+    sources = [*room.rglob("*.py"), *(room / "templates").rglob("*.html")]
     text = "\n".join(source.read_text() for source in sources)
     keys = {key for pattern in (_LITERAL, _MISSING, _NAMED) for key in pattern.findall(text)}
     faces = {formatting.face(status, phase) for status, phase in possible_states()}
     keys |= {f"{family}.{face}" for family, face in product(("state", "help"), faces)}
+    keys |= {f"nav.{name}" for name, _ in PAGES}
     keys |= {f"event.{kind}" for kind in EventType}
     keys |= {f"problem.{code}.{part}" for code, part in product(CODES, ("title", "means", "next"))}
     keys |= {f"result.kind.{kind}" for kind in ("partial", "final")}

@@ -41,3 +41,5 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
     snapshot: Snapshot
     payload: str | None
+    #: what the analysis wants people to see of it (`domain.showing`), as JSON text
+    views: str | None = None

@@ -8,13 +8,14 @@ from langlauf.http.problems import Problem, bad_request
 from langlauf.http.requests import read_body
 
 FORM = "application/x-www-form-urlencoded"
-_LARGEST = 16_384
-_MOST_FIELDS = 50
+#: In bytes; whoever expects texts of people asks for more.
+SMALL_FORM = 16_384
+_MOST_FIELDS = 200
 
 
-async def read_form(request: Request, seconds: float) -> dict[str, str]:
+async def read_form(request: Request, seconds: float, largest: int = SMALL_FORM) -> dict[str, str]:
     """The fields of a form by name."""
-    body = await read_body(request, _LARGEST, seconds)
+    body = await read_body(request, largest, seconds)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         raise Problem(415, "unsupported_media_type", f"Send the form as {FORM}.", headers={"Accept": FORM})
     try:

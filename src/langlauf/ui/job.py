@@ -16,7 +16,8 @@ from langlauf.service.read import Moment
 from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import LARGEST_JSON, Row, about, face, facts_of, glance, took
 from langlauf.ui.problem import is_known
-from langlauf.ui.rendering import Rendering, Visit
+from langlauf.ui.rendering import Rendering
+from langlauf.ui.visit import Visit
 
 #: A whole page again is more to take in than a figure: not every second.
 _SHORTEST_REFRESH = 2
@@ -64,7 +65,6 @@ class JobPage:
         return self._rendering.page(
             visit,
             "job.html",
-            org=caller.org_id,
             job=job,
             moment=moment,
             face=shown,

@@ -25,8 +25,13 @@ class Language(msgspec.Struct, frozen=True):
 
 def load_language(code: str) -> Language:
     """The texts that ship with the package."""
-    text = (files(__package__) / "translations" / f"{code}.json").read_bytes()
-    return Language(code, msgspec.json.decode(text, type=dict[str, str]))
+    texts: dict[str, str] = {}
+    for part in (files(__package__) / "translations" / code).iterdir():
+        more = msgspec.json.decode(part.read_bytes(), type=dict[str, str])
+        if twice := texts.keys() & more.keys():
+            raise ValueError(f"{part.name} says again: {', '.join(sorted(twice))}")
+        texts |= more
+    return Language(code, texts)
 
 
 def preferred(accept_language: str) -> str:

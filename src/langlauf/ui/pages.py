@@ -6,10 +6,11 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from langlauf.http.context import Context
+from langlauf.ui.assets import ADDRESS
 from langlauf.ui.job import JobPage
 from langlauf.ui.problem import ProblemPages
 from langlauf.ui.reference import ReferencePage
-from langlauf.ui.rendering import STYLESHEET, Rendering, is_browser
+from langlauf.ui.rendering import Rendering, is_browser
 from langlauf.ui.result import ResultPage
 from langlauf.ui.signin import SignInPages
 from langlauf.ui.start import StartPage
@@ -28,7 +29,7 @@ def page_routes(context: Context) -> list[BaseRoute]:
         rendering.public_page("/docs", GET=ReferencePage(context, rendering).show),
         rendering.public_page("/problems", GET=problems.list),
         rendering.public_page("/problems/{code}", GET=problems.show),
-        Route(STYLESHEET, rendering.stylesheet),
+        Route(ADDRESS, rendering.assets.serve),
     ]
 
 

@@ -4,7 +4,8 @@ from starlette.responses import Response
 
 from langlauf.http.document.problems import statuses_of
 from langlauf.http.problems import JOB_TITLES, TITLES, not_found
-from langlauf.ui.rendering import PUBLIC, Rendering, Visit
+from langlauf.ui.rendering import PUBLIC, Rendering
+from langlauf.ui.visit import Visit
 
 #: Codes that a failed job has; some are also answers to a request.
 JOB_CODES = (*JOB_TITLES, "timeout", "internal")

@@ -14,7 +14,8 @@ from langlauf.http.document.samples import Schema, ref_name
 from langlauf.http.openapi import build_document
 from langlauf.http.problems import ProblemOut
 from langlauf.ui.fields import Field, Part, fields_of, kind_of, to_json
-from langlauf.ui.rendering import PUBLIC, Rendering, Visit
+from langlauf.ui.rendering import PUBLIC, Rendering
+from langlauf.ui.visit import Visit
 
 _CODE = re.compile(r"`([a-z_]+)`:")
 _PROBLEM = "application/problem+json"

@@ -1,12 +1,9 @@
 """How every page is made: its language, its links, its headers, and HTML where something goes wrong."""
 
-import hashlib
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from importlib.resources import files
 from typing import Any
-from urllib.parse import quote, urlencode
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -20,71 +17,38 @@ from langlauf.domain.access import Scope
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.keys import ALPHABET
 from langlauf.http.context import Context
+from langlauf.http.forms import SMALL_FORM, read_form
 from langlauf.http.mounting import path_within
 from langlauf.http.problems import TITLES, VARY, Problem, not_found
-from langlauf.http.sessions import Browsing, keep_cookie
+from langlauf.http.sessions import CSRF_FIELD, Browsing, keep_cookie
 from langlauf.service.tenant import Caller
 from langlauf.telemetry import Fact, tell
+from langlauf.ui.assets import Assets
 from langlauf.ui.formatting import time_tag
-from langlauf.ui.language import LANGUAGES, Language, load_language, preferred, quality
-from langlauf.ui.local import local_path
+from langlauf.ui.language import LANGUAGES, load_language, preferred, quality
+from langlauf.ui.navigation import PAGES
+from langlauf.ui.visit import Visit
 
+#: Nothing of a page is code unless it is a file of ours. Pictures may stand in the page itself: its icon does.
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
-    "frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
+#: Our own origin is told which page a form was on; nobody else is told anything.
+_REFERRER_POLICY = "same-origin"
 PRIVATE = "private, no-store"
 PUBLIC = "public, max-age=300"
-STYLESHEET = "/static/langlauf.css"
-_FOR_EVER = "public, max-age=31536000, immutable"
 _RETRY_SECONDS = "5"
-#: Parameters that a change of language keeps.
-_KEPT = ("view", "refresh", "next")
 #: Ties the form for signing in to the browser it was given to.
 NONCE_COOKIE = "langlauf_signin"
 _NONCE = re.compile(r"[0-9A-Za-z]{24}", re.ASCII)
 _NONCE_SECONDS = 3_600
 
 
-#: Without a referrer a browser would not say either that a form comes from this very origin.
-_WITH_FORM = {"Referrer-Policy": "same-origin"}
-
-
-class Visit(msgspec.Struct, frozen=True, kw_only=True):
-    """One request for a page, and how it is to be spoken to."""
-
-    request: Request
-    language: Language
-    #: whether the address asks for the language: then the links on the page ask for it too
-    chosen: bool
-    #: the way from this page to the root, relative, so that a mount point or a proxy's prefix is never in the way
-    root: str
-    #: the mark of the forms on the page, where somebody is signed in
-    csrf: str | None = None
-
-    @property
-    def request_id(self) -> str:
-        """The id that finds the request in the log."""
-        return str(self.request.scope["langlauf.request_id"])
-
-    def link(self, *path: str, **query: str) -> str:
-        """The address of another page."""
-        if self.chosen:
-            query["lang"] = self.language.code
-        address = self.root + "/".join(quote(part, safe="") for part in path)
-        return f"{address}?{urlencode(query)}" if query else address
-
-    def here(self, **query: str) -> str:
-        """The address of this page with other parameters; an empty one is left out."""
-        kept = {name: self.request.query_params[name] for name in _KEPT if name in self.request.query_params}
-        if self.chosen:
-            kept["lang"] = self.language.code
-        kept |= query
-        return "?" + urlencode({name: value for name, value in kept.items() if value})
-
-
 TenantPage = Callable[[Visit, Caller], Awaitable[Response]]
 PublicPage = Callable[[Visit], Awaitable[Response]]
+#: Does what a form asks for; the fields of the form by name.
+FormPage = Callable[[Visit, Caller, Mapping[str, str]], Awaitable[Response]]
 
 
 class Rendering:
@@ -93,8 +57,7 @@ class Rendering:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._languages = {code: load_language(code) for code in LANGUAGES}
-        self._style = (files(__package__) / "static" / "langlauf.css").read_bytes()
-        self._style_version = hashlib.sha256(self._style).hexdigest()[:16]
+        self.assets = Assets()
         self._templates = Environment(
             loader=PackageLoader(__package__),
             autoescape=True,
@@ -109,23 +72,44 @@ class Rendering:
         """A page of one org's data. `missing` is the text key of its 404, the same for foreign and unknown ids."""
 
         async def endpoint(request: Request) -> Response:
-            visit, org = self._visit(request, path), None
-            try:
-                caller = await self._context.caller(request, Scope.READ, how=Browsing(page=True))
-                org = caller.org_id
-                if caller.grant is not None and caller.grant.session_id is not None:
-                    mark = await self._context.services.sessions.form_mark(caller.grant.session_id)
-                    visit = msgspec.structs.replace(visit, csrf=mark)
-                return await show(visit, caller)
-            except Problem as problem:
-                if problem.code == "unauthorized":
-                    return await self.sign_in(visit, onward=_way_to(visit), headers=problem.headers)
-                return self._error(visit, problem, missing, org)
-            except StoreUnavailable as error:
-                tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
-                return self._error(visit, _unavailable(), missing, org)
+            return await self._answer(self._visit(request, path), missing, Scope.READ, show, Browsing(page=True))
 
         return Route(path, endpoint)
+
+    def tenant_form(self, path: str, act: FormPage, *, scope: Scope, missing: str, largest: int = SMALL_FORM) -> Route:
+        """What a form of one of our own pages is sent to. It must carry the mark of its reader's session."""
+
+        async def endpoint(request: Request) -> Response:
+            visit = self._visit(request, path)
+            try:
+                fields = await read_form(request, self._context.settings.body_seconds, largest)
+            except Problem as problem:
+                return self._error(visit, problem, missing)
+            how = Browsing(page=True, form_mark=fields.get(CSRF_FIELD, ""))
+
+            async def show(visit: Visit, caller: Caller) -> Response:
+                return await act(visit, caller, fields)
+
+            return await self._answer(visit, missing, scope, show, how)
+
+        return Route(path, endpoint, methods=["POST"])
+
+    async def _answer(self, visit: Visit, missing: str, scope: Scope, show: TenantPage, how: Browsing) -> Response:
+        """A page for whoever may see it; for anybody else the page that says why not."""
+        try:
+            caller = await self._context.caller(visit.request, scope, how=how)
+            visit = msgspec.structs.replace(visit, caller=caller)
+            if caller.grant is not None and caller.grant.session_id is not None:
+                mark = await self._context.services.sessions.form_mark(caller.grant.session_id)
+                visit = msgspec.structs.replace(visit, csrf=mark)
+            return await show(visit, caller)
+        except Problem as problem:
+            if problem.code == "unauthorized":
+                return await self.sign_in(visit, onward=visit.way(), headers=problem.headers)
+            return self._error(visit, problem, missing)
+        except StoreUnavailable as error:
+            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
+            return self._error(visit, _unavailable(), missing)
 
     def public_page(self, path: str, *, missing: str = "missing.page", **by_method: PublicPage) -> Route:
         """A page that holds nothing of an org, and so needs no key: what answers it, by method."""
@@ -136,7 +120,7 @@ class Rendering:
             try:
                 return await show(visit)
             except Problem as problem:
-                return self._error(visit, problem, missing, None)
+                return self._error(visit, problem, missing)
 
         return Route(path, endpoint, methods=list(by_method))
 
@@ -155,14 +139,14 @@ class Rendering:
         nonce = kept if _NONCE.fullmatch(kept) else new_word(ALPHABET, 24)
         mark = await self._context.services.sessions.sign_in_mark(nonce)
         values = {"onward": onward, "signin_org": org, "flaw": flaw, "mark": mark}
-        response = self.page(visit, "signin.html", status, headers={**_WITH_FORM, **(headers or {})}, **values)
+        response = self.page(visit, "signin.html", status, headers=headers, **values)
         keep_cookie(visit.request, self._context.settings, response, NONCE_COOKIE, nonce, _NONCE_SECONDS)
         return response
 
     def missing(self, request: Request) -> Response:
         """The page about an address that does not exist."""
         visit = self._visit(request, path_within(request.scope))
-        return self._error(visit, not_found(), "missing.page", None)
+        return self._error(visit, not_found(), "missing.page")
 
     def page(
         self,
@@ -177,11 +161,10 @@ class Rendering:
         """A page with the headers that every page has."""
         fields = {
             "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-            "Referrer-Policy": "no-referrer",
+            "Referrer-Policy": _REFERRER_POLICY,
             "Cache-Control": cache,
             "Vary": f"{VARY}, Accept-Language",
             "Content-Language": visit.language.code,
-            **(_WITH_FORM if visit.csrf is not None else {}),
             **(headers or {}),
         }
         return HTMLResponse(self.html(visit, template, **values), status, headers=fields)
@@ -193,16 +176,11 @@ class Rendering:
             "t": visit.language.say,
             "link": visit.link,
             "languages": self._languages,
-            "stylesheet": f"{visit.root}{STYLESHEET.removeprefix('/')}?v={self._style_version}",
-            "org": None,
+            "pages": PAGES,
+            "asset": lambda name: visit.root + self.assets.path(name),
+            "org": visit.org,
         }
         return self._templates.get_template(template).render({**shared, **values})
-
-    async def stylesheet(self, request: Request) -> Response:
-        """The one style sheet; under the address of its content it never changes."""
-        current = request.query_params.get("v") == self._style_version
-        headers = {"Cache-Control": _FOR_EVER if current else "no-cache"}
-        return Response(self._style, headers=headers, media_type="text/css")
 
     def _visit(self, request: Request, path: str) -> Visit:
         wished = request.query_params.get("lang")
@@ -211,24 +189,16 @@ class Rendering:
         root = "../" * (path.count("/") - 1) or "./"
         return Visit(request=request, language=self._languages[code], chosen=chosen, root=root)
 
-    def _error(self, visit: Visit, problem: Problem, missing: str, org: str | None) -> Response:
+    def _error(self, visit: Visit, problem: Problem, missing: str) -> Response:
         """The page of an error. One for 404 says nothing about what was asked for."""
         key = missing if problem.code == "not_found" else f"problem.{problem.code}.title"
-        return self.page(
-            visit, "error.html", problem.status, headers=problem.headers, problem=problem, title_key=key, org=org
-        )
+        return self.page(visit, "error.html", problem.status, headers=problem.headers, problem=problem, title_key=key)
 
 
 def is_browser(request: Request) -> bool:
     """Whether a person reads the answer: browsers name HTML among what they accept, programs do not."""
     wishes = (wish.partition(";") for header in request.headers.getlist("accept") for wish in header.split(","))
     return any(kind.strip().lower() == "text/html" and quality(weight) > 0 for kind, _, weight in wishes)
-
-
-def _way_to(visit: Visit) -> str:
-    """The way from our root to the page that was asked for."""
-    scope = visit.request.scope
-    return local_path(scope["path"].removeprefix(scope.get("root_path", "")) + visit.here().removesuffix("?"))
 
 
 def _unavailable() -> Problem:

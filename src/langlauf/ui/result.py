@@ -13,9 +13,11 @@ from langlauf.http.problems import not_found
 from langlauf.http.requests import choice
 from langlauf.http.results import LATEST, REQUESTED
 from langlauf.service.tenant import Caller
-from langlauf.ui.formatting import excerpt, face, glance
+from langlauf.ui.formatting import face, glance, size
 from langlauf.ui.problem import is_known
-from langlauf.ui.rendering import Rendering, Visit
+from langlauf.ui.rendering import Rendering
+from langlauf.ui.showing.panels import Showing
+from langlauf.ui.visit import Visit
 
 _MOST_LISTED = 100
 
@@ -35,6 +37,7 @@ class ResultPage:
     def __init__(self, context: Context, rendering: Rendering) -> None:
         self._context = context
         self._rendering = rendering
+        self._showing = Showing(rendering)
 
     async def show(self, visit: Visit, caller: Caller) -> Response:
         """The newest snapshot of the job, or with `view=requested` exactly this one; 410 where retention took it."""
@@ -47,13 +50,10 @@ class ResultPage:
             raise not_found()
         delivered, payload = found.delivered.snapshot, found.delivered.payload
         if delivered.removed_at is not None or payload is None:
-            return self._rendering.page(
-                visit, "expired.html", 410, org=caller.org_id, job=found.job, removed_at=delivered.removed_at
-            )
+            return self._rendering.page(visit, "expired.html", 410, job=found.job, removed_at=delivered.removed_at)
         return self._rendering.page(
             visit,
             "result.html",
-            org=caller.org_id,
             job=current.job,
             face=face(current.job.status, services.reads.phase(current)),
             snapshot=delivered,
@@ -61,7 +61,8 @@ class ResultPage:
             exact=view == REQUESTED,
             total=snapshots_made(current.job),
             rows=glance(delivered.summary_json, payload),
-            body=excerpt(payload),
+            found=await self._showing.panels(visit, found.delivered),
+            size=size(len(payload.encode())),
             around=neighbours(await reads.results(found.job.job_id), delivered),
             code_known=is_known(current.job.error_code),
             api=f"{self._context.links(visit.request).result(delivered.result_id)}?view={REQUESTED}",

@@ -12,7 +12,8 @@ from langlauf.http.rates import count_wrong_key, refuse_guesses
 from langlauf.http.sessions import COOKIE, CSRF_FIELD, Browsing, drop_cookie, from_here, keep_cookie
 from langlauf.service.tenant import DEFAULT_ORG, usable_name
 from langlauf.ui.local import local_path
-from langlauf.ui.rendering import NONCE_COOKIE, Rendering, Visit
+from langlauf.ui.rendering import NONCE_COOKIE, Rendering
+from langlauf.ui.visit import Visit
 
 _NO_STORE = {"Cache-Control": "no-store", "Vary": VARY}
 

@@ -14,7 +14,8 @@ from langlauf.http.document.samples import required_example
 from langlauf.service.tenant import DEFAULT_ORG, Caller
 from langlauf.ui.fields import Field, fields_of
 from langlauf.ui.formatting import face
-from langlauf.ui.rendering import Rendering, Visit
+from langlauf.ui.rendering import Rendering
+from langlauf.ui.visit import Visit
 
 RECENT = 20
 _REF = "#/components/schemas/{name}"
@@ -57,7 +58,6 @@ class StartPage:
         return self._rendering.page(
             visit,
             "start.html",
-            org=caller.org_id,
             offers=self._offers,
             curl=self._curl(visit, caller),
             lines=lines,

@@ -1,0 +1,54 @@
+"""What pages are made of besides HTML: a style sheet and scripts. At the address of their content they never change."""
+
+import hashlib
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+ADDRESS = "/static/{version}/{name}"
+STYLESHEET = "langlauf.css"
+_FOR_EVER = "public, max-age=31536000, immutable"
+_KINDS = {"css": "text/css", "js": "text/javascript"}
+
+
+class Asset(msgspec.Struct, frozen=True):
+    """One file as it is sent."""
+
+    body: bytes
+    media_type: str
+
+
+class Assets:
+    """All assets together have one version, so that scripts find each other beside themselves."""
+
+    def __init__(self) -> None:
+        room = files(__package__) / "static"
+        style = b"\n".join(sheet.read_bytes() for sheet in _in_order(room / "style"))
+        self._assets = {STYLESHEET: Asset(style, _KINDS["css"])}
+        for script in _in_order(room / "script"):
+            self._assets[script.name] = Asset(script.read_bytes(), _KINDS["js"])
+        digest = hashlib.sha256(b"\0".join(asset.body for asset in self._assets.values()))
+        self.version = digest.hexdigest()[:16]
+
+    def path(self, name: str) -> str:
+        """The way from our root to an asset; one that does not exist is a mistake of ours and raises."""
+        if name not in self._assets:
+            raise KeyError(name)
+        return f"static/{self.version}/{name}"
+
+    async def serve(self, request: Request) -> Response:
+        """An asset; the one of another version is the current one, and not kept."""
+        asset = self._assets.get(request.path_params["name"])
+        if asset is None:
+            raise HTTPException(404)
+        current = request.path_params["version"] == self.version
+        headers = {"Cache-Control": _FOR_EVER if current else "no-cache", "X-Content-Type-Options": "nosniff"}
+        return Response(asset.body, headers=headers, media_type=asset.media_type)
+
+
+def _in_order(folder: Traversable) -> list[Traversable]:
+    return sorted((one for one in folder.iterdir() if one.is_file()), key=lambda one: one.name)
