@@ -1,0 +1,1 @@
+// Keeps a page as the server would show it now.
