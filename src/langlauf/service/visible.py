@@ -56,6 +56,11 @@ class OneJob:
             return None
         return await self._tenant.result(result_id, latest=latest, payload=payload)
 
+    async def views(self, result_id: str) -> str | None:
+        if await self._store.access.find("result", result_id) != self._owner:
+            return None
+        return await self._tenant.views(result_id)
+
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         if job_id != self._job_id:
             return []

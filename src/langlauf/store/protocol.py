@@ -59,6 +59,9 @@ class TenantReads(Protocol):
     async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
         """A snapshot, or the newest one of its job: the final, else the last partial; or what is known of it alone."""
 
+    async def views(self, result_id: str) -> str | None:
+        """What people are to see of a snapshot, as JSON text, without its payload."""
+
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         """A job's messages, latest first."""
 

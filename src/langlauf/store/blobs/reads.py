@@ -90,6 +90,9 @@ class ReadsWithBlobs:
     async def results(self, job_id: str) -> list[Snapshot]:
         return await self._inner.results(job_id)
 
+    async def views(self, result_id: str) -> str | None:
+        return await self._inner.views(result_id)
+
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         return await self._inner.notifications(job_id, channel=channel, limit=limit)
 

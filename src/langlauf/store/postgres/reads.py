@@ -77,6 +77,9 @@ class PostgresTenantReads:
         given = StoredResult(snapshot=Snapshot(*delivered), payload=text, views=views)
         return ResultView(view_from(tuple(view)).job, Snapshot(*requested), given)
 
+    async def views(self, result_id: str) -> str | None:
+        return await self._text("read_views", result_id)
+
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         return [Notification(*row) for row in await self._rows("read_notifications", job_id, channel, limit)]
 

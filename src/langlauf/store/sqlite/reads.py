@@ -137,6 +137,9 @@ class SqliteTenantReads:
 
         return await self._run(read)
 
+    async def views(self, result_id: str) -> str | None:
+        return await self._first("read_views", result_id=result_id)
+
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         rows = await self._run(
             lambda connection: self._rows(connection, "read_notifications", job_id=job_id, channel=channel, limit=limit)

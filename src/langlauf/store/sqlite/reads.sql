@@ -39,6 +39,9 @@ FROM job_results AS snapshot
 WHERE snapshot.org_id = :org_id AND snapshot.job_id = :job_id
 ORDER BY snapshot.result_seq DESC LIMIT 1
 
+-- name: read_views
+SELECT views FROM job_results WHERE org_id = :org_id AND result_id = :result_id
+
 -- name: read_notifications
 SELECT {notification_columns} FROM notifications AS notification
 WHERE notification.org_id = :org_id AND notification.job_id = :job_id
