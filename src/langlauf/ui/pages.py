@@ -14,6 +14,7 @@ from langlauf.ui.rendering import Rendering, is_browser
 from langlauf.ui.result import ResultPage
 from langlauf.ui.signin import SignInPages
 from langlauf.ui.start import StartPage
+from langlauf.ui.stream import stream_route
 
 
 def page_routes(context: Context) -> list[BaseRoute]:
@@ -30,6 +31,7 @@ def page_routes(context: Context) -> list[BaseRoute]:
         rendering.public_page("/problems", GET=problems.list),
         rendering.public_page("/problems/{code}", GET=problems.show),
         Route(ADDRESS, rendering.assets.serve),
+        stream_route(context),
     ]
 
 
