@@ -140,6 +140,9 @@ class Store(Protocol):
         For whoever wakes those that follow them: what followers see, they read for themselves.
         """
 
+    async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
+        """A mark of each org that is another one whenever any of its jobs has changed, in one look."""
+
     async def check(self) -> None:
         """Raises `StoreUnavailable` unless the store answers and its schema is this program's."""
 

@@ -17,6 +17,7 @@ from langlauf.ui.settings import SettingsPage
 from langlauf.ui.signin import SignInPages
 from langlauf.ui.start.page import StartPage
 from langlauf.ui.states import StatesPage
+from langlauf.ui.stream import stream_route
 
 
 def page_routes(context: Context) -> list[BaseRoute]:
@@ -39,6 +40,7 @@ def page_routes(context: Context) -> list[BaseRoute]:
         rendering.public_page("/problems", GET=problems.list),
         rendering.public_page("/problems/{code}", GET=problems.show),
         Route(ADDRESS, rendering.assets.serve),
+        stream_route(context),
     ]
 
 

@@ -122,6 +122,9 @@ class StoreWithBlobs:
     async def pulses(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Pulse]:
         return await self.inner.pulses(jobs)
 
+    async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
+        return await self.inner.org_pulses(org_ids)
+
     async def check(self) -> None:
         await self.inner.check()
 

@@ -238,6 +238,9 @@ class PostgresStore:
     async def pulses(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Pulse]:
         return await overview.pulses(self._readers, jobs)
 
+    async def org_pulses(self, org_ids: Sequence[str]) -> dict[str, str]:
+        return await overview.org_pulses(self._readers, org_ids)
+
     async def check(self) -> None:
         await overview.check(self._readers)
 

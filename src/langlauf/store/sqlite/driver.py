@@ -212,6 +212,12 @@ class SqliteStore:
             }
         return found
 
+    async def org_pulses(self, org_ids: Sequence[str]) -> dict[str, str]:
+        def read(connection: apsw.Connection) -> list[Row]:
+            return connection.execute(self._queries["org_pulses"], {"orgs": json_text(org_ids)}).fetchall()
+
+        return dict(await self._read(read))
+
     async def check(self) -> None:
         known = len(migrations_in("langlauf.store.sqlite"))
         found = await self._read(applied_migrations)
