@@ -11,12 +11,15 @@ from typing import Protocol
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.event import Event
+from langlauf.domain.failures import Failure
+from langlauf.domain.inbox import InboxPage, MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import KeptPayloads, Snapshot
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
+from langlauf.domain.state import Status
 from langlauf.domain.views import (
     CancelRequest,
     Depth,
@@ -68,8 +71,20 @@ class TenantReads(Protocol):
     async def jobs(self, which: JobFilter) -> JobPage:
         """The org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
 
+    async def counts(self, *, most: int) -> dict[Status, int]:
+        """How many of the org's jobs are in each state, counted no further than told; only states with some."""
+
+    async def failures(self, *, since: Instant, before: tuple[Instant, str] | None, limit: int) -> list[Failure]:
+        """The org's failed jobs that were accepted since an instant, newest first."""
+
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         """The org's jobs that have a result, newest first, and how many there are."""
+
+    async def inbox(self, *, before: tuple[Instant, str] | None, limit: int) -> InboxPage:
+        """The org's messages for people, newest first."""
+
+    async def unread(self, *, most: int) -> int:
+        """How many of them nobody has seen, counted no further than told, among the newest ones."""
 
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
         """Completed jobs of an analysis whose results are still there, the last to end first, before a position."""
@@ -109,6 +124,9 @@ class Store(Protocol):
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         """Ends a job that no worker holds, or asks its worker to stop. Idempotent."""
+
+    async def mark_read(self, wish: MarkRead) -> bool:
+        """Remembers that messages were seen; False where that was known, or where there are none."""
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         """Takes jobs back from workers that vanished, let them run out of time or did not stop them when asked to."""

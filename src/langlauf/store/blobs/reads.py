@@ -6,6 +6,8 @@ import msgspec
 
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.event import Event
+from langlauf.domain.failures import Failure
+from langlauf.domain.inbox import InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE
 from langlauf.domain.notification import Channel, Notification
@@ -101,6 +103,18 @@ class ReadsWithBlobs:
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         return await self._inner.history(limit=limit, offset=offset)
+
+    async def counts(self, *, most: int) -> dict[Status, int]:
+        return await self._inner.counts(most=most)
+
+    async def failures(self, *, since: Instant, before: tuple[Instant, str] | None, limit: int) -> list[Failure]:
+        return await self._inner.failures(since=since, before=before, limit=limit)
+
+    async def inbox(self, *, before: tuple[Instant, str] | None, limit: int) -> InboxPage:
+        return await self._inner.inbox(before=before, limit=limit)
+
+    async def unread(self, *, most: int) -> int:
+        return await self._inner.unread(most=most)
 
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
         return await self._inner.completed(analysis, before=before, limit=limit)

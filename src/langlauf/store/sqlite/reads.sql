@@ -48,49 +48,6 @@ WHERE notification.org_id = :org_id AND notification.job_id = :job_id
   AND (:channel IS NULL OR notification.channel = :channel)
 ORDER BY notification.created_at DESC, notification.notification_id DESC LIMIT :limit
 
--- name: read_end_of_walk
--- Where a walk over so many of the newest jobs before a position ends; none where it reaches the oldest.
-SELECT one.queued_at, one.job_id FROM jobs AS one
-WHERE one.org_id = :org_id AND (one.queued_at, one.job_id) < (:before_at, :before_id)
-ORDER BY one.queued_at DESC, one.job_id DESC LIMIT 1 OFFSET :walk - 1
-
--- name: read_jobs
--- Of one walk, those that fit. However few they are, it looks at no more than the walk.
-WITH walked AS MATERIALIZED (
-    SELECT one.rowid AS row FROM jobs AS one
-    WHERE one.org_id = :org_id AND (one.queued_at, one.job_id) < (:before_at, :before_id)
-    ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk)
-SELECT {job_columns}, lease.expires_at
-FROM walked CROSS JOIN jobs AS job ON job.rowid = walked.row LEFT JOIN leases AS lease USING (org_id, job_id)
-WHERE job.org_id = :org_id
-  AND (:status IS NULL OR job.status = :status)
-  AND (:analysis IS NULL OR job.analysis = :analysis)
-  AND (:text IS NULL OR EXISTS (
-      SELECT 1 FROM job_inputs AS input
-      WHERE input.org_id = :org_id AND input.job_id = job.job_id
-        AND (instr(lower(input.payload), :text) > 0 OR instr(job.job_id, :text) > 0)))
-ORDER BY job.queued_at DESC, job.job_id DESC LIMIT :limit
-
--- name: read_history
-WITH walked AS MATERIALIZED (
-    SELECT one.rowid AS row FROM jobs AS one
-    WHERE one.org_id = :org_id AND (one.queued_at, one.job_id) < (:before_at, :before_id)
-    ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk)
-SELECT job.result_id, job.job_id, result.created_at, job.status, input.payload
-FROM walked CROSS JOIN jobs AS job ON job.rowid = walked.row
-JOIN job_inputs AS input USING (org_id, job_id)
-JOIN job_results AS result ON result.org_id = job.org_id AND result.result_id = job.result_id
-WHERE job.org_id = :org_id AND job.result_id IS NOT NULL AND job.result_expired_at IS NULL
-ORDER BY job.queued_at DESC, job.job_id DESC LIMIT :limit OFFSET :offset
-
--- name: count_history
-WITH walked AS MATERIALIZED (
-    SELECT one.rowid AS row FROM jobs AS one
-    WHERE one.org_id = :org_id AND (one.queued_at, one.job_id) < (:before_at, :before_id)
-    ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk)
-SELECT count(*) FROM walked CROSS JOIN jobs AS job ON job.rowid = walked.row
-WHERE job.org_id = :org_id AND job.result_id IS NOT NULL AND job.result_expired_at IS NULL
-
 -- name: read_completed
 -- Completed jobs of an analysis before a position, with their inputs: so many and no more.
 SELECT done.job_id, done.result_id, done.finished_at, input.payload
