@@ -12,11 +12,12 @@ from langlauf.ui.job import JobPage
 from langlauf.ui.problem import ProblemPages
 from langlauf.ui.reference import ReferencePage
 from langlauf.ui.rendering import Rendering, is_browser
-from langlauf.ui.result import ResultPage
+from langlauf.ui.results.routes import result_routes
 from langlauf.ui.settings import SettingsPage
 from langlauf.ui.signin import SignInPages
 from langlauf.ui.start.page import StartPage
 from langlauf.ui.states import StatesPage
+from langlauf.ui.stream import stream_route
 
 
 def page_routes(context: Context) -> list[BaseRoute]:
@@ -30,7 +31,7 @@ def page_routes(context: Context) -> list[BaseRoute]:
             "/", start.submit, scope=AccessScope.SUBMIT, missing="missing.job", largest=context.settings.max_body
         ),
         rendering.tenant_page("/jobs/{job_id}", JobPage(context, rendering).show, missing="missing.job"),
-        rendering.tenant_page("/results/{result_id}", ResultPage(context, rendering).show, missing="missing.result"),
+        *result_routes(context, rendering),
         rendering.public_page("/login", GET=signing.show, POST=signing.sign_in),
         rendering.public_page("/logout", POST=signing.sign_out),
         rendering.public_page("/settings", GET=settings.show, POST=settings.save),
@@ -39,6 +40,7 @@ def page_routes(context: Context) -> list[BaseRoute]:
         rendering.public_page("/problems", GET=problems.list),
         rendering.public_page("/problems/{code}", GET=problems.show),
         Route(ADDRESS, rendering.assets.serve),
+        stream_route(context),
     ]
 
 

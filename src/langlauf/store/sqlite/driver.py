@@ -14,6 +14,7 @@ import apsw
 from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
+from langlauf.domain.inbox import MarkRead
 from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
@@ -29,7 +30,7 @@ from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
 from langlauf.store.retiring import RetireBatch, retire
 from langlauf.store.rows import json_text
-from langlauf.store.sqlite import access, claiming, ending, loading, recording, retiring, submitting, sweeping
+from langlauf.store.sqlite import access, claiming, ending, inbox, loading, recording, retiring, submitting, sweeping
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.snapshot import refuse_unfinished
@@ -59,9 +60,10 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     sweeping.SweepOne: sweeping.sweep_one,
     sweeping.TidyLanes: sweeping.tidy_lanes,
     RetireBatch: retiring.retire_batch,
+    MarkRead: inbox.mark_read,
     **access.HANDLERS,
 }
-_FILES = ("writes.sql", "reads.sql", "retention.sql", "access.sql")
+_FILES = ("writes.sql", "reads.sql", "lists.sql", "inbox.sql", "retention.sql", "access.sql")
 
 
 class SqliteStore:
@@ -141,6 +143,9 @@ class SqliteStore:
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return cast("JobView | None", await self._writes.do(request))
 
+    async def mark_read(self, wish: MarkRead) -> bool:
+        return cast("bool", await self._writes.do(wish))
+
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
         run = sweeping.Sweep(self._read, self._writes.do, self._queries["sweepable"])
@@ -211,6 +216,12 @@ class SqliteStore:
                 for org_id, job_id, event_seq, result_gone, events_gone, lease_until in rows
             }
         return found
+
+    async def org_pulses(self, org_ids: Sequence[str]) -> dict[str, str]:
+        def read(connection: apsw.Connection) -> list[Row]:
+            return connection.execute(self._queries["org_pulses"], {"orgs": json_text(org_ids)}).fetchall()
+
+        return dict(await self._read(read))
 
     async def check(self) -> None:
         known = len(migrations_in("langlauf.store.sqlite"))
