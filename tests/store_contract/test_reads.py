@@ -7,6 +7,7 @@ import pytest
 
 from langlauf.domain.attempt import Checkpoint, Partial
 from langlauf.domain.outcome import Completed
+from langlauf.domain.overview import NOTHING
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter, JobPage, LogPage
 from langlauf.store.protocol import Store, TenantReads
@@ -30,6 +31,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "notifications": (lambda reads, job, _: reads.notifications(job, channel=None, limit=10), []),
     "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), JobPage([], None)),
     "history": (lambda reads, _, __: reads.history(limit=10, offset=0), ([], 0)),
+    "overview": (lambda reads, _, __: reads.overview(since=0, most=10), NOTHING),
     "ranks": (lambda reads, _, __: reads.ranks(), []),
     "chunk": (lambda reads, job, _: reads.chunk(job, "c"), None),
     "chunks": (lambda reads, job, _: reads.chunks(job, ["c"]), {}),
@@ -162,7 +164,7 @@ def test_a_name_that_nobody_can_have_is_nobodys(harness: Harness) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         await _finished(store, clock)
         reads = store.tenant(ORG)
-        by_name = [pair for read, pair in READS.items() if read not in ("jobs", "history", "ranks")]
+        by_name = [pair for read, pair in READS.items() if read not in ("jobs", "history", "ranks", "overview")]
         for name in ("\x00", "a\x00b", "\U0010ffff", "' OR ''='", "%"):
             for read, nothing in by_name:
                 assert await read(reads, name, name) == nothing

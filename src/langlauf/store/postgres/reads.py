@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from langlauf.domain.event import LAST_WORDS, Event
+from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.postgres.links import Links
+from langlauf.store.postgres.overview import look
 from langlauf.store.postgres.texts import holdable, name_of
 from langlauf.store.rows import event_from, view_from
 from langlauf.store.walking import Position, walk_history, walk_jobs
@@ -91,6 +94,9 @@ class PostgresTenantReads:
             return [view_from(tuple(row)) for row in views], None if end_at is None else (end_at, end_id)
 
         return await walk_jobs(which, step)
+
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        return await look(self._rows, "read", since, most)
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         async def step(

@@ -8,12 +8,15 @@ from typing import Any, Protocol, TypeVar
 import apsw
 
 from langlauf.domain.event import LAST_WORDS, Event
+from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.rows import event_from, json_text, view_from
+from langlauf.store.sqlite.overview import look
 from langlauf.store.sqlite.transaction import Row
 from langlauf.store.walking import Position, walk_history, walk_jobs
 
@@ -169,6 +172,12 @@ class SqliteTenantReads:
     async def ranks(self) -> list[Rank]:
         rows = await self._run(lambda connection: self._rows(connection, "read_ranks"))
         return [Rank(*row) for row in rows]
+
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        def read(connection: apsw.Connection) -> Overview:
+            return look(partial(self._rows, connection), "read", since, most)
+
+        return await self._run(read)
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         async def step(
