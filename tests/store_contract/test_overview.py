@@ -53,7 +53,9 @@ def test_a_look_finds_what_waits_runs_and_ended(harness: Harness) -> None:
             ("completed", None, None),
         ]
         last = seen.ended[-1]
-        assert last == Ended("org-a", "survey", "completed", begin, after(begin, 0.001), after(begin, 1.001), None, None)
+        assert last == Ended(
+            "org-a", "survey", "completed", begin, after(begin, 0.001), after(begin, 1.001), None, None
+        )
         assert seen.ended[0].started_at is None
         [queue] = seen.queues
         first_at = (await store.tenant("org-a").job(ids["first"])).job.queued_at  # type: ignore[union-attr]

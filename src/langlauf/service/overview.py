@@ -17,7 +17,7 @@ from langlauf.service.tenant import Caller
 from langlauf.store.protocol import Store
 
 #: Of jobs that ended in a range no more are read: the newest. It bounds what a look costs, whatever the store holds.
-MOST_ENDED = 20_000
+MOST_ENDED = 10_000
 _FRESH_SECONDS = 2.0
 #: So many looks are remembered: one for each org that is looked at, and each range.
 _MOST_KEPT = 500

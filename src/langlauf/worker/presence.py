@@ -16,6 +16,7 @@ from langlauf.domain.workers import WorkerReport
 from langlauf.store.workers import WorkerStore
 from langlauf.telemetry import Fact, tell
 
+
 def _version() -> str:
     """The version of the program; one that runs from its sources, and was never installed, has none."""
     try:
