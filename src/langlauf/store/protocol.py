@@ -16,6 +16,7 @@ from langlauf.domain.inbox import InboxPage, MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import KeptPayloads, Snapshot
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
@@ -36,6 +37,7 @@ from langlauf.domain.views import (
 )
 from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
+from langlauf.store.workers import WorkerStore
 
 
 class TenantReads(Protocol):
@@ -92,6 +94,9 @@ class TenantReads(Protocol):
     async def ranks(self) -> list[Rank]:
         """The first and the last waiting job of each analysis and class, found without a walk between them."""
 
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        """What waits, runs and ended since then, at most so many of each kind: for figures."""
+
     async def chunk(self, job_id: str, key: str) -> str | None:
         """The stored value of a finished chunk as JSON text."""
 
@@ -109,6 +114,10 @@ class Store(Protocol):
     @property
     def access(self) -> AccessStore:
         """Keys, and what else is kept about who may call."""
+
+    @property
+    def workers(self) -> WorkerStore:
+        """Who works."""
 
     async def submit(self, new: NewJob) -> Submitted:
         """Accepts a job with its input, its first event and its idempotency key."""
@@ -151,6 +160,9 @@ class Store(Protocol):
 
     async def load(self) -> Load:
         """All that waits and runs over all orgs, lane by lane: for estimates, not for every poll."""
+
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        """What waits, runs and ended over all orgs since then, at most so many of each kind: for operators."""
 
     async def pulses(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Pulse]:
         """How many jobs are doing, by org and id, in one look; one that does not exist is not there.

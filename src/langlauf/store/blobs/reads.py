@@ -11,6 +11,7 @@ from langlauf.domain.inbox import InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE
 from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
@@ -121,6 +122,9 @@ class ReadsWithBlobs:
 
     async def ranks(self) -> list[Rank]:
         return await self._inner.ranks()
+
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        return await self._inner.overview(since=since, most=most)
 
     async def chunk(self, job_id: str, key: str) -> str | None:
         return await self._inner.chunk(job_id, key)

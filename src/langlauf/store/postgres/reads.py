@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 
 from langlauf.domain.event import LAST_WORDS, Event
+from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.postgres.lists import PostgresLists
+from langlauf.store.postgres.overview import look
 from langlauf.store.postgres.texts import holdable, name_of
 from langlauf.store.rows import event_from, view_from
 from langlauf.store.walking import FIRST, Position
@@ -75,6 +78,9 @@ class PostgresTenantReads(PostgresLists):
 
     async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
         return [PastRun(*row) for row in await self._rows("read_completed", analysis, *(before or FIRST), limit)]
+
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        return await look(self._rows, "read", since, most)
 
     async def ranks(self) -> list[Rank]:
         return [Rank(*row) for row in await self._rows("read_ranks")]

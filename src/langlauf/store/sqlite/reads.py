@@ -2,18 +2,22 @@
 
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import apsw
 
 from langlauf.domain.event import LAST_WORDS, Event
+from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.rows import event_from, json_text
 from langlauf.store.sqlite.lists import SqliteLists
+from langlauf.store.sqlite.overview import look
 from langlauf.store.walking import FIRST, Position
 
 _KEYS_AT_ONCE = 1_000
@@ -134,3 +138,9 @@ class SqliteTenantReads(SqliteLists):
     async def ranks(self) -> list[Rank]:
         rows = await self._run(lambda connection: self._rows(connection, "read_ranks"))
         return [Rank(*row) for row in rows]
+
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        def read(connection: apsw.Connection) -> Overview:
+            return look(partial(self._rows, connection), "read", since, most)
+
+        return await self._run(read)
