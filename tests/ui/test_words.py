@@ -4,13 +4,16 @@ import re
 from itertools import product
 from pathlib import Path
 from string import Formatter
+from typing import get_args
 
 import pytest
 
 from langlauf.domain.event import EventType
 from langlauf.domain.job import Phase
+from langlauf.domain.notification import CHANNELS, DeliveryStatus
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.ui import formatting
+from langlauf.ui.jobs.events import SORTS
 from langlauf.ui.language import LANGUAGES, load_language
 from langlauf.ui.navigation import PAGES
 from langlauf.ui.problem import CODES
@@ -35,6 +38,11 @@ def used_keys() -> set[str]:
     keys |= {f"field.where.{where}" for where in ("path", "query", "header")}
     keys |= {f"hint.{hint}" for hint in ("retry_with_backoff", "check_input_and_retry", "none")}
     keys |= {f"ending.canceled.{by}" for by in ("user", "system", "worker")}
+    keys |= {f"job.cancel_by.{by}" for by in ("user", "system", "worker")}
+    keys |= {f"job.line.{kind}" for kind in ("waiting", "backoff")}
+    keys |= {f"job.events.{sort}" for sort in SORTS}
+    keys |= {f"message.channel.{channel}" for channel in CHANNELS}
+    keys |= {f"message.status.{status}" for status in get_args(DeliveryStatus)}
     return keys
 
 

@@ -29,9 +29,14 @@ _TELLING = {
 
 def time_tag(instant: Instant) -> Markup:
     """A point in time for machines and, with its zone named, for people."""
-    moment = to_datetime(instant)
-    machine = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return Markup('<time datetime="{}">{}</time>').format(machine, f"{moment:%Y-%m-%d %H:%M:%S} UTC")
+    return Markup('<time datetime="{}">{}</time>').format(
+        time_text(instant), f"{to_datetime(instant):%Y-%m-%d %H:%M:%S} UTC"
+    )
+
+
+def time_text(instant: Instant) -> str:
+    """A point in time for machines."""
+    return to_datetime(instant).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def face(status: Status, phase: Phase) -> str:
@@ -60,6 +65,13 @@ def took(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), _MINUTE)
     hours, minutes = divmod(minutes, _MINUTE)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def clock_text(seconds: float) -> str:
+    """A duration that goes on, as a stopwatch shows it."""
+    minutes, rest = divmod(int(max(0.0, seconds)), _MINUTE)
+    hours, minutes = divmod(minutes, _MINUTE)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def size(count: int) -> str:
