@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from langlauf.domain.job import Job
+from langlauf.domain.redact import MASK
 from langlauf.http.context import Context
 from langlauf.service.tenant import DEFAULT_ORG, Caller
 from langlauf.store.masking import masked
@@ -30,13 +31,22 @@ def asked_of(context: Context, visit: Visit, caller: Caller, job: Job, payload: 
     values = masked(msgspec.json.decode(payload))
     text = msgspec.json.encode(values).decode()
     command = _command(context, visit, caller, job, text) if len(text) <= _LONGEST_COMMAND else None
-    return Asked(gist=_gist(values), body=excerpt(text), command=command)
+    return Asked(gist=_gist(_as_declared(context, job, values)), body=excerpt(text), command=command)
+
+
+def _as_declared(context: Context, job: Job, values: Any) -> Any:
+    """The input in the order in which its analysis declares it; stored it is sorted by name."""
+    analysis = context.services.registry.get(job.analysis)
+    if analysis is None or not isinstance(values, dict):
+        return values
+    return {name: values[name] for name in analysis.input_type.__struct_fields__ if name in values}
 
 
 def _gist(values: Any) -> str:
     """The first text of the input: most inputs begin with what they are about."""
     texts = values.values() if isinstance(values, dict) else ()
-    first = next((text.strip() for text in texts if isinstance(text, str) and text.strip()), "")
+    plain = (text.strip() for text in texts if isinstance(text, str) and MASK not in text)
+    first = next(filter(None, plain), "")
     line = first.splitlines()[0] if first else ""
     return line if len(line) <= _LONGEST_GIST else line[: _LONGEST_GIST - 1] + "…"
 

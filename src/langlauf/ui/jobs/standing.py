@@ -1,4 +1,4 @@
-"""Where a job stands, in words: the headline of its state, how far it is, how long it may still take, what that means."""
+"""Where a job stands, in words: the headline of its state, how far it is, how long it may still take, what it means."""
 
 import math
 from collections.abc import Sequence
