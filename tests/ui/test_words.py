@@ -10,9 +10,11 @@ import pytest
 
 from langlauf.domain.event import EventType
 from langlauf.domain.job import Phase
+from langlauf.domain.notification import CHANNELS, DeliveryStatus
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.ui import formatting
 from langlauf.ui.forms import flaws
+from langlauf.ui.jobs.events import SORTS
 from langlauf.ui.language import LANGUAGES, load_language
 from langlauf.ui.navigation import PAGES
 from langlauf.ui.problem import CODES
@@ -52,6 +54,11 @@ def used_keys() -> set[str]:
     keys |= {f"showing.kind.{one.__struct_config__.tag}" for one in get_args(AnyShown)}
     keys |= {f"showing.trouble.{why}" for why in (*get_args(Trouble), *get_args(Refusal))}
     keys |= {f"diff.{what}" for what in get_args(What)}
+    keys |= {f"job.cancel_by.{by}" for by in ("user", "system", "worker")}
+    keys |= {f"job.line.{kind}" for kind in ("waiting", "backoff")}
+    keys |= {f"job.events.{sort}" for sort in SORTS}
+    keys |= {f"message.channel.{channel}" for channel in CHANNELS}
+    keys |= {f"message.status.{status}" for status in get_args(DeliveryStatus)}
     return keys
 
 

@@ -12,7 +12,7 @@ from langlauf.ui.local import local_path
 from langlauf.ui.taste import Taste
 
 #: Parameters that a change of language keeps.
-_KEPT = ("view", "refresh", "next", "analysis", "from", "to")
+_KEPT = ("view", "refresh", "next", "analysis", "from", "to", "v", "event")
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):
