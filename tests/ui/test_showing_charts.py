@@ -2,7 +2,7 @@
 
 import asyncio
 from typing import Any
-from xml.etree import ElementTree  # noqa: S405 - what our own process drew
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -11,7 +11,7 @@ from msgspec import Raw
 from langlauf.ui.showing import charts, drawing
 from langlauf.ui.showing.chart_theme import MARKS, MUTED, TEXT, Theme, config_of
 from langlauf.ui.showing.charts import Refused, axes_of, harmless, rows_of
-from langlauf.ui.showing.drawing import Drawn, DrawingBoard, NotDrawn
+from langlauf.ui.showing.drawing import DrawingBoard, Drawn, NotDrawn
 from tests.support.showing import ATTACK, BARS
 from tests.ui.test_colours import contrast
 
