@@ -3,7 +3,6 @@
 from playwright.sync_api import Page, expect
 
 from langlauf.clock import new_id
-from tests.browser.conftest import OpenTab
 from tests.support.live import GATES, Live
 
 

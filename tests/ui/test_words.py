@@ -12,6 +12,7 @@ from langlauf.domain.event import EventType
 from langlauf.domain.job import Phase
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.ui import formatting
+from langlauf.ui.forms import flaws
 from langlauf.ui.language import LANGUAGES, load_language
 from langlauf.ui.navigation import PAGES
 from langlauf.ui.problem import CODES
@@ -19,6 +20,8 @@ from langlauf.ui.results.comparing import What
 from langlauf.ui.showing.charts import Refusal
 from langlauf.ui.showing.drawing import Trouble
 from langlauf.ui.showing.views import AnyShown
+from langlauf.ui.start.ordering import OPTIONS
+from langlauf.ui.taste import THEMES
 
 _LITERAL = re.compile(r"""\b(?:t|say)\(\s*["']([a-z_.]+)["']\s*[,)]""")
 _MISSING = re.compile(r"""missing(?:: str)? ?= ?"([a-z_.]+)\"""")
@@ -34,6 +37,12 @@ def used_keys() -> set[str]:
     faces = {formatting.face(status, phase) for status, phase in possible_states()}
     keys |= {f"{family}.{face}" for family, face in product(("state", "help"), faces)}
     keys |= {f"nav.{name}" for name, _ in PAGES}
+    keys |= {f"form.flaw.{word}" for word in flaws.WORDS}
+    keys |= {f"form.kind.{kind}" for kind in ("lines", "json")}
+    keys |= {f"form.choice.{value}" for value in ("true", "false", "default", "expedite")}
+    keys |= {f"start.{option.field}{part}" for option, part in product(OPTIONS, ("", ".text"))}
+    keys |= {f"states.next.{face}" for face in faces}
+    keys |= {f"{family}.theme.{theme}" for family, theme in product(("nav", "settings"), ("system", *THEMES))}
     keys |= {f"event.{kind}" for kind in EventType}
     keys |= {f"problem.{code}.{part}" for code, part in product(CODES, ("title", "means", "next"))}
     keys |= {f"result.kind.{kind}" for kind in ("partial", "final")}

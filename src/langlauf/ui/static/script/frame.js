@@ -136,5 +136,8 @@ document.addEventListener(changed, (event) => {
   showTimes();
 });
 document.addEventListener("submit", switchTheme);
-if (list) document.addEventListener("keydown", pressed);
+if (list) {
+  document.addEventListener("keydown", pressed);
+  list.querySelector("button").addEventListener("click", () => list.close());
+}
 document.querySelector(".pages [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
