@@ -6,6 +6,7 @@ from langlauf.analysis.registry import Registry
 from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.follow import Followers
+from langlauf.service.inbox import Inbox
 from langlauf.service.keys import Keys
 from langlauf.service.read import Reads
 from langlauf.service.sessions import Sessions
@@ -25,3 +26,4 @@ class Services(msgspec.Struct, frozen=True):
     keys: Keys
     tokens: JobTokens
     sessions: Sessions
+    inbox: Inbox

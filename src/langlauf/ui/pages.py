@@ -8,6 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from langlauf.http.context import Context
 from langlauf.ui.assets import ADDRESS
 from langlauf.ui.job import JobPage
+from langlauf.ui.lists.routes import list_routes
 from langlauf.ui.problem import ProblemPages
 from langlauf.ui.reference import ReferencePage
 from langlauf.ui.rendering import Rendering, is_browser
@@ -22,6 +23,7 @@ def page_routes(context: Context) -> list[BaseRoute]:
     problems, signing = ProblemPages(rendering), SignInPages(context, rendering)
     return [
         rendering.tenant_page("/", StartPage(context, rendering).show, missing="missing.page"),
+        *list_routes(context, rendering),
         rendering.tenant_page("/jobs/{job_id}", JobPage(context, rendering).show, missing="missing.job"),
         rendering.tenant_page("/results/{result_id}", ResultPage(context, rendering).show, missing="missing.result"),
         rendering.public_page("/login", GET=signing.show, POST=signing.sign_in),
