@@ -16,6 +16,7 @@ from langlauf.service.follow import LOOK_SECONDS, Followers
 from langlauf.service.inbox import Inbox
 from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
+from langlauf.service.overview import Overviews
 from langlauf.service.places import Places
 from langlauf.service.read import Reads
 from langlauf.service.services import Services
@@ -142,6 +143,7 @@ def make_services(
         JobTokens(access, store.access),
         Sessions(access, store.access),
         Inbox(store),
+        Overviews(store, store.clock),
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from langlauf.domain.attempt import Checkpoint, Partial
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.outcome import Completed, Failed
+from langlauf.domain.overview import NOTHING
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter, JobPage, LogPage
 from langlauf.store.protocol import Store, TenantReads
@@ -36,6 +37,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "inbox": (lambda reads, _, __: reads.inbox(before=None, limit=10), InboxPage([], None)),
     "unread": (lambda reads, _, __: reads.unread(most=10), 0),
     "history": (lambda reads, _, __: reads.history(limit=10, offset=0), ([], 0)),
+    "overview": (lambda reads, _, __: reads.overview(since=0, most=10), NOTHING),
     "ranks": (lambda reads, _, __: reads.ranks(), []),
     "chunk": (lambda reads, job, _: reads.chunk(job, "c"), None),
     "chunks": (lambda reads, job, _: reads.chunks(job, ["c"]), {}),
@@ -43,7 +45,7 @@ READS: dict[str, tuple[Read, Any]] = {
 
 
 #: Those of a whole org.
-LISTS = ("jobs", "counts", "failures", "inbox", "unread", "history", "ranks")
+LISTS = ("jobs", "counts", "failures", "inbox", "unread", "history", "ranks", "overview")
 
 
 async def _finished(store: Store, clock: SetClock) -> str:

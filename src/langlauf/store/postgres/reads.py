@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 
 from langlauf.domain.event import LAST_WORDS, Event
+from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
-from langlauf.domain.views import JobView, LogPage, ResultView, StatusView
+from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.postgres.lists import PostgresLists
+from langlauf.store.postgres.overview import look
 from langlauf.store.postgres.texts import holdable, name_of
 from langlauf.store.rows import event_from, view_from
+from langlauf.store.walking import FIRST, Position
 
 _KEYS_AT_ONCE = 1_000
 
@@ -62,12 +66,21 @@ class PostgresTenantReads(PostgresLists):
         rows = await self._rows("read_result", result_id, latest, payload)
         if not rows:
             return None
-        view, requested, delivered, text = rows[0]
-        given = StoredResult(snapshot=Snapshot(*delivered), payload=text)
+        view, requested, delivered, text, views = rows[0]
+        given = StoredResult(snapshot=Snapshot(*delivered), payload=text, views=views)
         return ResultView(view_from(tuple(view)).job, Snapshot(*requested), given)
+
+    async def views(self, result_id: str) -> str | None:
+        return await self._text("read_views", result_id)
 
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         return [Notification(*row) for row in await self._rows("read_notifications", job_id, channel, limit)]
+
+    async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
+        return [PastRun(*row) for row in await self._rows("read_completed", analysis, *(before or FIRST), limit)]
+
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        return await look(self._rows, "read", since, most)
 
     async def ranks(self) -> list[Rank]:
         return [Rank(*row) for row in await self._rows("read_ranks")]

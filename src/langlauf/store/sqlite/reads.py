@@ -2,18 +2,23 @@
 
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import apsw
 
 from langlauf.domain.event import LAST_WORDS, Event
+from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobView, LogPage, ResultView, StatusView
+from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.rows import event_from, json_text
 from langlauf.store.sqlite.lists import SqliteLists
+from langlauf.store.sqlite.overview import look
+from langlauf.store.walking import FIRST, Position
 
 _KEYS_AT_ONCE = 1_000
 
@@ -103,16 +108,20 @@ class SqliteTenantReads(SqliteLists):
             rows = self._rows(connection, "read_snapshot", result_id=result_id, whole=payload and not latest)
             if not rows:
                 return None
-            requested = Snapshot(*rows[0][:-1])
+            requested = Snapshot(*rows[0][:-2])
             view = self._job(connection, requested.job_id)
             if view is None:
                 return None
             if latest:
                 rows = self._rows(connection, "read_newest_snapshot", job_id=requested.job_id, whole=payload)
-            *columns, text = rows[0]
-            return ResultView(view.job, requested, StoredResult(snapshot=Snapshot(*columns), payload=text))
+            *columns, text, views = rows[0]
+            delivered = StoredResult(snapshot=Snapshot(*columns), payload=text, views=views)
+            return ResultView(view.job, requested, delivered)
 
         return await self._run(read)
+
+    async def views(self, result_id: str) -> str | None:
+        return await self._first("read_views", result_id=result_id)
 
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         rows = await self._run(
@@ -120,6 +129,18 @@ class SqliteTenantReads(SqliteLists):
         )
         return [Notification(*row) for row in rows]
 
+    async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
+        before_at, before_id = before or FIRST
+        values = {"analysis": analysis, "before_at": before_at, "before_id": before_id, "limit": limit}
+        rows = await self._run(lambda connection: self._rows(connection, "read_completed", **values))
+        return [PastRun(*row) for row in rows]
+
     async def ranks(self) -> list[Rank]:
         rows = await self._run(lambda connection: self._rows(connection, "read_ranks"))
         return [Rank(*row) for row in rows]
+
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        def read(connection: apsw.Connection) -> Overview:
+            return look(partial(self._rows, connection), "read", since, most)
+
+        return await self._run(read)
