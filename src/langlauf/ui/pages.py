@@ -11,6 +11,7 @@ from langlauf.http.context import Context
 from langlauf.ui.assets import ADDRESS
 from langlauf.ui.jobs.actions import JobActions
 from langlauf.ui.jobs.page import JobPage
+from langlauf.ui.lists.routes import list_routes
 from langlauf.ui.problem import ProblemPages
 from langlauf.ui.reference import ReferencePage
 from langlauf.ui.rendering import Rendering, is_browser
@@ -33,6 +34,7 @@ def page_routes(context: Context) -> list[BaseRoute]:
         rendering.tenant_form(
             "/", start.submit, scope=Scope.SUBMIT, missing="missing.job", largest=context.settings.max_body
         ),
+        *list_routes(context, rendering),
         rendering.tenant_page("/jobs/{job_id}", JobPage(context, rendering).show, missing="missing.job"),
         rendering.tenant_page("/jobs/{job_id}/cancel", actions.ask_to_cancel, missing="missing.job"),
         rendering.tenant_form("/jobs/{job_id}/cancel", actions.cancel, scope=Scope.CANCEL, missing="missing.job"),
