@@ -50,7 +50,8 @@ SCENES = (
     Scene("100 orgs, a month, a tenth waits", 100, 2_600_000, 0.1),
 )
 _COUNTED = """(
-    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {jobs}) SELECT n FROM numbers)"""
+    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {jobs})
+    SELECT n FROM numbers)"""
 _SERIES = "generate_series(1, {jobs}) AS numbers (n)"
 
 

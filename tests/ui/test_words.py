@@ -8,7 +8,9 @@ from string import Formatter
 import pytest
 
 from langlauf.domain.event import EventType
+from langlauf.domain.health import FINDINGS, Level
 from langlauf.domain.job import Phase
+from langlauf.domain.periods import Span
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.ui import formatting
 from langlauf.ui.language import LANGUAGES, load_language
@@ -35,6 +37,9 @@ def used_keys() -> set[str]:
     keys |= {f"field.where.{where}" for where in ("path", "query", "header")}
     keys |= {f"hint.{hint}" for hint in ("retry_with_backoff", "check_input_and_retry", "none")}
     keys |= {f"ending.canceled.{by}" for by in ("user", "system", "worker")}
+    keys |= {f"ops.health.{name}" for name in FINDINGS}
+    keys |= {f"ops.level.{level}" for level in Level}
+    keys |= {f"ops.range.{span}" for span in Span}
     return keys
 
 

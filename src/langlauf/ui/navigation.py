@@ -2,6 +2,7 @@
 
 PAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("start", ()),
+    ("ops", ("ops",)),
     ("docs", ("docs",)),
     ("problems", ("problems",)),
 )

@@ -11,7 +11,7 @@ from langlauf.ui.language import Language
 from langlauf.ui.local import local_path
 
 #: Parameters that a change of language keeps.
-_KEPT = ("view", "refresh", "next")
+_KEPT = ("view", "refresh", "next", "range", "org")
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):
