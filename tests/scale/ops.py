@@ -52,7 +52,7 @@ SCENES = (
 _COUNTED = """(
     WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {jobs})
     SELECT n FROM numbers)"""
-_SERIES = "generate_series(1, {jobs}) AS numbers (n)"
+_SERIES = "generate_series(1::bigint, {jobs}::bigint) AS numbers (n)"
 
 
 def statements(scene: Scene, jobs: int, *, postgres: bool) -> list[str]:

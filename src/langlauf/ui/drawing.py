@@ -1,6 +1,7 @@
 """Small charts as plain SVG: a line, and bars. Colours are classes; what is not known is a gap.
 
-A chart is a picture for those who see it. Its title says in words what it shows, and the page has its figures as a table.
+A chart is a picture for those who see it. Its title says in words what it shows, and the page has its figures in a
+table.
 """
 
 from collections.abc import Sequence
@@ -27,10 +28,8 @@ class Bar(NamedTuple):
 def sparkline(name: str, title: str, values: Sequence[float | None]) -> Markup:
     """A line through values at equal distances, from nothing up to the highest of them."""
     top = max((value for value in values if value is not None), default=0) or 1
-    points = [
-        None if value is None else (_across(number, len(values)), _up(value / top))
-        for number, value in enumerate(values)
-    ]
+    across = [_across(number, len(values)) for number in range(len(values))]
+    points = [None if value is None else (x, _up(value / top)) for x, value in zip(across, values, strict=True)]
     lines = Markup("").join(_line(run) for run in _runs(points))
     return _framed("line", name, title, lines)
 

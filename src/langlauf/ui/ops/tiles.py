@@ -46,9 +46,8 @@ def _done(seen: Figures, language: Language) -> Tile:
     label, total = language.say("ops.done"), seen.total
     sentence = language.say("ops.done.sum", ended=amount(total.ended), failed=amount(total.failed))
     values = [None if period.ended is None else Bar(period.ended, period.failed or 0) for period in seen.periods]
-    return Tile(
-        "done", label, amount(total.ended / seen.minutes), sentence, bars("done", f"{label}. {sentence}", values)
-    )
+    chart = bars("done", f"{label}. {sentence}", values)
+    return Tile("done", label, amount(total.ended / seen.minutes), sentence, chart)
 
 
 def _times(name: str, label: Markup, times: Times | None, values: Sequence[float | None], language: Language) -> Tile:

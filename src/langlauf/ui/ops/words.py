@@ -10,7 +10,7 @@ from langlauf.ui.language import Language
 #: Between thousands, the same in every language.
 _THIN = "\u202f"
 #: What is not known, or does not apply.
-NONE = "–"
+NONE = "\u2013"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _FEW = 10
 
