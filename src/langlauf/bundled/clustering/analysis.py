@@ -18,8 +18,8 @@ TableText = Annotated[
     str,
     msgspec.Meta(
         min_length=1,
-        description="The table, as CSV or as JSON (a list of objects or a list of lists). Delimiter, header and decimal "
-        "comma are found out. At most 100 000 rows and 200 columns.",
+        description="The table, as CSV or as JSON (a list of objects or a list of lists). Delimiter, header and "
+        "decimal comma are found out. At most 100 000 rows and 200 columns.",
         examples=["height;width\n1,2;3,4\n1,3;3,5\n7,5;0,4\n7,4;0,5\n"],
     ),
 ]
@@ -34,20 +34,18 @@ Columns = Annotated[
 ]
 K = Annotated[int, msgspec.Meta(ge=2, le=20)]
 MinK = Annotated[K, msgspec.Meta(description="The smallest number of clusters to try.", examples=[2])]
-MaxK = Annotated[
-    K, msgspec.Meta(description="The largest number of clusters to try; at least `k_min`.", examples=[8])
-]
+MaxK = Annotated[K, msgspec.Meta(description="The largest number of clusters to try; at least `k_min`.", examples=[8])]
 MethodName = Annotated[
     Literal["kmeans", "gaussian", "agglomerative"],
     msgspec.Meta(
-        description="`kmeans` for round groups, `gaussian` for long ones (chosen by BIC), `agglomerative` for a tree of "
-        "groups (at most 5 000 rows).",
+        description="`kmeans` for round groups, `gaussian` for long ones (chosen by BIC), `agglomerative` for a tree "
+        "of groups (at most 5 000 rows).",
         examples=["kmeans"],
     ),
 ]
 Scale = Annotated[
     bool,
-    msgspec.Meta(description="Whether every column of numbers counts the same, whatever its unit (mean 0, deviation 1)."),
+    msgspec.Meta(description="Whether every column of numbers counts the same, whatever its unit."),
 ]
 Seed = Annotated[
     int, msgspec.Meta(ge=0, le=2**32 - 1, description="The same seed gives the same result.", examples=[0])

@@ -61,5 +61,7 @@ def read_numbers(cells: Iterable[str | None], *, comma_first: bool) -> Numbers:
 
 def _with_mark(cells: list[str | None], mark: Mark) -> Numbers:
     values = [None if cell is None else number(cell, mark) for cell in cells]
-    wrong = [at for at, (cell, value) in enumerate(zip(cells, values, strict=True)) if cell is not None and value is None]
+    wrong = [
+        at for at, (cell, value) in enumerate(zip(cells, values, strict=True)) if cell is not None and value is None
+    ]
     return Numbers(values, mark, wrong)

@@ -32,9 +32,7 @@ def _from_objects(rows: list[Any]) -> Table:
         names.update(dict.fromkeys(row))
         if len(names) > MOST_COLUMNS:
             raise bad_table(f"The table has more than {MOST_COLUMNS} columns by row {number}.", row=number)
-    cells = [
-        [_cell(row.get(name), number, name) for name in names] for number, row in enumerate(rows, start=1)
-    ]
+    cells = [[_cell(row.get(name), number, name) for name in names] for number, row in enumerate(rows, start=1)]
     return _table([column_name(name, position) for position, name in enumerate(names)], cells, header=True)
 
 

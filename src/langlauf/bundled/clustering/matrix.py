@@ -92,5 +92,3 @@ def _gap(column: Column, rows: list[int]) -> dict[str, Any] | None:
         return {"column": column.name, "cells": empty, "filled_with": "a category of its own"}
     median = float(f"{float(np.nanmedian(known_numbers(column, rows))):.6g}")
     return {"column": column.name, "cells": empty, "filled_with": f"the median, {median:g}"}
-
-
