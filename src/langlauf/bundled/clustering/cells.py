@@ -9,7 +9,7 @@ import msgspec
 
 #: Squares of anything larger could no longer be added up.
 LARGEST: Final = 1e100
-_MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "–", "—", "?", "#n/a"})
+_MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "\u2013", "\u2014", "?", "#n/a"})
 _GROUPS: Final = "['\u2019 \u00a0\u202f]"
 _POINT: Final = re.compile(
     rf"[+-]?(?:\d{{1,3}}(?:(?:,\d{{3}})+|(?:{_GROUPS}\d{{3}})+)(?:\.\d*)?|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"

@@ -8,7 +8,7 @@ Fit = dict[str, Any]
 
 
 def best_of(fits: list[Fit], method: str) -> Fit | None:
-    """The lowest BIC of Gaussian mixtures, else the highest silhouette; of equals the smaller k. None where none fits."""
+    """The lowest BIC of Gaussian mixtures, else the highest silhouette; of equals the smaller k."""
     usable = [fit for fit in fits if fit["silhouette"] is not None]
     if method == "gaussian":
         return min(usable, key=lambda fit: (fit["bic"], fit["k"]), default=None)

@@ -14,7 +14,7 @@ from .table import Cell, Table
 MOST_CATEGORIES: Final = 12
 #: From this share of numbers on a column is meant to hold numbers, so that other texts in it are mistakes.
 _MEANT_AS_NUMBERS: Final = 0.8
-_MOST_MISSING: Final = 0.5
+_FEWEST_FILLED: Final = 0.5
 _NUMBERING: Final = frozenset({"id", "index", "nr", "no", "number", "row", "#", "column 1"})
 
 
@@ -40,12 +40,16 @@ class LeftOut(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """The columns that are compared, those that are not, what should be known about it, and what the rows are called."""
+    """The columns that are compared, those that are not, what is worth knowing, and what the rows are called."""
 
     used: list[Column]
     left_out: list[LeftOut]
     notes: list[str]
     row_names: list[Cell] | None
+
+
+class _NotComparable(Exception):
+    """Why a column is left out."""
 
 
 def choose(table: Table, asked: list[str] | None) -> Choice:
@@ -55,11 +59,10 @@ def choose(table: Table, asked: list[str] | None) -> Choice:
     left_out: list[LeftOut] = []
     commas: list[str] = []
     for position in wanted:
-        column, reason = _read(table, position, commas, asked=bool(asked))
-        if column is not None and reason is None:
-            used.append(column)
-            continue
-        left_out.append(LeftOut(table.names[position], reason or "has nothing to compare"))
+        try:
+            used.append(_read(table, position, commas, asked=bool(asked)))
+        except _NotComparable as reason:
+            left_out.append(LeftOut(table.names[position], str(reason)))
     if not used:
         reasons = "; ".join(f"{shown(each.column)} {each.reason}" for each in left_out[:5])
         raise bad_table(f"No column can be compared: {reasons}.")
@@ -78,33 +81,38 @@ def _known(table: Table, asked: list[str]) -> list[int]:
     return positions
 
 
-def _read(table: Table, position: int, commas: list[str], *, asked: bool) -> tuple[Column | None, str | None]:
-    """The column, or the reason why it is left out."""
+def _read(table: Table, position: int, commas: list[str], *, asked: bool) -> Column:
+    """A column as numbers where most of it are numbers, else as categories."""
     name = table.names[position]
     cells = [row[position] for row in table.rows]
     filled = [cell for cell in cells if cell is not None]
     if not filled:
-        return None, "is empty"
-    if not asked and len(filled) < _MOST_MISSING * len(cells):
-        return None, f"is empty in {len(cells) - len(filled):,} of {len(cells):,} rows"
+        raise _NotComparable("is empty")
+    if not asked and len(filled) < _FEWEST_FILLED * len(cells):
+        raise _NotComparable(f"is empty in {len(cells) - len(filled):,} of {len(cells):,} rows")
     if len(set(filled)) == 1:
-        return None, "has the same value in every row"
+        raise _NotComparable("has the same value in every row")
     numbers = read_numbers(cells, comma_first=table.delimiter == ";")
-    if len(filled) - len(numbers.wrong) >= _MEANT_AS_NUMBERS * len(filled):
-        if numbers.wrong:
-            raise _no_number(table, position, numbers.wrong)
-        if not asked and _numbers_rows(name, numbers.values):
-            return None, "numbers the rows"
-        if numbers.mark == "," and any("," in cell for cell in filled):
-            commas.append(name)
-        return Column(name=name, kind="number", numbers=numbers.values), None
+    if len(filled) - len(numbers.wrong) < _MEANT_AS_NUMBERS * len(filled):
+        return _categories(name, cells, asked=asked)
+    if numbers.wrong:
+        raise _no_number(table, position, numbers.wrong)
+    if not asked and _numbers_rows(name, numbers.values):
+        raise _NotComparable("numbers the rows")
+    if numbers.mark == "," and any("," in cell for cell in filled):
+        commas.append(name)
+    return Column(name=name, kind="number", numbers=numbers.values)
+
+
+def _categories(name: str, cells: list[Cell], *, asked: bool) -> Column:
+    filled = [cell for cell in cells if cell is not None]
     different = len(set(filled))
-    if different > MOST_CATEGORIES or (not asked and 2 * different > len(filled)):
-        reason = f"holds {different:,} different texts"
-        if asked:
-            raise bad_table(f"Column {shown(name)} {reason}; at most {MOST_CATEGORIES} can be compared.", column=name)
-        return None, reason
-    return Column(name=name, kind="category", texts=cells), None
+    reason = f"holds {different:,} different texts"
+    if asked and different > MOST_CATEGORIES:
+        raise bad_table(f"Column {shown(name)} {reason}; at most {MOST_CATEGORIES} can be compared.", column=name)
+    if not asked and (different > MOST_CATEGORIES or 2 * different > len(filled)):
+        raise _NotComparable(reason)
+    return Column(name=name, kind="category", texts=cells)
 
 
 def _no_number(table: Table, position: int, wrong: list[int]) -> Exception:
@@ -131,6 +139,6 @@ def _row_names(table: Table, used: list[Column]) -> list[Cell] | None:
     for position, name in enumerate(table.names):
         cells = [row[position] for row in table.rows]
         counts = Counter(cell for cell in cells if cell is not None)
-        if name not in compared and len(counts) >= 0.9 * len(cells):  # noqa: PLR2004
+        if name not in compared and len(counts) >= 0.9 * len(cells):
             return cells
     return None

@@ -33,8 +33,8 @@ PreviousText = Annotated[
     str,
     msgspec.Meta(
         min_length=1,
-        description="The version to compare with, as an OBO document. Without it, the version of the last completed job "
-        "of the same ontology.",
+        description="The version to compare with, as an OBO document. Without it, the version of the last completed "
+        "job of the same ontology.",
     ),
 ]
 

@@ -13,7 +13,7 @@ def from_text(text: str) -> dict[str, Any]:
 
 
 def from_last_job(last: Callable[[], Any]) -> dict[str, Any]:
-    """What the last job kept. Its index is kept with this job as well: an attempt after a crash compares with the same."""
+    """What the last job kept; it is kept with this job as well, so that the next attempt compares with the same."""
     found = last()
     kept = found.get("index") if isinstance(found, dict) else None
     if kept is None:

@@ -1,5 +1,6 @@
 """What is wrong with the structure of an ontology: circles, parents that are not there, and the like."""
 
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from .terms import Index, Term
@@ -35,7 +36,7 @@ def findings(index: Index) -> dict[str, Any]:
     return {kind: {"count": len(each), "listed": each[:MOST_LISTED]} for kind, each in found.items()}
 
 
-def _parents(index: Index, wrong: Any) -> Findings:
+def _parents(index: Index, wrong: Callable[[str], bool]) -> Findings:
     return [
         {"id": term.id, "name": term.name, "parent": parent}
         for term in index.terms
@@ -46,52 +47,55 @@ def _parents(index: Index, wrong: Any) -> Findings:
 
 
 def cycles(terms: list[Term]) -> list[list[str]]:
-    """The groups of terms that are, step by step, their own parents; each in order of ids (after Tarjan)."""
+    """The groups of terms that are, step by step, their own parents; each in order of ids."""
     parents = {term.id: term.parents for term in terms}
-    found = [sorted(group) for group in _groups(parents) if len(group) > 1 or group[0] in parents[group[0]]]
-    return sorted(found)
+    groups = _Walk(parents).groups()
+    return sorted(sorted(group) for group in groups if len(group) > 1 or group[0] in parents[group[0]])
 
 
-def _groups(parents: dict[str, list[str]]) -> list[list[str]]:
-    """Strongly connected components, without recursion: ontologies are deeper than Python's stack."""
-    order: dict[str, int] = {}
-    low: dict[str, int] = {}
-    waiting: list[str] = []
-    open_terms: set[str] = set()
-    groups: list[list[str]] = []
-    for start in parents:
-        if start in order:
-            continue
-        order[start] = low[start] = len(order)
-        waiting.append(start)
-        open_terms.add(start)
-        path = [(start, iter(parents[start]))]
-        while path:
-            term, rest = path[-1]
-            step = next((parent for parent in rest if parent in parents and _is_open(parent, order, open_terms)), None)
-            if step is None:
-                path.pop()
-                if path:
-                    low[path[-1][0]] = min(low[path[-1][0]], low[term])
-                if low[term] == order[term]:
-                    groups.append(_closed(term, waiting, open_terms))
-            elif step in order:
-                low[term] = min(low[term], order[step])
-            else:
-                order[step] = low[step] = len(order)
-                waiting.append(step)
-                open_terms.add(step)
-                path.append((step, iter(parents[step])))
-    return groups
+class _Walk:
+    """Tarjan's strongly connected components, without recursion: an ontology may be deeper than Python's stack."""
 
+    def __init__(self, parents: dict[str, list[str]]) -> None:
+        self._parents = parents
+        self._order: dict[str, int] = {}
+        self._lowest: dict[str, int] = {}
+        self._waiting: list[str] = []
+        self._open: set[str] = set()
+        self._path: list[tuple[str, Iterator[str]]] = []
+        self._groups: list[list[str]] = []
 
-def _is_open(term: str, order: dict[str, int], open_terms: set[str]) -> bool:
-    return term not in order or term in open_terms
+    def groups(self) -> list[list[str]]:
+        """Every term in exactly one group."""
+        for start in self._parents:
+            if start not in self._order:
+                self._enter(start)
+            while self._path:
+                term, rest = self._path[-1]
+                parent = next(rest, None)
+                if parent is None:
+                    self._leave(term)
+                elif parent in self._parents and parent not in self._order:
+                    self._enter(parent)
+                elif parent in self._open:
+                    self._lowest[term] = min(self._lowest[term], self._order[parent])
+        return self._groups
 
+    def _enter(self, term: str) -> None:
+        self._order[term] = self._lowest[term] = len(self._order)
+        self._waiting.append(term)
+        self._open.add(term)
+        self._path.append((term, iter(self._parents[term])))
 
-def _closed(term: str, waiting: list[str], open_terms: set[str]) -> list[str]:
-    group: list[str] = []
-    while not group or group[-1] != term:
-        group.append(waiting.pop())
-        open_terms.discard(group[-1])
-    return group
+    def _leave(self, term: str) -> None:
+        self._path.pop()
+        if self._path:
+            child = self._path[-1][0]
+            self._lowest[child] = min(self._lowest[child], self._lowest[term])
+        if self._lowest[term] < self._order[term]:
+            return
+        group: list[str] = []
+        while not group or group[-1] != term:
+            group.append(self._waiting.pop())
+        self._open.difference_update(group)
+        self._groups.append(group)
