@@ -4,6 +4,11 @@ from typing import Any
 
 import msgspec
 
+#: A page with more than that shows nothing any more.
+MOST_VIEWS = 20
+#: Bytes of JSON that all views of one snapshot may have: what is larger belongs into the result, or into a file of it.
+LARGEST_VIEWS = 2 * 1024 * 1024
+
 
 class View(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
     """One thing to look at. `title` stands above it; what people read is text and never markup."""

@@ -20,7 +20,7 @@ TABLES = (
     Table("jobs", Job.__struct_fields__),
     Table("job_inputs", ("org_id", "job_id", "queued_at", "payload")),
     Table("job_events", Event.__struct_fields__),
-    Table("job_results", (*Snapshot.__struct_fields__, "payload")),
+    Table("job_results", (*Snapshot.__struct_fields__, "payload", "views")),
     Table("notifications", Notification.__struct_fields__),
     Table("job_chunks", ("org_id", "job_id", "chunk_key", "payload", "created_at")),
     Table("leases", ("org_id", "job_id", "attempt", "worker_id", "expires_at", "deadline_at")),

@@ -73,8 +73,8 @@ class PostgresTenantReads:
         rows = await self._rows("read_result", result_id, latest, payload)
         if not rows:
             return None
-        view, requested, delivered, text = rows[0]
-        given = StoredResult(snapshot=Snapshot(*delivered), payload=text)
+        view, requested, delivered, text, views = rows[0]
+        given = StoredResult(snapshot=Snapshot(*delivered), payload=text, views=views)
         return ResultView(view_from(tuple(view)).job, Snapshot(*requested), given)
 
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:

@@ -11,6 +11,7 @@ from langlauf.domain.errors import SettingsError
 from langlauf.store.migrate import Migration
 
 #: Functions of these migrations read for one org, and run as the role that sees one org alone.
+#: So do all others that are called `read_…`.
 _READS = ("reading",)
 _FUNCTION = re.compile(r"^CREATE(?: OR REPLACE)? FUNCTION (\w+)", re.MULTILINE)
 _STATE = """
@@ -63,7 +64,8 @@ async def _usable(connection: Any) -> bool:
 
 async def guard(connection: Any, known: list[Migration]) -> None:
     """Gives every table its policies and every function its owner, whatever the migrations brought."""
-    reads = [name for step in known if step.name in _READS for name in _FUNCTION.findall(step.sql)]
+    made = ((step.name, name) for step in known for name in _FUNCTION.findall(step.sql))
+    reads = [name for step, name in made if step in _READS or name.startswith("read_")]
     await connection.execute("SELECT guard_tables()")
     await connection.execute("SELECT guard_functions($1)", reads)
 

@@ -125,14 +125,15 @@ class SqliteTenantReads:
             rows = self._rows(connection, "read_snapshot", result_id=result_id, whole=payload and not latest)
             if not rows:
                 return None
-            requested = Snapshot(*rows[0][:-1])
+            requested = Snapshot(*rows[0][:-2])
             view = self._job(connection, requested.job_id)
             if view is None:
                 return None
             if latest:
                 rows = self._rows(connection, "read_newest_snapshot", job_id=requested.job_id, whole=payload)
-            *columns, text = rows[0]
-            return ResultView(view.job, requested, StoredResult(snapshot=Snapshot(*columns), payload=text))
+            *columns, text, views = rows[0]
+            delivered = StoredResult(snapshot=Snapshot(*columns), payload=text, views=views)
+            return ResultView(view.job, requested, delivered)
 
         return await self._run(read)
 

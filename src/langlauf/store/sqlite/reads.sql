@@ -27,13 +27,15 @@ WHERE snapshot.org_id = :org_id AND snapshot.job_id = :job_id AND snapshot.remov
 ORDER BY snapshot.result_seq
 
 -- name: read_snapshot
--- A payload that nobody asked for is not read.
-SELECT {snapshot_columns}, CASE WHEN :whole THEN snapshot.payload END FROM job_results AS snapshot
+-- A payload that nobody asked for is not read, and neither are the views of it.
+SELECT {snapshot_columns}, CASE WHEN :whole THEN snapshot.payload END, CASE WHEN :whole THEN snapshot.views END
+FROM job_results AS snapshot
 WHERE snapshot.org_id = :org_id AND snapshot.result_id = :result_id
 
 -- name: read_newest_snapshot
 -- The final one has the highest number, so the newest is the last.
-SELECT {snapshot_columns}, CASE WHEN :whole THEN snapshot.payload END FROM job_results AS snapshot
+SELECT {snapshot_columns}, CASE WHEN :whole THEN snapshot.payload END, CASE WHEN :whole THEN snapshot.views END
+FROM job_results AS snapshot
 WHERE snapshot.org_id = :org_id AND snapshot.job_id = :job_id
 ORDER BY snapshot.result_seq DESC LIMIT 1
 

@@ -99,6 +99,7 @@ def _question(write: Progress | Partial | Checkpoint) -> Question:
         result_id=write.result_id,
         payload=raw(write.payload),
         summary=raw(write.summary),
+        views=raw(write.views),
         percent=write.percent,
         step=write.step,
         replayed=write.replayed,

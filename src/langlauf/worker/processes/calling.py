@@ -31,8 +31,8 @@ from langlauf.worker.processes.wire import (
     TellProgress,
     Written,
     raw,
-    summary_of,
     text_of,
+    text_or_none,
 )
 
 
@@ -99,7 +99,8 @@ class ProcessExecution:
         # Stopped or stale, a process has had its say: it is not used again.
         process.reusable = getattr(end, "reusable", False) and not self._attempt.stop_wish.done()
         if isinstance(end, Returned):
-            return Completed(result_id=new_id(), payload=text_of(end.payload), summary=summary_of(end.summary))
+            payload, summary, views = text_of(end.payload), text_or_none(end.summary), text_or_none(end.views)
+            return Completed(result_id=new_id(), payload=payload, summary=summary, views=views)
         return end.failure if isinstance(end, Broke) else None
 
     async def _answer(self, question: Question) -> Answer:
@@ -131,7 +132,8 @@ def _write(question: TellProgress | ShowPartial | KeepChunk) -> Progress | Parti
     return Partial(
         result_id=question.result_id,
         payload=text_of(question.payload),
-        summary=summary_of(question.summary),
+        summary=text_or_none(question.summary),
+        views=text_or_none(question.views),
         percent=question.percent,
         step=question.step,
         replayed=question.replayed,

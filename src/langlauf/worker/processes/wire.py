@@ -12,6 +12,7 @@ import msgspec
 from langlauf.domain.outcome import Failure
 
 _LENGTH = struct.Struct("!Q")
+_NOTHING = msgspec.Raw(b"null")
 
 
 class Begin(msgspec.Struct, frozen=True, tag=True):
@@ -67,6 +68,7 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     payload: msgspec.Raw
     summary: msgspec.Raw
+    views: msgspec.Raw = _NOTHING
     reusable: bool = True
 
 
@@ -97,6 +99,7 @@ class ShowPartial(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     result_id: str
     payload: msgspec.Raw
     summary: msgspec.Raw
+    views: msgspec.Raw
     percent: float | None
     step: str | None
     replayed: bool
@@ -161,8 +164,8 @@ def frame(message: ToProcess | FromProcess) -> bytes:
 
 
 def raw(text: str | None) -> msgspec.Raw:
-    """JSON text for a frame; a summary that is not there is JSON's own nothing."""
-    return msgspec.Raw(b"null" if text is None else text.encode())
+    """JSON text for a frame; a summary or views that are not there are JSON's own nothing."""
+    return _NOTHING if text is None else msgspec.Raw(text.encode())
 
 
 def text_of(payload: msgspec.Raw) -> str:
@@ -170,8 +173,8 @@ def text_of(payload: msgspec.Raw) -> str:
     return bytes(payload).decode()
 
 
-def summary_of(payload: msgspec.Raw) -> str | None:
-    """A summary from a frame, where there is one."""
+def text_or_none(payload: msgspec.Raw) -> str | None:
+    """A summary or views from a frame, where there are any."""
     text = text_of(payload)
     return None if text == "null" else text
 
