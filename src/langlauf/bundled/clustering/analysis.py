@@ -1,17 +1,20 @@
 """The analysis `clustering`: a table, and the groups its rows fall into, one k after the other."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
+from langlauf.analysis.payload import Result
 from langlauf.bundled.dependency import needed
 from langlauf.domain.errors import PermanentError
+from langlauf.domain.showing import AnyView
 
 from .choosing import Fit, best_of, reasons_for
 from .columns import Choice, choose
 from .errors import bad_table
 from .reading import read_table
+from .showing import final_views, partial_views
 from .table import Table
 
 TableText = Annotated[
@@ -59,7 +62,9 @@ class JobHandle(Protocol):
         """The stored result of the function under `key`, run once ever for the job."""
         ...
 
-    def partial(self, payload: Any, *, summary: Any = None, step: str | None = None) -> object:
+    def partial(
+        self, payload: Any, *, summary: Any = None, step: str | None = None, views: Sequence[AnyView] = ()
+    ) -> object:
         """Store a snapshot that people can look at."""
         ...
 
@@ -77,7 +82,7 @@ def clustering(
     method: MethodName = "kmeans",
     scale: Scale = True,
     seed: Seed = 0,
-) -> dict[str, Any]:
+) -> Result:
     """Group the rows of a table with scikit-learn for every k from `k_min` to `k_max`, and say which k fits best.
 
     Every k is a checkpoint, so a restarted job goes on at the next one, and ends in a partial result with the curve so
@@ -107,14 +112,15 @@ def clustering(
     for k in job.chunks(ks, step="k = {}"):
         fits.append(job.checkpoint(f"k-{k}", methods.fit, compared.values, k, method, seed))
         so_far = _result(about, fits, method)
-        job.partial(so_far, summary=so_far["summary"], step=f"k = {k} measured")
+        job.partial(so_far, summary=so_far["summary"], step=f"k = {k} measured", views=partial_views(so_far))
     best = best_of(fits, method)
     if best is None:
         raise PermanentError(
             "No k gave groups that could be measured: " + " ".join(fits[-1]["notes"] or ["all rows fell into one."]),
             code="no_clusters",
         )
-    return _result(about, fits, method) | describing.describe(compared, choice, best, len(read.rows), seed)
+    result = _result(about, fits, method) | describing.describe(compared, choice, best, len(read.rows), seed)
+    return Result(result, views=final_views(result))
 
 
 def _about(read: Table, choice: Choice, compared: Any) -> dict[str, Any]:

@@ -50,8 +50,6 @@ def curve_chart(result: Result) -> Chart:
     spec = {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "data": {"values": values},
-        "width": 480,
-        "height": 220,
         "layer": [
             {"mark": {"type": "line"}, "encoding": {"x": x, "y": y}},
             {"mark": {"type": "point", "filled": True, "tooltip": True}, "encoding": {"x": x, "y": y, "size": size}},
@@ -77,8 +75,7 @@ def scatter_chart(result: Result) -> Chart:
     spec = {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "data": {"values": scatter["points"]},
-        "width": 480,
-        "height": 360,
+        "height": 400,
         "mark": {"type": "point", "filled": True, "opacity": 0.7, "tooltip": True},
         "encoding": {
             "x": {"field": "x", "type": "quantitative", "title": titles[0]},

@@ -1,13 +1,17 @@
 """The analysis `ontology`: a version of an ontology against the one before it, one namespace after the other."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Protocol
 
 import msgspec
 
+from langlauf.analysis.payload import Result
+from langlauf.domain.showing import AnyView
+
 from . import previous as earlier
 from .comparing import KINDS, Comparison
 from .reading import read_index
+from .showing import final_views, partial_views
 from .structure import findings
 from .terms import Index, compact, index_from
 
@@ -46,8 +50,14 @@ class JobHandle(Protocol):
         """The stored result of the function under `key`, run once ever for the job."""
         ...
 
-    def partial(self, payload: Any, *, summary: Any = None, step: str | None = None) -> object:
+    def partial(
+        self, payload: Any, *, summary: Any = None, step: str | None = None, views: Sequence[AnyView] = ()
+    ) -> object:
         """Store a snapshot that people can look at."""
+        ...
+
+    def previous(self, /, **match: Any) -> Any:
+        """The result of the org's last completed job of this analysis whose input has these values; else None."""
         ...
 
     def progress(self, percent: float | None = None, step: str | None = None) -> None:
@@ -59,9 +69,7 @@ class JobHandle(Protocol):
         ...
 
 
-def ontology(
-    job: JobHandle, text: Text, ontology: Name | None = None, previous: PreviousText | None = None
-) -> dict[str, Any]:
+def ontology(job: JobHandle, text: Text, ontology: Name | None = None, previous: PreviousText | None = None) -> Result:
     """Compare a version of an ontology with the one before it: terms added, removed, renamed, obsoleted, moved, merged.
 
     The version before is `previous`, else the one of the org's last completed job for the same ontology. Reading, every
@@ -75,7 +83,7 @@ def ontology(
         job.progress(0, "Reading the previous version")
         found = job.checkpoint("previous", earlier.from_text, previous)
     else:
-        found = job.checkpoint("previous", earlier.from_last_job, lambda: _last(job, name))
+        found = job.checkpoint("previous", earlier.from_last_job, job.previous, name)
     before = index_from(found["index"])
     comparison = Comparison(now, before)
     report = _Report(name, now, before, found["source"])
@@ -83,14 +91,12 @@ def ontology(
     for namespace in job.chunks(list(places), step="Namespace {}"):
         report.compared.append(job.checkpoint(f"namespace-{places[namespace]}", comparison.compare, namespace))
         so_far = report.result()
-        job.partial(so_far, summary=so_far["summary"], step=f"Namespace {namespace} compared")
+        job.partial(
+            so_far, summary=so_far["summary"], step=f"Namespace {namespace} compared", views=partial_views(so_far)
+        )
     report.findings = job.checkpoint("structure", findings, now)
-    return report.result() | {"index": compact(now)}
-
-
-def _last(job: Any, name: str) -> Any:
-    """The result of the org's last completed job for this ontology; None where there is none."""
-    return job.previous(ontology=name) if hasattr(job, "previous") else None
+    result = report.result()
+    return Result(result | {"index": compact(now)}, views=final_views(result))
 
 
 def _index(stored: Any) -> Index:
@@ -150,7 +156,12 @@ class _Report:
     def _compared_with(self) -> dict[str, Any] | None:
         if self._before is None:
             return None
-        return {"source": self._source, "version": self._before.version, "terms": len(self._before.terms)}
+        return {
+            "source": self._source,
+            "version": self._before.version,
+            "terms": len(self._before.terms),
+            "read_at": self._before.read_at,
+        }
 
     def _notes(self, counts: dict[str, int], changes: dict[str, list[Any]]) -> list[str]:
         notes = []

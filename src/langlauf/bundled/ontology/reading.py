@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from langlauf.bundled.dependency import needed
@@ -77,6 +78,7 @@ class _Builder:
         return Index(
             ontology=name,
             version=version,
+            read_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             namespaces=list(namespaces),
             terms=terms,
             duplicates=list(self._duplicates),

@@ -39,7 +39,6 @@ _COLUMNS: Final = {
     "parents_added": "New parents",
     "parents_removed": "Former parents",
 }
-_MOST_ROWS: Final = 200
 
 
 def partial_views(result: Result) -> list[AnyView]:
@@ -90,8 +89,6 @@ def namespaces_chart(result: Result) -> Chart:
     spec = {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "data": {"values": values},
-        "width": 480,
-        "height": {"step": 26},
         "mark": {"type": "bar", "tooltip": True},
         "encoding": {
             "y": {"field": "namespace", "type": "nominal", "title": None},
@@ -109,14 +106,16 @@ def namespaces_chart(result: Result) -> Chart:
 
 
 def changes_table(result: Result, kind: str) -> Table:
-    """The terms of one kind of change."""
+    """The terms of one kind of change, where they stand in the result; lists in them are put into words."""
     listed = result["changes"][kind]
     known = [name for name in _COLUMNS if name in listed[0]]
-    count = result["counts"][kind]
-    shown = [{name: _text(row[name]) for name in known} for row in listed[:_MOST_ROWS]]
-    more = f", {len(shown):,} of {count:,}" if len(shown) < count else f" ({count:,})"
     columns = [Column(name=name, title=_COLUMNS[name]) for name in known]
-    return Table(title=TITLES[kind] + more, rows=shown, columns=columns)
+    count = result["counts"][kind]
+    of = f" ({len(listed):,} of {count:,})" if len(listed) < count else f" ({count:,})"
+    if not any(isinstance(listed[0][name], list) for name in known):
+        return Table(title=TITLES[kind] + of, at=f"/changes/{kind}", columns=columns)
+    rows = [{name: _text(row[name]) for name in known} for row in listed]
+    return Table(title=TITLES[kind] + of, rows=rows, columns=columns)
 
 
 def findings_tables(result: Result) -> list[Table]:
@@ -130,7 +129,7 @@ def findings_tables(result: Result) -> list[Table]:
         return []
     titles = {"finding": "Finding", "term": "Term", "other": "Refers to"}
     columns = [Column(name=name, title=title) for name, title in titles.items()]
-    return [Table(title="Findings", rows=rows[:_MOST_ROWS], columns=columns)]
+    return [Table(title="Findings", rows=rows, columns=columns)]
 
 
 def _other(finding: dict[str, Any]) -> str:

@@ -31,6 +31,8 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
     format: int = _FORMAT
     ontology: str = ""
     version: str | None = None
+    #: when it was read, in UTC
+    read_at: str = ""
     namespaces: list[str]
     terms: list[Term]
     #: terms that had more than one frame
