@@ -35,6 +35,9 @@ class Attempt(Protocol):
     def chunk(self, key: str) -> str | None:
         """The stored value of a finished chunk as JSON text."""
 
+    def previous(self, match: str) -> str | None:
+        """The payload of the newest earlier result whose input has the values of this JSON object, as JSON text."""
+
     def map(self, chunks: Chunks, step: str | None) -> list[str]:
         """The values of all chunks as JSON text, those that were missing computed side by side."""
 
@@ -113,6 +116,14 @@ class PlainJob:
         )
         self._attempt.write(write)
         return result_id
+
+    def previous(self, /, **match: Any) -> Any:
+        """The result of an earlier job: the newest of this org and analysis whose input has these values.
+
+        None where there is none, or none that is still kept: `job.previous(ontology="hp")`.
+        """
+        found = self._attempt.previous(encode(match, self._attempt.largest_result))
+        return None if found is None else decode(found)
 
     def checkpoint(self, key: str, function: Callable[..., Any], *args: Any) -> Any:
         """Runs the function once in the life of the job; after a crash its stored result comes back instead."""

@@ -101,6 +101,16 @@ class HistoryEntry(msgspec.Struct, frozen=True):
     payload: str
 
 
+class PastRun(msgspec.Struct, frozen=True):
+    """A completed job that a later one of the same analysis can look back at."""
+
+    job_id: str
+    result_id: str
+    finished_at: Instant
+    #: its input as JSON text
+    payload: str
+
+
 class Depth(msgspec.Struct, frozen=True):
     """How much there is to do: over the whole deployment."""
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from langlauf.domain.event import Event
+from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import Snapshot
-from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, ResultView, StatusView
+from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.service.tenant import Caller
 from langlauf.store.protocol import Store, TenantReads
@@ -65,6 +66,15 @@ class OneJob:
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:  # noqa: ARG002
         return [], 0
+
+    async def completed(
+        self,
+        analysis: str,  # noqa: ARG002
+        *,
+        before: tuple[Instant, str] | None,  # noqa: ARG002
+        limit: int,  # noqa: ARG002
+    ) -> list[PastRun]:
+        return []
 
     async def ranks(self) -> list[Rank]:
         return await self._tenant.ranks()

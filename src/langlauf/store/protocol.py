@@ -11,6 +11,7 @@ from typing import Protocol
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.event import Event
+from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import KeptPayloads, Snapshot
@@ -24,6 +25,7 @@ from langlauf.domain.views import (
     JobPage,
     JobView,
     LogPage,
+    PastRun,
     Pulse,
     ResultView,
     StatusView,
@@ -65,6 +67,9 @@ class TenantReads(Protocol):
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         """The org's jobs that have a result, newest first, and how many there are."""
+
+    async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
+        """Completed jobs of an analysis whose results are still there, the last to end first, before a position."""
 
     async def ranks(self) -> list[Rank]:
         """The first and the last waiting job of each analysis and class, found without a walk between them."""

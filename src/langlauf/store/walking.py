@@ -12,7 +12,7 @@ JobStep = Callable[[Position, int, int], Awaitable[tuple[list[JobView], Position
 #: The same for a history, where so many are skipped; it also counts those that fit.
 HistoryStep = Callable[[Position, int, int, int], Awaitable[tuple[list[HistoryEntry], int, Position | None]]]
 #: The first page starts before the end of time: one condition for all pages, so that the index leads to each.
-_FIRST: Position = (2**62, "")
+FIRST: Position = (2**62, "")
 #: A list looks at so many jobs, then the others who read have their turn.
 _ROWS_AT_ONCE = 1_000
 _ROWS_OF_TEXT = 100
@@ -25,7 +25,7 @@ async def walk_jobs(which: JobFilter, step: JobStep) -> JobPage:
     filtered = which.status or which.analysis or which.text
     rows = (_ROWS_OF_TEXT if which.text else _ROWS_AT_ONCE) if filtered else which.limit + 1
     views: list[JobView] = []
-    before = which.before or _FIRST
+    before = which.before or FIRST
     for _ in range(_WALKS_PER_PAGE):
         found, end = await step(before, rows, which.limit + 1 - len(views))
         views += found
@@ -41,7 +41,7 @@ async def walk_jobs(which: JobFilter, step: JobStep) -> JobPage:
 async def walk_history(limit: int, offset: int, step: HistoryStep) -> tuple[list[HistoryEntry], int]:
     """Some lines of an org's history, and how many there are."""
     entries: list[HistoryEntry] = []
-    total, before = 0, _FIRST
+    total, before = 0, FIRST
     while True:
         found, count, end = await step(before, _ROWS_AT_ONCE, max(0, offset - total), limit - len(entries))
         entries += found

@@ -6,11 +6,12 @@ import msgspec
 
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.event import Event
+from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import Snapshot
 from langlauf.domain.state import Status
-from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, ResultView, StatusView
+from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.blobs.naming import read_ref
 from langlauf.store.blobs.payloads import Payloads, unavailable
@@ -97,6 +98,9 @@ class ReadsWithBlobs:
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         return await self._inner.history(limit=limit, offset=offset)
+
+    async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
+        return await self._inner.completed(analysis, before=before, limit=limit)
 
     async def ranks(self) -> list[Rank]:
         return await self._inner.ranks()

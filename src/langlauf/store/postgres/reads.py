@@ -7,12 +7,12 @@ from langlauf.domain.event import LAST_WORDS, Event
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
-from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, ResultView, StatusView
+from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.texts import holdable, name_of
 from langlauf.store.rows import event_from, view_from
-from langlauf.store.walking import Position, walk_history, walk_jobs
+from langlauf.store.walking import FIRST, Position, walk_history, walk_jobs
 
 _KEYS_AT_ONCE = 1_000
 
@@ -104,6 +104,9 @@ class PostgresTenantReads:
             return entries, count, None if end_at is None else (end_at, end_id)
 
         return await walk_history(limit, offset, step)
+
+    async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
+        return [PastRun(*row) for row in await self._rows("read_completed", analysis, *(before or FIRST), limit)]
 
     async def ranks(self) -> list[Rank]:
         return [Rank(*row) for row in await self._rows("read_ranks")]

@@ -11,11 +11,11 @@ from langlauf.domain.event import LAST_WORDS, Event
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
-from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, ResultView, StatusView
+from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.rows import event_from, json_text, view_from
 from langlauf.store.sqlite.transaction import Row
-from langlauf.store.walking import Position, walk_history, walk_jobs
+from langlauf.store.walking import FIRST, Position, walk_history, walk_jobs
 
 T = TypeVar("T")
 _KEYS_AT_ONCE = 1_000
@@ -166,6 +166,12 @@ class SqliteTenantReads:
     def _end_of_walk(self, connection: apsw.Connection, before: Position, rows: int) -> Position | None:
         found = self._rows(connection, "read_end_of_walk", **_from(before, rows))
         return (found[0][0], found[0][1]) if found else None
+
+    async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
+        before_at, before_id = before or FIRST
+        values = {"analysis": analysis, "before_at": before_at, "before_id": before_id, "limit": limit}
+        rows = await self._run(lambda connection: self._rows(connection, "read_completed", **values))
+        return [PastRun(*row) for row in rows]
 
     async def ranks(self) -> list[Rank]:
         rows = await self._run(lambda connection: self._rows(connection, "read_ranks"))

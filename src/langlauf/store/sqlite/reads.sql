@@ -88,6 +88,17 @@ WITH walked AS MATERIALIZED (
 SELECT count(*) FROM walked CROSS JOIN jobs AS job ON job.rowid = walked.row
 WHERE job.org_id = :org_id AND job.result_id IS NOT NULL AND job.result_expired_at IS NULL
 
+-- name: read_completed
+-- Completed jobs of an analysis before a position, with their inputs: so many and no more.
+SELECT done.job_id, done.result_id, done.finished_at, input.payload
+FROM (
+    SELECT one.job_id, one.result_id, one.finished_at FROM jobs AS one INDEXED BY idx_jobs_completed
+    WHERE one.org_id = :org_id AND one.analysis = :analysis AND one.status = 'completed'
+      AND one.result_expired_at IS NULL AND (one.finished_at, one.job_id) < (:before_at, :before_id)
+    ORDER BY one.finished_at DESC, one.job_id DESC LIMIT :limit) AS done
+CROSS JOIN job_inputs AS input ON input.org_id = :org_id AND input.job_id = done.job_id
+ORDER BY done.finished_at DESC, done.job_id DESC
+
 -- name: read_chunk
 SELECT payload FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id AND chunk_key = :key
 

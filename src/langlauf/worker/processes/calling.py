@@ -23,6 +23,7 @@ from langlauf.worker.processes.wire import (
     Found,
     FromProcess,
     KeepChunk,
+    LookBack,
     MapChunks,
     Question,
     Returned,
@@ -106,8 +107,9 @@ class ProcessExecution:
     async def _answer(self, question: Question) -> Answer:
         try:
             if isinstance(question, FindChunk):
-                payload = await self._attempt.chunk(question.key)
-                return Found([] if payload is None else [raw(payload)])
+                return _found(await self._attempt.chunk(question.key))
+            if isinstance(question, LookBack):
+                return _found(await self._attempt.previous(text_of(question.match)))
             if isinstance(question, MapChunks):
                 return Found([raw(payload) for payload in await self._map(question)])
             await self._attempt.write(_write(question))
@@ -122,6 +124,10 @@ class ProcessExecution:
     async def _map(self, question: MapChunks) -> list[str]:
         chunks = Chunks(question.function, question.keys, [text_of(item) for item in question.items])
         return await self._attempt.map(chunks, question.step)
+
+
+def _found(payload: str | None) -> Found:
+    return Found([] if payload is None else [raw(payload)])
 
 
 def _write(question: TellProgress | ShowPartial | KeepChunk) -> Progress | Partial | Checkpoint:

@@ -118,6 +118,12 @@ class FindChunk(msgspec.Struct, frozen=True, tag=True):
     key: str
 
 
+class LookBack(msgspec.Struct, frozen=True, tag=True):
+    """From a process: what did an earlier job with these values find?"""
+
+    match: msgspec.Raw
+
+
 class MapChunks(msgspec.Struct, frozen=True, tag=True):
     """From a process: compute these chunks side by side."""
 
@@ -134,7 +140,7 @@ class Written(msgspec.Struct, frozen=True, tag=True):
 
 
 class Found(msgspec.Struct, frozen=True, tag=True):
-    """To a process: the values of the chunks it asked for; nothing for one that is not done."""
+    """To a process: the values it asked for; nothing for one that is not there."""
 
     payloads: list[msgspec.Raw]
 
@@ -147,7 +153,7 @@ class CouldNot(msgspec.Struct, frozen=True, tag=True):
 
 Task = RunAnalysis | RunChunk
 End = Returned | Broke | WasStale
-Question = TellProgress | ShowPartial | KeepChunk | FindChunk | MapChunks
+Question = TellProgress | ShowPartial | KeepChunk | FindChunk | LookBack | MapChunks
 Answer = Written | Found | CouldNot
 ToProcess = Begin | Task | Stop | Answer
 FromProcess = Ready | Question | End
