@@ -2,20 +2,21 @@
 
 import difflib
 from collections import Counter
+from itertools import pairwise
 from typing import Final, Literal
 
 import msgspec
 
 from .cells import LARGEST, read_numbers
 from .errors import bad_table, shown
-from .table import Cell, Table
+from .table import Cell, Table, column_name
 
 #: A text column with more different values than this is a name or a remark, not a category.
 MOST_CATEGORIES: Final = 12
 #: From this share of numbers on a column is meant to hold numbers, so that other texts in it are mistakes.
 _MEANT_AS_NUMBERS: Final = 0.8
 _FEWEST_FILLED: Final = 0.5
-_NUMBERING: Final = frozenset({"id", "index", "nr", "no", "number", "row", "#", "column 1"})
+_NUMBERING: Final = frozenset({"id", "index", "nr", "no", "number", "row", "#"})
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,8 +130,11 @@ def _no_number(table: Table, position: int, wrong: list[int]) -> Exception:
 def _numbers_rows(name: str, values: list[float | None]) -> bool:
     """Whether a column only counts the rows, which would put neighbours in the table into one group."""
     known = [value for value in values if value is not None]
-    whole = len(known) == len(values) and all(value.is_integer() for value in known)
-    return name.casefold() in _NUMBERING and whole and len(set(known)) == len(known)
+    if len(known) < len(values) or not all(value.is_integer() for value in known):
+        return False
+    if name == column_name("", 0):
+        return all(after - before == 1 for before, after in pairwise(known))
+    return name.casefold() in _NUMBERING and len(set(known)) == len(known)
 
 
 def _row_names(table: Table, used: list[Column]) -> list[Cell] | None:
