@@ -29,7 +29,7 @@ def test_clustering_as_a_job(tmp_path: Path) -> None:
     """Parameters have defaults, every k leaves a snapshot with its curve, and the end has everything."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        view = await done(app, runtime, "clustering", seconds=60, table=blobs(3, 60), k_max=4)
+        view = await done(app, runtime, "clustering", seconds=120, table=blobs(3, 60), k_max=4)
         found = await result(runtime, view)
         assert (found["best"]["k"], len(found["labels"]), view.job.partial_count) == (3, 60, 3)
         assert view.job.step == "k = 4 measured"
@@ -44,7 +44,7 @@ def test_a_bad_table_fails_at_once(tmp_path: Path) -> None:
     """Without a retry, with a hint to look at the input, and the place."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        job = (await done(app, runtime, "clustering", seconds=60, table="a,b\n1,2\n3\n")).job
+        job = (await done(app, runtime, "clustering", seconds=120, table="a,b\n1,2\n3\n")).job
         assert (job.status, job.error_code, job.attempt) == (Status.FAILED, "bad_table", 1)
         assert job.error_message == "Row 2 (line 3) has 1 cell, the header has 2."
         assert (job.retryable, job.retry_hint) == (False, "check_input_and_retry")
@@ -91,7 +91,9 @@ def test_a_killed_clustering_goes_on_at_the_next_k(tmp_path: Path) -> None:
     file = tmp_path / "computed"
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        view = await done(app, runtime, "counted_clustering", seconds=60, table=blobs(3, 60), file=str(file), dies_at=4)
+        view = await done(
+            app, runtime, "counted_clustering", seconds=120, table=blobs(3, 60), file=str(file), dies_at=4
+        )
         found = await result(runtime, view)
         assert (view.job.attempt, found["best"]["k"], len(found["curve"])) == (2, 3, 5)
         assert file.read_text().split() == ["2", "3", "4", "5", "6"]
@@ -105,7 +107,7 @@ def test_a_killed_comparison_goes_on_at_the_next_namespace(tmp_path: Path) -> No
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         values = {"text": AFTER, "previous": BEFORE, "file": str(file), "dies_at": "thing"}
-        view = await done(app, runtime, "counted_ontology", seconds=60, **values)
+        view = await done(app, runtime, "counted_ontology", seconds=120, **values)
         found = await result(runtime, view)
         assert (view.job.attempt, found["summary"]["changes"]) == (2, 9)
         assert file.read_text().splitlines() == ["read text", "process", "thing"]
@@ -117,7 +119,7 @@ def test_address_shows_its_map(tmp_path: Path) -> None:
     """The views of a coroutine are stored like those of a plain function."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        view = await done(app, runtime, "address", seconds=60, query="Bern")
+        view = await done(app, runtime, "address", seconds=120, query="Bern")
         shown = await _views(runtime, view)
         assert shown[-1] == ["Around Bern", "Rank by size", "Nearest places"]
         assert shown[0] == []

@@ -222,14 +222,14 @@ def test_tens_of_thousands_of_terms_stay_small_and_quick() -> None:
     kept = run(large(terms))
     assert len(encode(kept, _LARGEST)) < 150 * terms
     job = RecordingJob(earlier=lambda ontology: kept if ontology is None else None)
-    began = time.perf_counter()
+    began = time.process_time()
     shown = ontology(job, large(terms, version=1))
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     result = shown.payload
     assert {kind: count for kind, count in result["counts"].items() if count} == {"added": 10, "renamed": 200}
     assert len(encode(result, _LARGEST)) < 160 * terms
     assert len(encode_views(shown.views) or "") < 500_000
-    assert took < 60, "it is a matter of seconds"
+    assert took < 60, "seconds of the processor, and not minutes"
 
 
 def test_lists_of_changes_have_an_end() -> None:

@@ -68,6 +68,10 @@ class JobHandle(Protocol):
         """Store a snapshot that people can look at."""
         ...
 
+    def progress(self, percent: float | None = None, step: str | None = None) -> None:
+        """Tell how far the job is."""
+        ...
+
     def chunks(self, items: Iterable[int], step: str | None = None) -> Iterator[int]:
         """Every item, with progress reported on the way."""
         ...
@@ -90,12 +94,13 @@ def clustering(
     """
     if k_max < k_min:
         raise PermanentError(f"k_max is {k_max} and k_min is {k_min}; k_max must not be smaller.")
+    job.progress(0, "Reading the table")
+    read = read_table(table)
+    choice = choose(read, columns)
     needed("clustering", "sklearn", "scikit-learn")
     # The rooms that compute import NumPy and scikit-learn, which a server without them must not need.
     from . import describing, matrix, methods
 
-    read = read_table(table)
-    choice = choose(read, columns)
     compared = matrix.build(choice.used, scale=scale)
     if method == "agglomerative" and compared.count > methods.MOST_ROWS_AGGLOMERATIVE:
         raise bad_table(

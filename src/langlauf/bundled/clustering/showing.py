@@ -55,8 +55,8 @@ def curve_chart(result: Result) -> Chart:
             {"mark": {"type": "point", "filled": True, "tooltip": True}, "encoding": {"x": x, "y": y, "size": size}},
         ],
     }
-    found = f"the highest is {result['best']['silhouette']:.3f} at k = {best}" if best else "none could be measured"
-    return Chart(title="Silhouette by k", spec=spec, summary=f"Silhouettes for {len(values)} values of k; {found}.")
+    found = f"k = {best} fits best, with {result['best']['silhouette']:.3f}" if best else "none could be measured"
+    return Chart(title="Silhouette by k", spec=spec, summary=f"Silhouettes of {len(values)} values of k: {found}.")
 
 
 def curve_table(result: Result) -> Table:
