@@ -15,6 +15,7 @@ from langlauf.service.estimates import Estimates
 from langlauf.service.follow import LOOK_SECONDS, Followers
 from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
+from langlauf.service.overview import Overviews
 from langlauf.service.places import Places
 from langlauf.service.read import Reads
 from langlauf.service.services import Services
@@ -140,6 +141,7 @@ def make_services(
         Keys(store.access, store.clock),
         JobTokens(access, store.access),
         Sessions(access, store.access),
+        Overviews(store, store.clock),
     )
 
 

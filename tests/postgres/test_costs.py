@@ -53,6 +53,7 @@ CALLS = {
     "read_chunk": "'org-a', 'j7', 'c'",
     "read_chunks": "'org-a', 'j7', '{c, d}'",
     "pulses": "'{org-a, org-a}', '{j7, j8}'",
+    "org_pulses": "'{org-a, org-b}'",
     "kept_payloads": "'{org-a, org-a}', '{j7, j8}'",
     "owners": "'result', 'r7'",
     "load": "NULL",

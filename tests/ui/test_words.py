@@ -4,6 +4,7 @@ import re
 from itertools import product
 from pathlib import Path
 from string import Formatter
+from typing import get_args
 
 import pytest
 
@@ -14,6 +15,10 @@ from langlauf.ui import formatting
 from langlauf.ui.language import LANGUAGES, load_language
 from langlauf.ui.navigation import PAGES
 from langlauf.ui.problem import CODES
+from langlauf.ui.results.comparing import What
+from langlauf.ui.showing.charts import Refusal
+from langlauf.ui.showing.drawing import Trouble
+from langlauf.ui.showing.views import AnyShown
 
 _LITERAL = re.compile(r"""\b(?:t|say)\(\s*["']([a-z_.]+)["']\s*[,)]""")
 _MISSING = re.compile(r"""missing(?:: str)? ?= ?"([a-z_.]+)\"""")
@@ -35,6 +40,9 @@ def used_keys() -> set[str]:
     keys |= {f"field.where.{where}" for where in ("path", "query", "header")}
     keys |= {f"hint.{hint}" for hint in ("retry_with_backoff", "check_input_and_retry", "none")}
     keys |= {f"ending.canceled.{by}" for by in ("user", "system", "worker")}
+    keys |= {f"showing.kind.{one.__struct_config__.tag}" for one in get_args(AnyShown)}
+    keys |= {f"showing.trouble.{why}" for why in (*get_args(Trouble), *get_args(Refusal))}
+    keys |= {f"diff.{what}" for what in get_args(What)}
     return keys
 
 

@@ -1,6 +1,6 @@
 """What an analysis wants people to see of a result: views, stored with a snapshot and drawn by pages."""
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -69,6 +69,7 @@ class File(View, frozen=True, kw_only=True, tag="file"):
 
 
 AnyView = Table | Chart | Map | Markdown | Image | File
+VIEW_KINDS = tuple(str(kind.__struct_config__.tag) for kind in get_args(AnyView))
 
 
 def views_from(text: str | None) -> list[AnyView]:

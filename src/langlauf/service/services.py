@@ -7,6 +7,7 @@ from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.follow import Followers
 from langlauf.service.keys import Keys
+from langlauf.service.overview import Overviews
 from langlauf.service.read import Reads
 from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
@@ -25,3 +26,4 @@ class Services(msgspec.Struct, frozen=True):
     keys: Keys
     tokens: JobTokens
     sessions: Sessions
+    overviews: Overviews

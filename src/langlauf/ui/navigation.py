@@ -5,3 +5,7 @@ PAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("docs", ("docs",)),
     ("problems", ("problems",)),
 )
+#: What follows `g` on the keyboard, by page.
+KEYS = {
+    "start": "s", "jobs": "j", "errors": "e", "inbox": "i", "ops": "o", "docs": "d", "problems": "c",
+}  # fmt: skip

@@ -5,31 +5,42 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from langlauf.domain.access import Scope as AccessScope
 from langlauf.http.context import Context
 from langlauf.ui.assets import ADDRESS
 from langlauf.ui.job import JobPage
 from langlauf.ui.problem import ProblemPages
 from langlauf.ui.reference import ReferencePage
 from langlauf.ui.rendering import Rendering, is_browser
-from langlauf.ui.result import ResultPage
+from langlauf.ui.results.routes import result_routes
+from langlauf.ui.settings import SettingsPage
 from langlauf.ui.signin import SignInPages
-from langlauf.ui.start import StartPage
+from langlauf.ui.start.page import StartPage
+from langlauf.ui.states import StatesPage
+from langlauf.ui.stream import stream_route
 
 
 def page_routes(context: Context) -> list[BaseRoute]:
     """Every page."""
     rendering = Rendering(context)
     problems, signing = ProblemPages(rendering), SignInPages(context, rendering)
+    start, settings = StartPage(context, rendering), SettingsPage(context, rendering)
     return [
-        rendering.tenant_page("/", StartPage(context, rendering).show, missing="missing.page"),
+        rendering.tenant_page("/", start.show, missing="missing.job"),
+        rendering.tenant_form(
+            "/", start.submit, scope=AccessScope.SUBMIT, missing="missing.job", largest=context.settings.max_body
+        ),
         rendering.tenant_page("/jobs/{job_id}", JobPage(context, rendering).show, missing="missing.job"),
-        rendering.tenant_page("/results/{result_id}", ResultPage(context, rendering).show, missing="missing.result"),
+        *result_routes(context, rendering),
         rendering.public_page("/login", GET=signing.show, POST=signing.sign_in),
         rendering.public_page("/logout", POST=signing.sign_out),
+        rendering.public_page("/settings", GET=settings.show, POST=settings.save),
+        rendering.public_page("/help/states", GET=StatesPage(rendering).show),
         rendering.public_page("/docs", GET=ReferencePage(context, rendering).show),
         rendering.public_page("/problems", GET=problems.list),
         rendering.public_page("/problems/{code}", GET=problems.show),
         Route(ADDRESS, rendering.assets.serve),
+        stream_route(context),
     ]
 
 

@@ -9,9 +9,10 @@ from langlauf.domain.access import Scope
 from langlauf.service.tenant import Caller
 from langlauf.ui.language import Language
 from langlauf.ui.local import local_path
+from langlauf.ui.taste import Taste
 
 #: Parameters that a change of language keeps.
-_KEPT = ("view", "refresh", "next")
+_KEPT = ("view", "refresh", "next", "analysis", "from", "to")
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +24,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     chosen: bool
     #: the way from this page to the root, relative, so that a mount point or a proxy's prefix is never in the way
     root: str
+    #: how the reader likes pages to be
+    taste: Taste = Taste()
     #: the mark of the forms on the page, where somebody is signed in
     csrf: str | None = None
     #: who asks; nobody on pages that are open to everybody

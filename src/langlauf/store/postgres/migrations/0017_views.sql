@@ -237,6 +237,13 @@ BEGIN
         WHERE asked.org_id = org AND asked.result_id = result;
 END $$;
 
+CREATE FUNCTION read_views(org text, result text) RETURNS text LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM set_config('langlauf.org_id', org, true);
+    RETURN (SELECT one.views FROM job_results AS one WHERE one.org_id = org AND one.result_id = result);
+END $$;
+
 -- Completed jobs of an analysis before a position, the last to end first, with their inputs: so many and no more.
 CREATE FUNCTION read_completed(org text, wanted text, before_at bigint, before_id text, most integer)
 RETURNS TABLE (job_id text, result_id text, finished_at bigint, payload text) LANGUAGE plpgsql STABLE AS $$
@@ -257,5 +264,5 @@ END $$;
 
 SELECT plan_with('{record_partials, record_completions, retire_results}',
     'SET enable_bitmapscan = on SET enable_indexscan = off SET enable_indexonlyscan = off');
-SELECT plan_with('{record, retirable_results, read_result, read_completed}',
+SELECT plan_with('{record, retirable_results, read_result, read_views, read_completed}',
     'SET enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on');
