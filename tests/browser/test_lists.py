@@ -94,7 +94,7 @@ def test_new_jobs_wait_behind_a_link(site: Live, tab: OpenTab, org: str) -> None
     GATES.open(gate)
     expect(page.locator(f"#state-{job}")).to_contain_text("Completed")
     site.wait(site.submit("echo", org, query="Bern")["job_id"], org)
-    link = page.get_by_role("link", name="1 new job – show")
+    link = page.get_by_role("link", name="1 new job")
     expect(link).to_be_visible()
     expect(page.locator("tr[data-job]")).to_have_count(1)
     expect(page.locator("tr[data-job] input")).to_be_checked()

@@ -64,7 +64,7 @@ def statements(failed: str, jobs: int, *, postgres: bool) -> list[str]:
         "failed": failed,
         "jobs": str(jobs),
         "now": str(time.time_ns() // 1_000),
-        "apart": str(_MICROSECONDS_APART),
+        "apart": f"CAST({_MICROSECONDS_APART} AS bigint)",
         "false": "false" if postgres else "0",
         "input_more": ", queued_at" if postgres else "",
         "input_values": ", queued_at" if postgres else "",
