@@ -24,6 +24,8 @@ def addresses(server: Live) -> list[str]:
         f"/jobs/{job['job_id']}",
         f"/results/{job['result_id']}",
         f"/results/{job['result_id']}?view=requested",
+        f"/results/{job['result_id']}/v/1",
+        f"/results/{job['result_id']}/diff",
         "/docs",
         "/problems",
         "/problems/timeout",

@@ -27,16 +27,18 @@ _TELLING = {
 }
 
 
-def time_tag(instant: Instant) -> Markup:
-    """A point in time for machines and, with its zone named, for people."""
-    return Markup('<time datetime="{}">{}</time>').format(
-        time_text(instant), f"{to_datetime(instant):%Y-%m-%d %H:%M:%S} UTC"
-    )
-
-
-def time_text(instant: Instant) -> str:
-    """A point in time for machines."""
+def machine_time(instant: Instant) -> str:
+    """A point in time as scripts read it."""
     return to_datetime(instant).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def time_tag(instant: Instant, *, ago: bool = False) -> Markup:
+    """A point in time for machines and, with its zone named, for people; with `ago`, a script says how long it is."""
+    moment = to_datetime(instant)
+    told = Markup(" data-ago") if ago else ""
+    return Markup('<time datetime="{}"{}>{}</time>').format(
+        machine_time(instant), told, f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    )
 
 
 def face(status: Status, phase: Phase) -> str:

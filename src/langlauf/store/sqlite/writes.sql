@@ -52,7 +52,7 @@ WHERE org_id = :org_id AND job_id = :resume_from
 INSERT INTO job_events ({event_names}) VALUES ({event_values})
 
 -- name: insert_result
-INSERT INTO job_results ({snapshot_names}, payload) VALUES ({snapshot_values}, ?)
+INSERT INTO job_results ({snapshot_names}, payload, views) VALUES ({snapshot_values}, ?, ?)
 
 -- name: insert_notification
 INSERT INTO notifications ({notification_names}) VALUES ({notification_values})

@@ -15,7 +15,7 @@ from langlauf.domain.state import STARTED, Status
 from langlauf.domain.views import JobView
 from langlauf.service.read import Moment
 from langlauf.settings import Settings
-from langlauf.ui.formatting import about, clock_text, face, facts_of, time_tag, time_text
+from langlauf.ui.formatting import about, clock_text, face, facts_of, machine_time, time_tag
 from langlauf.ui.language import Language
 
 _STARTS = frozenset({EventType.RUNNING, EventType.ATTEMPT_STARTED})
@@ -71,7 +71,7 @@ def standing_of(look: Look, settings: Settings, language: Language) -> Standing:
         figure=_figure(job, percent, language),
         estimate=estimate,
         source=source,
-        since=None if job.started_at is None else time_text(job.started_at),
+        since=None if job.started_at is None else machine_time(job.started_at),
         elapsed=None if job.started_at is None else clock_text(seconds_between(job.started_at, end)),
         milestone=_milestone(job, shown, language),
     )
