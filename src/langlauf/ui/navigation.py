@@ -2,6 +2,9 @@
 
 PAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("start", ()),
+    ("jobs", ("jobs",)),
+    ("errors", ("errors",)),
+    ("inbox", ("inbox",)),
     ("docs", ("docs",)),
     ("problems", ("problems",)),
 )
