@@ -9,8 +9,10 @@ from typing import get_args
 import pytest
 
 from langlauf.domain.event import EventType
+from langlauf.domain.health import FINDINGS, Level
 from langlauf.domain.job import Phase
 from langlauf.domain.notification import CHANNELS, TEMPLATES, DeliveryStatus
+from langlauf.domain.periods import Span
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.ui import formatting
 from langlauf.ui.forms import flaws
@@ -71,6 +73,9 @@ def used_keys() -> set[str]:
     keys |= {f"job.events.{sort}" for sort in SORTS}
     keys |= {f"message.channel.{channel}" for channel in CHANNELS}
     keys |= {f"message.status.{status}" for status in get_args(DeliveryStatus)}
+    keys |= {f"ops.health.{name}" for name in FINDINGS}
+    keys |= {f"ops.level.{level}" for level in Level}
+    keys |= {f"ops.range.{span}" for span in Span}
     return keys
 
 

@@ -5,6 +5,7 @@ PAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("jobs", ("jobs",)),
     ("errors", ("errors",)),
     ("inbox", ("inbox",)),
+    ("ops", ("ops",)),
     ("docs", ("docs",)),
     ("problems", ("problems",)),
 )

@@ -12,6 +12,7 @@ from langlauf.ui.assets import ADDRESS
 from langlauf.ui.jobs.actions import JobActions
 from langlauf.ui.jobs.page import JobPage
 from langlauf.ui.lists.routes import list_routes
+from langlauf.ui.ops.pages import OpsPages
 from langlauf.ui.problem import ProblemPages
 from langlauf.ui.reference import ReferencePage
 from langlauf.ui.rendering import Rendering, is_browser
@@ -29,6 +30,7 @@ def page_routes(context: Context) -> list[BaseRoute]:
     actions = JobActions(context, rendering)
     problems, signing = ProblemPages(rendering), SignInPages(context, rendering)
     start, settings = StartPage(context, rendering), SettingsPage(context, rendering)
+    ops = OpsPages(context, rendering)
     return [
         rendering.tenant_page("/", start.show, missing="missing.job"),
         rendering.tenant_form(
@@ -40,6 +42,9 @@ def page_routes(context: Context) -> list[BaseRoute]:
         rendering.tenant_form("/jobs/{job_id}/cancel", actions.cancel, scope=Scope.CANCEL, missing="missing.job"),
         rendering.tenant_form("/jobs/{job_id}/retry", actions.retry, scope=Scope.SUBMIT, missing="missing.job"),
         *result_routes(context, rendering),
+        rendering.tenant_page("/ops", ops.show, missing="missing.page"),
+        rendering.tenant_page("/ops/workers", ops.workers, missing="missing.page"),
+        rendering.tenant_page("/ops/orgs", ops.orgs, missing="missing.page"),
         rendering.public_page("/login", GET=signing.show, POST=signing.sign_in),
         rendering.public_page("/logout", POST=signing.sign_out),
         rendering.public_page("/settings", GET=settings.show, POST=settings.save),

@@ -13,7 +13,7 @@ from langlauf.ui.local import local_path
 from langlauf.ui.taste import Taste
 
 #: Parameters that a change of language keeps.
-_KEPT = ("view", "refresh", "next", "from", "to", "v", "event", *FILTERS)
+_KEPT = ("view", "refresh", "next", "from", "to", "v", "event", "org", *FILTERS)
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):
