@@ -21,6 +21,11 @@ def addresses(server: Live) -> list[str]:
     job = server.wait(server.submit("echo", query="Bern")["job_id"])
     return [
         "/",
+        "/jobs",
+        "/jobs?status=completed&q=bern&range=24h",
+        f"/jobs/selected?do=again&job={job['job_id']}",
+        "/errors",
+        "/inbox",
         f"/jobs/{job['job_id']}",
         f"/results/{job['result_id']}",
         f"/results/{job['result_id']}?view=requested",
