@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import OpenTab
 from tests.browser.reading import assert_accessible, assert_fits
 
-ADDRESSES = ["/", "/docs", "/problems", "/problems/timeout", "/nowhere"]
+ADDRESSES = ["/", "/ops", "/docs", "/problems", "/problems/timeout", "/nowhere"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
