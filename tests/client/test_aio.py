@@ -80,5 +80,7 @@ def test_waiting_gives_up_and_can_be_canceled(server: ServerProcess, org: str, t
             assert (await job.result(timeout=10)) == {"passed": str(tmp_path / "go")}
             with pytest.raises(NotFound):
                 await client.get_result("nothing")
+            with pytest.raises(NotFound):
+                await client.get_views("nothing")
 
     asyncio.run(run())

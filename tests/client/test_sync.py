@@ -111,6 +111,8 @@ def test_result_views(client: Client) -> None:
     partial, final = job.snapshots()
     assert client.get_result(partial.result_id).result_id == final.result_id
     assert client.get_result(partial.result_id, view="requested").result == {"done": [0]}
+    assert client.get_views(partial.result_id, view="requested") == [{"kind": "markdown", "text": "[0]"}]
+    assert client.get_views(partial.result_id) == []
 
 
 def test_failed_job(client: Client) -> None:

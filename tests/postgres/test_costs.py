@@ -62,6 +62,7 @@ CALLS = {
     "all_underway": "20",
     "all_workers": "",
     "pulses": "'{org-a, org-a}', '{j7, j8}'",
+    "org_pulses": "'{org-a, org-b}'",
     "kept_payloads": "'{org-a, org-a}', '{j7, j8}'",
     "owners": "'result', 'r7'",
     "load": "NULL",

@@ -20,6 +20,7 @@ from langlauf.domain.views import CancelRequest
 from langlauf.store.operations import Recording
 from langlauf.store.sqlite.claiming import RenewRequest
 from langlauf.store.sqlite.sweeping import SweepOne, TidyLanes
+from tests.simulation.model import views_named
 from tests.simulation.oracle import Oracle
 from tests.simulation.rules import ANALYSES, BACKOFF, GRACE_SECONDS, LEASE_SECONDS, MOST_JOBS, Rules
 from tests.simulation.stage import ListSweepable, SweepAll
@@ -255,13 +256,15 @@ class Actors:
         if luck < 0.35:
             return Progress(percent=percent, step=self._some((None, "on", "off")), replayed=replayed)
         if luck < 0.7:
-            return Partial(result_id=self._name("result"), payload="{}", percent=percent, replayed=replayed)
+            name = self._name("result")
+            return Partial(result_id=name, payload="{}", percent=percent, replayed=replayed, views=views_named(name))
         return Checkpoint(key=self._some(("chunk-1", "chunk-2")), payload=f"{self._chance.randint(1, 9)}")
 
     def _end(self, claim: Claim) -> Write:
         luck = self._chance.random()
         if luck < 0.3:
-            return Completed(result_id=self._name("result"), payload="{}")
+            name = self._name("result")
+            return Completed(result_id=name, payload="{}", views=views_named(name))
         if luck < 0.45:
             return Failed(code="internal", message="no", retryable=False)
         if luck < 0.65 and claim.retry_count < claim.max_retries:

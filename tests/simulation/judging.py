@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from tests.simulation.disagreement import Disagreement, agree
-from tests.simulation.model import ModelJob
+from tests.simulation.model import ModelJob, views_named
 from tests.simulation.oracle import JOB_FIELDS, LEASE_FIELDS, Oracle
 from tests.simulation.stage import Stage
 
@@ -57,7 +57,7 @@ def judge_end(world: Stage, oracle: Oracle) -> None:
     for org_id, job_id, *event in world.rows(_LOGS):
         logs[org_id, job_id].append(tuple(event))
     snapshots = world.rows(
-        "SELECT org_id, job_id, result_seq, result_id, result_kind FROM job_results ORDER BY 1, 2, 3"
+        "SELECT org_id, job_id, result_seq, result_id, result_kind, views FROM job_results ORDER BY 1, 2, 3"
     )
     chunks = world.rows("SELECT org_id, job_id, chunk_key, payload FROM job_chunks ORDER BY 1, 2, 3")
     agree("leases left", world.rows("SELECT * FROM leases"), [])
@@ -71,7 +71,7 @@ def _snapshots(job: ModelJob) -> list[tuple[Any, ...]]:
     kinds = list(job.snapshots.values())
     agree(f"final snapshots of {job.job_id}", kinds.count("final"), int(job.status == "completed"))
     found = enumerate(job.snapshots.items(), start=1)
-    return [(job.org_id, job.job_id, seq, result_id, kind) for seq, (result_id, kind) in found]
+    return [(job.org_id, job.job_id, seq, name, kind, views_named(name)) for seq, (name, kind) in found]
 
 
 def _chunks(job: ModelJob) -> list[tuple[Any, ...]]:

@@ -25,6 +25,11 @@ from langlauf.domain.outcome import (
 from langlauf.domain.state import TERMINAL, Status
 
 
+def views_named(result_id: str) -> str:
+    """The views that go with a snapshot: they say whose they are, so that a mix-up shows."""
+    return f'[{{"kind":"markdown","text":"{result_id}"}}]'
+
+
 @dataclass(slots=True)
 class Held:
     """The lease of the attempt that runs."""

@@ -58,6 +58,15 @@ def sample_app(**options: Any) -> Langlauf:  # noqa: C901 - a list of small func
         await GATES.wait(gate)
         return {"gate": gate}
 
+    @app.analysis
+    async def stepwise(job: Job, gates: list[str]) -> dict[str, Any]:
+        """Waits at each gate, and stores what it has behind it."""
+        for number, gate in enumerate(gates, 1):
+            await GATES.wait(gate)
+            if number < len(gates):
+                await job.partial({"n": number}, progress=100 * number / len(gates), step=f"part {number}")
+        return {"n": len(gates)}
+
     @app.analysis(duplicates=True)
     async def failing(job: Job, how: str) -> Any:
         """Fails in the way it is told."""

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from langlauf import Job, Langlauf, PermanentError, PlainJob, TransientError
+from langlauf import Job, Langlauf, PermanentError, PlainJob, Result, TransientError, views
+from langlauf.domain.showing import LARGEST_VIEWS
 
 
 class Flaky(Exception):
@@ -36,6 +37,16 @@ def tells(job: PlainJob, parts: int) -> dict[str, Any]:
         job.partial({"done": done}, summary={"parts": len(done)}, progress=50, step="half")
     job.progress(90, "nearly")
     return {"done": done, "canceled": job.canceled, "summary": {"parts": parts}}
+
+
+def shows(job: PlainJob, rows: int, wrong: str = "") -> Any:
+    """Says how people see what it found, and tells what it found before."""
+    before = job.previous(rows=rows)
+    job.partial({"rows": []}, views=[views.markdown("So far")])
+    if wrong == "partial":
+        job.partial({}, views=[views.table([[float("nan")]])])
+    large = [views.markdown("x" * LARGEST_VIEWS)] if wrong == "final" else []
+    return Result({"rows": [rows], "before": before}, summary="short", views=[views.table(at="/rows"), *large])
 
 
 def prints(job: PlainJob, lines: int = 1) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any, Literal
 
-from langlauf import Job, Langlauf, PermanentError, TransientError
+from langlauf import Job, Langlauf, PermanentError, TransientError, views
 
 app = Langlauf()
 _LOOK_SECONDS = 0.01
@@ -22,7 +22,7 @@ async def steps(job: Job, count: int = 3, gate: str | None = None) -> dict[str, 
     done: list[int] = []
     async for number in job.chunks(range(count), step="Step {}"):
         done.append(await job.checkpoint(f"step-{number}", _square, number))
-        await job.partial({"done": done}, summary={"steps": len(done)})
+        await job.partial({"done": done}, summary={"steps": len(done)}, views=[views.markdown(f"{done}")])
     if gate is not None:
         await _until_exists(gate)
     return {"done": done}

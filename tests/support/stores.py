@@ -138,6 +138,7 @@ class Maker:
             payload=f'{{"found":{number}}}',
             summary=f'{{"found":{number}}}',
             percent=10 + number * 10,
+            views=f'[{{"kind":"markdown","text":"{number}"}}]',
         )
         assert await self.store.record(claim.lease, write)
         self.clock.pass_(0.1)

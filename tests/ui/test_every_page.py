@@ -27,6 +27,8 @@ def addresses(server: Live) -> list[str]:
         "/ops",
         "/ops/workers",
         "/ops/orgs",
+        f"/results/{job['result_id']}/v/1",
+        f"/results/{job['result_id']}/diff",
         "/docs",
         "/problems",
         "/problems/timeout",

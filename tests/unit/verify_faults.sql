@@ -211,7 +211,7 @@ UPDATE job_results SET result_kind = 'final' WHERE job_id = :stopped;
 -- fault: one_final_result on plain, also newest_result schema_intact
 DROP INDEX idx_job_results_final;
 INSERT INTO job_results
-SELECT org_id, 'twin', job_id, 'final', 2, schema_version, result_payload_ref, created_at, NULL, NULL, '1'
+SELECT org_id, 'twin', job_id, 'final', 2, schema_version, result_payload_ref, created_at, NULL, NULL, '1', NULL
 FROM job_results WHERE job_id = :plain;
 
 -- fault: newest_result on completed, also snapshots_told
@@ -313,6 +313,9 @@ UPDATE jobs SET error_meta = '{' WHERE job_id = :failed;
 
 -- fault: json_values on completed
 UPDATE job_results SET payload = '{' WHERE job_id = :completed;
+
+-- fault: json_values on completed
+UPDATE job_results SET views = '{' WHERE job_id = :completed;
 
 -- fault: results_named on completed, also snapshots_told
 UPDATE job_events SET payload_json = json_set(payload_json, '$.result_id', 'elsewhere')

@@ -5,14 +5,15 @@ import contextlib
 import contextvars
 import inspect
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from langlauf.analysis.chunking import Chunks, Key, announced, cut, usable_key
-from langlauf.analysis.payload import aside, decode, encoded
+from langlauf.analysis.payload import aside, decode, encoded, encoded_views
 from langlauf.analysis.reporting import usable_percent, usable_step
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
+from langlauf.domain.showing import View
 
 Item = TypeVar("Item")
 
@@ -37,6 +38,9 @@ class Attempt(Protocol):
 
     async def chunk(self, key: str) -> str | None:
         """The stored value of a finished chunk as JSON text."""
+
+    async def previous(self, match: str) -> str | None:
+        """The payload of the newest earlier result whose input has the values of this JSON object, as JSON text."""
 
     async def map(self, chunks: Chunks, step: str | None) -> list[str]:
         """The values of all chunks as JSON text, those that were missing computed side by side."""
@@ -91,9 +95,18 @@ class Job:
         await self._attempt.write(Progress(percent=percent, step=step, replayed=self._replaying))
 
     async def partial(
-        self, payload: Any, *, summary: Any = None, progress: float | None = None, step: str | None = None
+        self,
+        payload: Any,
+        *,
+        summary: Any = None,
+        progress: float | None = None,
+        step: str | None = None,
+        views: Sequence[View] = (),
     ) -> str:
-        """Stores a snapshot that people can look at while the job goes on; returns its id."""
+        """Stores a snapshot that people can look at while the job goes on; returns its id.
+
+        `views` says how they see it: a list of what `langlauf.views` makes.
+        """
         result_id = new_id()
         limit = self._attempt.largest_result
         write = Partial(
@@ -103,9 +116,18 @@ class Job:
             percent=usable_percent(progress),
             step=usable_step(step),
             replayed=self._replaying,
+            views=await encoded_views(views),
         )
         await self._attempt.write(write)
         return result_id
+
+    async def previous(self, /, **match: Any) -> Any:
+        """The result of an earlier job: the newest of this org and analysis whose input has these values.
+
+        None where there is none, or none that is still kept: `job.previous(ontology="hp")`.
+        """
+        found = await self._attempt.previous(await encoded(match, self._attempt.largest_result))
+        return None if found is None else decode(found)
 
     async def checkpoint(self, key: str, function: Callable[..., Any], *args: Any) -> Any:
         """Runs the function once in the life of the job; after a crash its stored result comes back instead.

@@ -1,13 +1,14 @@
 """Values of an analysis as JSON text that every store can keep."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from langlauf.domain.errors import ResultTooLarge, ResultUnstorable
+from langlauf.domain.errors import ResultTooLarge, ResultUnstorable, UnusableView
+from langlauf.domain.showing import LARGEST_VIEWS, MOST_VIEWS, View
 from langlauf.domain.text import first_flaw
 
 #: Results may be nested deeper than requests; this only bounds what readers must cope with.
@@ -92,7 +93,55 @@ def decode(text: str) -> Any:
     return msgspec.json.decode(text)
 
 
-def final(result: Any, largest: int) -> tuple[str, str | None]:
-    """A function's result as it is stored: its payload, and its summary where it names one."""
-    summary = result.get("summary") if isinstance(result, Mapping) else None
-    return encode(result, largest), encode(summary, largest) if isinstance(summary, Mapping) else None
+class Result(msgspec.Struct, frozen=True):
+    """What a function may return instead of its bare result, to say how people see it.
+
+    Without a `summary` the one that a mapping names counts, as it does for a bare result.
+    """
+
+    payload: Any
+    summary: Any = None
+    views: Sequence[View] = ()
+
+
+class Final(NamedTuple):
+    """A function's result as it is stored: JSON texts."""
+
+    payload: str
+    summary: str | None = None
+    views: str | None = None
+
+
+def final(result: Any, largest: int) -> Final:
+    """A function's result with its summary, where it names one, and its views."""
+    given = result if isinstance(result, Result) else Result(result)
+    summary = given.summary
+    if summary is None and isinstance(given.payload, Mapping):
+        named = given.payload.get("summary")
+        summary = named if isinstance(named, Mapping) else None
+    return Final(
+        encode(given.payload, largest),
+        None if summary is None else encode(summary, largest),
+        encode_views(given.views),
+    )
+
+
+def encode_views(views: Sequence[View]) -> str | None:
+    """Views as JSON text; nothing where there are none."""
+    if not isinstance(views, list | tuple) or not all(isinstance(view, View) for view in views):
+        raise UnusableView("views is a list of what langlauf.views makes, as in views=[views.table(rows)]")
+    if len(views) > MOST_VIEWS:
+        raise UnusableView(f"a snapshot has at most {MOST_VIEWS} views, not {len(views)}; show the most telling ones")
+    if not views:
+        return None
+    try:
+        return encode(views, LARGEST_VIEWS)
+    except ResultTooLarge as error:
+        raise ResultTooLarge(
+            f'the views of a snapshot: {error}; show less, or point into the result with at="/…"'
+        ) from None
+
+
+async def encoded_views(views: Sequence[View]) -> str | None:
+    """The same without holding up the event loop."""
+    return await aside(encode_views, views) if views else None

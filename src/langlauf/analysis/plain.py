@@ -1,14 +1,15 @@
 """The handle of a plain `def` analysis: the calls of `Job` as plain calls, from a process of its own."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from langlauf.analysis.chunking import Chunks, Key, announced, cut, usable_key
-from langlauf.analysis.payload import decode, encode
+from langlauf.analysis.payload import decode, encode, encode_views
 from langlauf.analysis.reporting import usable_percent, usable_step
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
+from langlauf.domain.showing import View
 
 Item = TypeVar("Item")
 
@@ -33,6 +34,9 @@ class Attempt(Protocol):
 
     def chunk(self, key: str) -> str | None:
         """The stored value of a finished chunk as JSON text."""
+
+    def previous(self, match: str) -> str | None:
+        """The payload of the newest earlier result whose input has the values of this JSON object, as JSON text."""
 
     def map(self, chunks: Chunks, step: str | None) -> list[str]:
         """The values of all chunks as JSON text, those that were missing computed side by side."""
@@ -87,9 +91,18 @@ class PlainJob:
         self._attempt.write(Progress(percent=percent, step=step, replayed=self._replaying))
 
     def partial(
-        self, payload: Any, *, summary: Any = None, progress: float | None = None, step: str | None = None
+        self,
+        payload: Any,
+        *,
+        summary: Any = None,
+        progress: float | None = None,
+        step: str | None = None,
+        views: Sequence[View] = (),
     ) -> str:
-        """Stores a snapshot that people can look at while the job goes on; returns its id."""
+        """Stores a snapshot that people can look at while the job goes on; returns its id.
+
+        `views` says how they see it: a list of what `langlauf.views` makes.
+        """
         result_id = new_id()
         limit = self._attempt.largest_result
         write = Partial(
@@ -99,9 +112,18 @@ class PlainJob:
             percent=usable_percent(progress),
             step=usable_step(step),
             replayed=self._replaying,
+            views=encode_views(views),
         )
         self._attempt.write(write)
         return result_id
+
+    def previous(self, /, **match: Any) -> Any:
+        """The result of an earlier job: the newest of this org and analysis whose input has these values.
+
+        None where there is none, or none that is still kept: `job.previous(ontology="hp")`.
+        """
+        found = self._attempt.previous(encode(match, self._attempt.largest_result))
+        return None if found is None else decode(found)
 
     def checkpoint(self, key: str, function: Callable[..., Any], *args: Any) -> Any:
         """Runs the function once in the life of the job; after a crash its stored result comes back instead."""

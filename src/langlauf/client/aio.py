@@ -88,6 +88,10 @@ class AsyncClient:
         """A snapshot: the newest of its job, or with `view="requested"` exactly this one."""
         return await self._run(self._core.result(result_id, view))
 
+    async def get_views(self, result_id: str, *, view: View = "latest") -> list[dict[str, Any]]:
+        """What people are to see of a snapshot: tables, charts and the like, each a dict with its `kind`."""
+        return await self._run(self._core.views(result_id, view))
+
     async def close(self) -> None:
         """Closes the connections."""
         await self._http.aclose()

@@ -26,6 +26,7 @@ from langlauf.client.shapes import (
     SnapshotsAnswer,
     SubmitOptions,
     View,
+    ViewsAnswer,
 )
 from langlauf.clock import new_id
 from langlauf.domain.errors import SettingsError
@@ -129,6 +130,12 @@ class Core:
         path = f"{self._prefix}/results/{quote(result_id, safe='')}"
         reply = yield from ask(Request(path=path, params={"view": view}))
         return read(reply, Result)
+
+    def views(self, result_id: str, view: View) -> Talk[list[dict[str, Any]]]:
+        """What people are to see of a snapshot."""
+        path = f"{self._prefix}/results/{quote(result_id, safe='')}/views"
+        reply = yield from ask(Request(path=path, params={"view": view}))
+        return read(reply, ViewsAnswer).views
 
     def snapshots(self, job_id: str) -> Talk[list[Snapshot]]:
         """All snapshots of a job, without their payloads."""

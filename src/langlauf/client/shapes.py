@@ -190,6 +190,12 @@ class SnapshotsAnswer(msgspec.Struct, frozen=True):
     results: list[Snapshot]
 
 
+class ViewsAnswer(msgspec.Struct, frozen=True):
+    """What people are to see of a snapshot."""
+
+    views: list[dict[str, Any]]
+
+
 class NotificationsAnswer(msgspec.Struct, frozen=True):
     """A job's messages."""
 

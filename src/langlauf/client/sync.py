@@ -90,6 +90,10 @@ class Client:
         """A snapshot: the newest of its job, or with `view="requested"` exactly this one."""
         return self._run(self._core.result(result_id, view))
 
+    def get_views(self, result_id: str, *, view: View = "latest") -> list[dict[str, Any]]:
+        """What people are to see of a snapshot: tables, charts and the like, each a dict with its `kind`."""
+        return self._run(self._core.views(result_id, view))
+
     def close(self) -> None:
         """Closes the connections."""
         self._http.close()

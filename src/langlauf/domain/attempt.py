@@ -69,7 +69,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Partial(msgspec.Struct, frozen=True, kw_only=True):
-    """The attempt shows what it has so far; payload and summary are JSON text."""
+    """The attempt shows what it has so far; payload, summary and views are JSON text."""
 
     result_id: str
     #: None where it is kept as a blob
@@ -79,6 +79,7 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True):
     step: str | None = None
     replayed: bool = False
     payload_ref: str = INLINE
+    views: str | None = None
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ LanglaufError
 │   └── SchemaTooNew         a newer program has migrated this store
 ├── StaleAttempt             the attempt lost its lease; its writes are refused
 ├── ResultUnstorable         a result that JSON or a database cannot hold
+│   └── UnusableView         a view that could not be shown as it is given
 └── ResultTooLarge           a result over the limit
 """
 
@@ -125,6 +126,10 @@ class StaleAttempt(LanglaufError):
 
 class ResultUnstorable(LanglaufError):
     """The value holds something that JSON or a database cannot keep."""
+
+
+class UnusableView(ResultUnstorable):
+    """The view could not be shown as it is given; the message says what to give instead."""
 
 
 class ResultTooLarge(LanglaufError):

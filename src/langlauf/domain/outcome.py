@@ -37,6 +37,8 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     payload: str | None
     summary: str | None = None
     payload_ref: str = INLINE
+    #: what people are to see of it, as JSON text
+    views: str | None = None
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,8 +1,13 @@
 """What an analysis wants people to see of a result: views, stored with a snapshot and drawn by pages."""
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
+
+#: A page with more than that shows nothing any more.
+MOST_VIEWS = 20
+#: Bytes of JSON that all views of one snapshot may have: what is larger belongs into the result, or into a file of it.
+LARGEST_VIEWS = 2 * 1024 * 1024
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
@@ -64,6 +69,7 @@ class File(View, frozen=True, kw_only=True, tag="file"):
 
 
 AnyView = Table | Chart | Map | Markdown | Image | File
+VIEW_KINDS = tuple(str(kind.__struct_config__.tag) for kind in get_args(AnyView))
 
 
 def views_from(text: str | None) -> list[AnyView]:

@@ -97,6 +97,7 @@ def api_routes(context: Context) -> list[BaseRoute]:
         "retryJob": jobs.retry,
         "createJobToken": tokens.create,
         "result": results.result,
+        "resultViews": results.views,
         "history": results.history,
         "listKeys": keys.list,
         "createKey": keys.create,

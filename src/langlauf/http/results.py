@@ -14,7 +14,7 @@ from langlauf.http.presenting import raw
 from langlauf.http.problems import Problem, not_found
 from langlauf.http.requests import choice, refuse_unknown, whole_number
 from langlauf.http.responses import answer
-from langlauf.http.schemas import HistoryAnswer, HistoryEntryOut, ResultAnswer
+from langlauf.http.schemas import HistoryAnswer, HistoryEntryOut, ResultAnswer, ViewsAnswer
 from langlauf.service.tenant import Caller
 
 LATEST, REQUESTED = "latest", "requested"
@@ -56,6 +56,26 @@ class Results:
             projection_mode="latest" if view == LATEST else "requested",
         )
         return answer(body, headers={"ETag": _etag(found)}, cache=REVALIDATED)
+
+    async def views(self, request: Request, caller: Caller) -> Response:
+        """What people are to see of a snapshot; its payload is not read for it."""
+        refuse_unknown(request, "view")
+        view = choice(request, "view", (LATEST, REQUESTED)) or LATEST
+        found = await self._existing(request, caller, view, payload=False)
+        etag = _etag(found)
+        known = known_tags(request)
+        if known is not None and matches(known, etag):
+            return not_modified(etag)
+        delivered = found.delivered.snapshot
+        body = ViewsAnswer(
+            request_id=caller.request_id,
+            result_id=delivered.result_id,
+            job_id=found.job.job_id,
+            result_kind=delivered.result_kind,
+            result_seq=delivered.result_seq,
+            views=raw(await self._reads.of(caller).views(delivered.result_id) or "[]"),
+        )
+        return answer(body, headers={"ETag": etag}, cache=REVALIDATED)
 
     async def _existing(self, request: Request, caller: Caller, view: str, *, payload: bool = True) -> ResultView:
         """What there is to deliver; without its payload where only the rest is of interest."""

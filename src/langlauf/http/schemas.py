@@ -11,6 +11,7 @@ from langlauf.domain.keys import LONGEST_NAME
 from langlauf.domain.notification import Channel, DeliveryStatus
 from langlauf.domain.outbound import Uuid
 from langlauf.domain.result import ResultKind
+from langlauf.domain.showing import MOST_VIEWS, VIEW_KINDS
 from langlauf.domain.state import Status
 from langlauf.service.tokens import LONGEST_SECONDS
 from langlauf.settings import LONGEST_DURATION
@@ -41,6 +42,21 @@ Notify = Annotated[
     msgspec.Meta(
         description="Reserved. This version leaves in-app notifications only and refuses every channel with 400.",
         extra_json_schema={"maxProperties": 0},
+    ),
+]
+#: As the analysis gave them; `kind` says which fields there are.
+Views = Annotated[
+    JsonValue,
+    msgspec.Meta(
+        extra_json_schema={
+            "type": "array",
+            "maxItems": MOST_VIEWS,
+            "items": {
+                "type": "object",
+                "required": ["kind"],
+                "properties": {"kind": {"enum": list(VIEW_KINDS)}, "title": {"type": "string"}},
+            },
+        }
     ),
 ]
 
@@ -82,9 +98,13 @@ class CreateKeyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class TokenBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How long a token lives: seconds, or a text like `10m`; an hour unless said, a day at the most."""
+    """How long a token lives: seconds, or a text like `10m`; an hour unless said, a day at the most.
+
+    With `cancel` it may also stop its job.
+    """
 
     expires_in: TokenDuration | None = None
+    cancel: bool = False
 
 
 class JobOut(msgspec.Struct, kw_only=True):
@@ -250,6 +270,16 @@ class ResultAnswer(Answer, kw_only=True):
     requested_result_id: str
     requested_result_kind: ResultKind
     projection_mode: Literal["latest", "requested"]
+
+
+class ViewsAnswer(Answer, kw_only=True):
+    """What people are to see of a snapshot."""
+
+    result_id: str
+    job_id: str
+    result_kind: ResultKind
+    result_seq: Count
+    views: Views
 
 
 class JobsAnswer(Answer, kw_only=True):

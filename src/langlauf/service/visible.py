@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 
 from langlauf.domain.event import Event
+from langlauf.domain.failures import Failure
+from langlauf.domain.inbox import InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import NOTHING, Overview
 from langlauf.domain.result import Snapshot
-from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, ResultView, StatusView
+from langlauf.domain.state import Status
+from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.service.tenant import Caller
 from langlauf.store.protocol import Store, TenantReads
@@ -57,6 +60,11 @@ class OneJob:
             return None
         return await self._tenant.result(result_id, latest=latest, payload=payload)
 
+    async def views(self, result_id: str) -> str | None:
+        if await self._store.access.find("result", result_id) != self._owner:
+            return None
+        return await self._tenant.views(result_id)
+
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         if job_id != self._job_id:
             return []
@@ -67,6 +75,27 @@ class OneJob:
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:  # noqa: ARG002
         return [], 0
+
+    async def counts(self, *, most: int) -> dict[Status, int]:  # noqa: ARG002
+        return {}
+
+    async def failures(self, *, since: Instant, before: tuple[Instant, str] | None, limit: int) -> list[Failure]:  # noqa: ARG002
+        return []
+
+    async def inbox(self, *, before: tuple[Instant, str] | None, limit: int) -> InboxPage:  # noqa: ARG002
+        return InboxPage([], None)
+
+    async def unread(self, *, most: int) -> int:  # noqa: ARG002
+        return 0
+
+    async def completed(
+        self,
+        analysis: str,  # noqa: ARG002
+        *,
+        before: tuple[Instant, str] | None,  # noqa: ARG002
+        limit: int,  # noqa: ARG002
+    ) -> list[PastRun]:
+        return []
 
     async def ranks(self) -> list[Rank]:
         return await self._tenant.ranks()

@@ -19,6 +19,8 @@ Row = tuple[Any, ...]
 #: What one transaction of the target may take.
 ROWS_PER_BATCH = 2_000
 _BYTES_PER_BATCH = 8 * 1024 * 1024
+#: The columns that make a row large.
+_HEAVY = frozenset({"payload", "views"})
 _WATCH_EVERY = 1_000
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -201,11 +203,11 @@ def digest_of(rows: Iterable[Row]) -> tuple[int, str]:
 
 def batches(table: Table, rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Divides rows so that no transaction takes long, whatever they hold."""
-    place = table.columns.index("payload") if "payload" in table.columns else None
+    heavy = [place for place, column in enumerate(table.columns) if column in _HEAVY]
     batch: list[Row] = []
     size = 0
     for row in rows:
-        weight = 0 if place is None else len(row[place] or "")
+        weight = sum(len(row[place] or "") for place in heavy)
         if batch and (len(batch) >= ROWS_PER_BATCH or size + weight > _BYTES_PER_BATCH):
             yield batch
             batch, size = [], 0

@@ -11,6 +11,8 @@ from typing import Protocol
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.event import Event
+from langlauf.domain.failures import Failure
+from langlauf.domain.inbox import InboxPage, MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.notification import Channel, Notification
@@ -18,6 +20,7 @@ from langlauf.domain.overview import Overview
 from langlauf.domain.result import KeptPayloads, Snapshot
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
+from langlauf.domain.state import Status
 from langlauf.domain.views import (
     CancelRequest,
     Depth,
@@ -26,6 +29,7 @@ from langlauf.domain.views import (
     JobPage,
     JobView,
     LogPage,
+    PastRun,
     Pulse,
     ResultView,
     StatusView,
@@ -60,14 +64,32 @@ class TenantReads(Protocol):
     async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
         """A snapshot, or the newest one of its job: the final, else the last partial; or what is known of it alone."""
 
+    async def views(self, result_id: str) -> str | None:
+        """What people are to see of a snapshot, as JSON text, without its payload."""
+
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         """A job's messages, latest first."""
 
     async def jobs(self, which: JobFilter) -> JobPage:
         """The org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
 
+    async def counts(self, *, most: int) -> dict[Status, int]:
+        """How many of the org's jobs are in each state, counted no further than told; only states with some."""
+
+    async def failures(self, *, since: Instant, before: tuple[Instant, str] | None, limit: int) -> list[Failure]:
+        """The org's failed jobs that were accepted since an instant, newest first."""
+
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         """The org's jobs that have a result, newest first, and how many there are."""
+
+    async def inbox(self, *, before: tuple[Instant, str] | None, limit: int) -> InboxPage:
+        """The org's messages for people, newest first."""
+
+    async def unread(self, *, most: int) -> int:
+        """How many of them nobody has seen, counted no further than told, among the newest ones."""
+
+    async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
+        """Completed jobs of an analysis whose results are still there, the last to end first, before a position."""
 
     async def ranks(self) -> list[Rank]:
         """The first and the last waiting job of each analysis and class, found without a walk between them."""
@@ -112,6 +134,9 @@ class Store(Protocol):
     async def cancel(self, request: CancelRequest) -> JobView | None:
         """Ends a job that no worker holds, or asks its worker to stop. Idempotent."""
 
+    async def mark_read(self, wish: MarkRead) -> bool:
+        """Remembers that messages were seen; False where that was known, or where there are none."""
+
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         """Takes jobs back from workers that vanished, let them run out of time or did not stop them when asked to."""
 
@@ -144,6 +169,9 @@ class Store(Protocol):
 
         For whoever wakes those that follow them: what followers see, they read for themselves.
         """
+
+    async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
+        """A mark of each org that is another one whenever any of its jobs has changed, in one look."""
 
     async def check(self) -> None:
         """Raises `StoreUnavailable` unless the store answers and its schema is this program's."""

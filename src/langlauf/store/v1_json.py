@@ -111,6 +111,8 @@ class EarlierResult(msgspec.Struct, kw_only=True):
     created_at: str | None = None
     summary_json: msgspec.Raw = ABSENT
     result_payload: msgspec.Raw = ABSENT
+    #: an addition of ours; the earlier system leaves alone what it does not know
+    views: msgspec.Raw = ABSENT
     removed_at: str | None = None
 
 
@@ -239,12 +241,14 @@ def result_entry(result: StoredResult) -> dict[str, Any]:
     left_out = frozenset({"result_payload_ref"} if snapshot.removed_at else {"result_payload_ref", "removed_at"})
     entry = _entry(snapshot, json_fields=("summary_json",), leave_out=left_out)
     entry["result_payload"] = None if result.payload is None else msgspec.Raw(result.payload.encode())
+    if result.views is not None:
+        entry["views"] = msgspec.Raw(result.views.encode())
     return entry
 
 
 def notification_entry(notification: Notification) -> dict[str, Any]:
     """A message as an entry of `notifications`."""
-    return _entry(notification, json_fields=("payload_json",))
+    return _entry(notification, json_fields=("payload_json",), leave_out=frozenset({"read_at"}))
 
 
 def _entry(

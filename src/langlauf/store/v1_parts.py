@@ -10,6 +10,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE
 from langlauf.domain.notification import Notification, dedupe_key
 from langlauf.domain.result import Snapshot, StoredResult
+from langlauf.domain.showing import views_from
 from langlauf.domain.state import Status
 from langlauf.store.masking import masked
 from langlauf.store.v1_json import (
@@ -110,7 +111,19 @@ def _result(owner: Owner, key: str, one: EarlierResult, number: int, otherwise: 
         removed_at,
     )
     payload = text_of(one.result_payload) or "null"
-    return StoredResult(snapshot=snapshot, payload=payload if removed_at is None else None)
+    if removed_at is not None:
+        return StoredResult(snapshot=snapshot, payload=None)
+    return StoredResult(snapshot=snapshot, payload=payload, views=_views(one))
+
+
+def _views(one: EarlierResult) -> str | None:
+    """What this program added when it wrote the file; what others call so is left out like all that is not known."""
+    text = text_of(one.views)
+    try:
+        views_from(text)
+    except msgspec.MsgspecError:
+        return None
+    return text
 
 
 def read_notifications(

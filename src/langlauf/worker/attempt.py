@@ -14,6 +14,7 @@ from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.worker.executor import Executor
+from langlauf.worker.looking_back import look_back
 from langlauf.worker.mapping import Mapping
 from langlauf.worker.processes.pool import Pool, Process
 
@@ -64,6 +65,7 @@ class RunningAttempt:
         self.stop_wish: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()
         #: done when the worker has written the end, or given up writing it: whoever still runs is on their own
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._analysis = analysis
         self._store = store
         self._pool = pool
         self._executor = executor
@@ -135,6 +137,10 @@ class RunningAttempt:
     async def chunks(self, keys: Sequence[str]) -> dict[str, str]:
         """The stored values of those chunks that are finished, by key."""
         return await self._patiently(lambda: self._store.tenant(self.org_id).chunks(self.job_id, keys))
+
+    async def previous(self, match: str) -> str | None:
+        """What an earlier job with these values found."""
+        return await self._patiently(lambda: look_back(self._store.tenant(self.org_id), self._analysis, match))
 
     async def map(self, chunks: Chunks, step: str | None) -> list[str]:
         """The values of all chunks, those that are missing computed side by side."""

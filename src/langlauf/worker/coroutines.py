@@ -61,8 +61,8 @@ class CoroutineExecution:
         INSIDE_ATTEMPT.set(True)
         result = await contained(_as_coroutine(self._analysis.function(Job(self._attempt), **self._values)))
         limit = self._attempt.largest_result
-        payload, summary = final(result, limit) if is_small(result) else await aside(final, result, limit)
-        return Completed(result_id=new_id(), payload=payload, summary=summary)
+        end = final(result, limit) if is_small(result) else await aside(final, result, limit)
+        return Completed(result_id=new_id(), payload=end.payload, summary=end.summary, views=end.views)
 
 
 async def _as_coroutine(made: Awaitable[Any]) -> Any:

@@ -8,6 +8,7 @@ import msgspec
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.job import Phase
 from langlauf.domain.outbound import CloudEvent, JobNews, OutboundType
+from langlauf.domain.showing import Column, Markdown, Table
 from langlauf.domain.state import Status
 from langlauf.http import schemas
 from langlauf.http.document.shapes import Document
@@ -46,6 +47,7 @@ def _answers(prefix: str) -> dict[str, msgspec.Struct]:
         "completed": schemas.StatusAnswer(**_ANSWER, job=status),
         "waited": schemas.SyncAnswer(**_ANSWER, result=_RESULT, result_id=RESULT_ID, job_id=JOB_ID),
         "final": _final(),
+        "shown": _shown(),
         "page": schemas.JobsAnswer(**_ANSWER, jobs=[done], next_cursor=None),
         "log": schemas.EventsAnswer(**_ANSWER, events=_events(), next_after=3, expired=False),
         "snapshots": schemas.ResultsAnswer(**_ANSWER, results=[_snapshot(prefix)]),
@@ -160,6 +162,17 @@ def _final() -> schemas.ResultAnswer:
         requested_result_id=RESULT_ID,
         requested_result_kind="final",
         projection_mode="latest",
+    )
+
+
+def _shown() -> schemas.ViewsAnswer:
+    return schemas.ViewsAnswer(
+        **_ANSWER,
+        result_id=RESULT_ID,
+        job_id=JOB_ID,
+        result_kind="final",
+        result_seq=1,
+        views=[Table(at="/found", columns=[Column(name="place")], title="Found"), Markdown(text="**Three** fit.")],
     )
 
 

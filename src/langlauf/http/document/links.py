@@ -26,6 +26,7 @@ _LINKS: dict[tuple[str, int], dict[str, tuple[str, str, str, str]]] = {
         "job": ("jobStatus", "job_id", "$request.path.job_id", "The job."),
     },
     ("result", 200): {
+        "views": ("resultViews", "result_id", "$response.body#/result_id", "What people are to see of it."),
         "job": ("jobStatus", "job_id", "$response.body#/job_id", "The job that the snapshot is of."),
     },
 }

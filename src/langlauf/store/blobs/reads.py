@@ -6,13 +6,15 @@ import msgspec
 
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.event import Event
+from langlauf.domain.failures import Failure
+from langlauf.domain.inbox import InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot
 from langlauf.domain.state import Status
-from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, ResultView, StatusView
+from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.blobs.naming import read_ref
 from langlauf.store.blobs.payloads import Payloads, unavailable
@@ -91,6 +93,9 @@ class ReadsWithBlobs:
     async def results(self, job_id: str) -> list[Snapshot]:
         return await self._inner.results(job_id)
 
+    async def views(self, result_id: str) -> str | None:
+        return await self._inner.views(result_id)
+
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         return await self._inner.notifications(job_id, channel=channel, limit=limit)
 
@@ -99,6 +104,21 @@ class ReadsWithBlobs:
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         return await self._inner.history(limit=limit, offset=offset)
+
+    async def counts(self, *, most: int) -> dict[Status, int]:
+        return await self._inner.counts(most=most)
+
+    async def failures(self, *, since: Instant, before: tuple[Instant, str] | None, limit: int) -> list[Failure]:
+        return await self._inner.failures(since=since, before=before, limit=limit)
+
+    async def inbox(self, *, before: tuple[Instant, str] | None, limit: int) -> InboxPage:
+        return await self._inner.inbox(before=before, limit=limit)
+
+    async def unread(self, *, most: int) -> int:
+        return await self._inner.unread(most=most)
+
+    async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
+        return await self._inner.completed(analysis, before=before, limit=limit)
 
     async def ranks(self) -> list[Rank]:
         return await self._inner.ranks()

@@ -8,6 +8,7 @@ import msgspec
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Renewal, Write
 from langlauf.domain.errors import StoreError
+from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.outcome import Completed
@@ -111,6 +112,9 @@ class StoreWithBlobs:
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return await self.inner.cancel(request)
 
+    async def mark_read(self, wish: MarkRead) -> bool:
+        return await self.inner.mark_read(wish)
+
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         return await self.inner.sweep(grace_seconds=grace_seconds, backoff=backoff, limit=limit)
 
@@ -131,6 +135,9 @@ class StoreWithBlobs:
 
     async def pulses(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Pulse]:
         return await self.inner.pulses(jobs)
+
+    async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
+        return await self.inner.org_pulses(org_ids)
 
     async def check(self) -> None:
         await self.inner.check()

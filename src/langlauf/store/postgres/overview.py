@@ -58,6 +58,11 @@ async def pulses(links: Links, jobs: Sequence[Named]) -> dict[Named, Pulse]:
     return found
 
 
+async def org_pulses(links: Links, org_ids: Sequence[str]) -> dict[str, str]:
+    """A mark of each org that any change of its jobs changes."""
+    return {org_id: mark for org_id, mark in await links.rows("org_pulses", list(org_ids))}  # noqa: C416 - as above
+
+
 async def kept_payloads(links: Links, jobs: Sequence[Named]) -> dict[Named, KeptPayloads]:
     """What these jobs still name outside of the database."""
     found: dict[Named, KeptPayloads] = {}

@@ -35,6 +35,7 @@ _DETAILS = (
     "payload",
     "ref",
     "summary",
+    "views",
     "code",
     "message",
     "meta",
@@ -64,7 +65,9 @@ def order_of_locks(lease: Lease) -> tuple[str, str]:
 
 def size_of(recording: Recording) -> int:
     """About how many bytes it carries."""
-    return len(getattr(recording.write, "payload", None) or "") + 200
+    write = recording.write
+    views = write.views if isinstance(write, Partial | Completed) else None
+    return len(getattr(write, "payload", None) or "") + len(views or "") + 200
 
 
 def values_of(batch: Sequence[Recording]) -> list[Any]:
@@ -151,6 +154,7 @@ def _shown(write: Partial | Completed) -> dict[str, Any]:
         "payload": write.payload,
         "ref": None if write.payload_ref == INLINE else write.payload_ref,
         "summary": write.summary,
+        "views": write.views,
     }
 
 

@@ -10,8 +10,8 @@ import asyncpg
 from langlauf.domain.errors import SettingsError
 from langlauf.store.migrate import Migration
 
-#: What reads for one org runs as the role that sees one org alone: the functions of these migrations, and whatever has
-#: a name that says so.
+#: Functions of these migrations read for one org, and run as the role that sees one org alone; so do those of any other
+#: migration whose names say that they read.
 _READS = ("reading",)
 _READ = "read_"
 _FUNCTION = re.compile(r"^CREATE(?: OR REPLACE)? FUNCTION (\w+)", re.MULTILINE)
@@ -65,7 +65,7 @@ async def _usable(connection: Any) -> bool:
 
 async def guard(connection: Any, known: list[Migration]) -> None:
     """Gives every table its policies and every function its owner, whatever the migrations brought."""
-    made = ((step.name, name) for step in known for name in _FUNCTION.findall(step.sql))
+    made = [(step.name, name) for step in known for name in _FUNCTION.findall(step.sql)]
     reads = [name for step, name in made if step in _READS or name.startswith(_READ)]
     await connection.execute("SELECT guard_tables()")
     await connection.execute("SELECT guard_functions($1)", reads)

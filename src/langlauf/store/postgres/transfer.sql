@@ -41,7 +41,8 @@ SELECT org_id, job_id, chunk_key, payload, created_at FROM job_chunks ORDER BY j
 SELECT {event_columns} FROM job_events AS event ORDER BY event.job_id, event.org_id, event.event_seq
 
 -- name: every_result
-SELECT {snapshot_columns}, snapshot.payload FROM job_results AS snapshot ORDER BY snapshot.result_id, snapshot.org_id
+SELECT {snapshot_columns}, snapshot.payload, snapshot.views FROM job_results AS snapshot
+ORDER BY snapshot.result_id, snapshot.org_id
 
 -- name: every_notification
 SELECT {notification_columns} FROM notifications AS notification

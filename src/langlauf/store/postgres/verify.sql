@@ -116,6 +116,7 @@ SELECT org_id, job_id, 'the input' FROM job_inputs WHERE NOT is_json(payload)
 UNION ALL
 SELECT org_id, job_id, 'result ' || result_id FROM job_results
 WHERE (payload IS NOT NULL AND NOT is_json(payload)) OR (summary_json IS NOT NULL AND NOT is_json(summary_json))
+   OR (views IS NOT NULL AND NOT is_json(views))
 UNION ALL
 SELECT org_id, job_id, 'notification ' || notification_id FROM notifications WHERE NOT is_json(payload_json)
 UNION ALL

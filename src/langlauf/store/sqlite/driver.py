@@ -14,6 +14,7 @@ import apsw
 from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
+from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.overview import Overview
@@ -35,6 +36,7 @@ from langlauf.store.sqlite import (
     access,
     claiming,
     ending,
+    inbox,
     loading,
     overview,
     recording,
@@ -72,10 +74,20 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     sweeping.SweepOne: sweeping.sweep_one,
     sweeping.TidyLanes: sweeping.tidy_lanes,
     RetireBatch: retiring.retire_batch,
+    MarkRead: inbox.mark_read,
     **access.HANDLERS,
     **workers.HANDLERS,
 }
-_FILES = ("writes.sql", "reads.sql", "retention.sql", "access.sql", "workers.sql", "overview.sql")
+_FILES = (
+    "writes.sql",
+    "reads.sql",
+    "lists.sql",
+    "inbox.sql",
+    "retention.sql",
+    "access.sql",
+    "workers.sql",
+    "overview.sql",
+)
 
 
 class SqliteStore:
@@ -156,6 +168,9 @@ class SqliteStore:
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return cast("JobView | None", await self._writes.do(request))
 
+    async def mark_read(self, wish: MarkRead) -> bool:
+        return cast("bool", await self._writes.do(wish))
+
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
         run = sweeping.Sweep(self._read, self._writes.do, self._queries["sweepable"])
@@ -232,6 +247,12 @@ class SqliteStore:
                 for org_id, job_id, event_seq, result_gone, events_gone, lease_until in rows
             }
         return found
+
+    async def org_pulses(self, org_ids: Sequence[str]) -> dict[str, str]:
+        def read(connection: apsw.Connection) -> list[Row]:
+            return connection.execute(self._queries["org_pulses"], {"orgs": json_text(org_ids)}).fetchall()
+
+        return dict(await self._read(read))
 
     async def check(self) -> None:
         known = len(migrations_in("langlauf.store.sqlite"))

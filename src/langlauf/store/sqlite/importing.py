@@ -134,7 +134,7 @@ def _write(tx: Transaction, record: ImportedJob) -> None:
     for event in record.events:
         tx.append("insert_event", msgspec.structs.astuple(event))
     for result in record.results:
-        tx.append("insert_result", (*msgspec.structs.astuple(result.snapshot), result.payload))
+        tx.append("insert_result", (*msgspec.structs.astuple(result.snapshot), result.payload, result.views))
     for message in record.notifications:
         tx.append("insert_notification", msgspec.structs.astuple(message))
     if job.status is Status.QUEUED:

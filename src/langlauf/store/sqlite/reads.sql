@@ -27,15 +27,20 @@ WHERE snapshot.org_id = :org_id AND snapshot.job_id = :job_id AND snapshot.remov
 ORDER BY snapshot.result_seq
 
 -- name: read_snapshot
--- A payload that nobody asked for is not read.
-SELECT {snapshot_columns}, CASE WHEN :whole THEN snapshot.payload END FROM job_results AS snapshot
+-- A payload that nobody asked for is not read, and neither are the views of it.
+SELECT {snapshot_columns}, CASE WHEN :whole THEN snapshot.payload END, CASE WHEN :whole THEN snapshot.views END
+FROM job_results AS snapshot
 WHERE snapshot.org_id = :org_id AND snapshot.result_id = :result_id
 
 -- name: read_newest_snapshot
 -- The final one has the highest number, so the newest is the last.
-SELECT {snapshot_columns}, CASE WHEN :whole THEN snapshot.payload END FROM job_results AS snapshot
+SELECT {snapshot_columns}, CASE WHEN :whole THEN snapshot.payload END, CASE WHEN :whole THEN snapshot.views END
+FROM job_results AS snapshot
 WHERE snapshot.org_id = :org_id AND snapshot.job_id = :job_id
 ORDER BY snapshot.result_seq DESC LIMIT 1
+
+-- name: read_views
+SELECT views FROM job_results WHERE org_id = :org_id AND result_id = :result_id
 
 -- name: read_notifications
 SELECT {notification_columns} FROM notifications AS notification
@@ -43,48 +48,16 @@ WHERE notification.org_id = :org_id AND notification.job_id = :job_id
   AND (:channel IS NULL OR notification.channel = :channel)
 ORDER BY notification.created_at DESC, notification.notification_id DESC LIMIT :limit
 
--- name: read_end_of_walk
--- Where a walk over so many of the newest jobs before a position ends; none where it reaches the oldest.
-SELECT one.queued_at, one.job_id FROM jobs AS one
-WHERE one.org_id = :org_id AND (one.queued_at, one.job_id) < (:before_at, :before_id)
-ORDER BY one.queued_at DESC, one.job_id DESC LIMIT 1 OFFSET :walk - 1
-
--- name: read_jobs
--- Of one walk, those that fit. However few they are, it looks at no more than the walk.
-WITH walked AS MATERIALIZED (
-    SELECT one.rowid AS row FROM jobs AS one
-    WHERE one.org_id = :org_id AND (one.queued_at, one.job_id) < (:before_at, :before_id)
-    ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk)
-SELECT {job_columns}, lease.expires_at
-FROM walked CROSS JOIN jobs AS job ON job.rowid = walked.row LEFT JOIN leases AS lease USING (org_id, job_id)
-WHERE job.org_id = :org_id
-  AND (:status IS NULL OR job.status = :status)
-  AND (:analysis IS NULL OR job.analysis = :analysis)
-  AND (:text IS NULL OR EXISTS (
-      SELECT 1 FROM job_inputs AS input
-      WHERE input.org_id = :org_id AND input.job_id = job.job_id
-        AND (instr(lower(input.payload), :text) > 0 OR instr(job.job_id, :text) > 0)))
-ORDER BY job.queued_at DESC, job.job_id DESC LIMIT :limit
-
--- name: read_history
-WITH walked AS MATERIALIZED (
-    SELECT one.rowid AS row FROM jobs AS one
-    WHERE one.org_id = :org_id AND (one.queued_at, one.job_id) < (:before_at, :before_id)
-    ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk)
-SELECT job.result_id, job.job_id, result.created_at, job.status, input.payload
-FROM walked CROSS JOIN jobs AS job ON job.rowid = walked.row
-JOIN job_inputs AS input USING (org_id, job_id)
-JOIN job_results AS result ON result.org_id = job.org_id AND result.result_id = job.result_id
-WHERE job.org_id = :org_id AND job.result_id IS NOT NULL AND job.result_expired_at IS NULL
-ORDER BY job.queued_at DESC, job.job_id DESC LIMIT :limit OFFSET :offset
-
--- name: count_history
-WITH walked AS MATERIALIZED (
-    SELECT one.rowid AS row FROM jobs AS one
-    WHERE one.org_id = :org_id AND (one.queued_at, one.job_id) < (:before_at, :before_id)
-    ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk)
-SELECT count(*) FROM walked CROSS JOIN jobs AS job ON job.rowid = walked.row
-WHERE job.org_id = :org_id AND job.result_id IS NOT NULL AND job.result_expired_at IS NULL
+-- name: read_completed
+-- Completed jobs of an analysis before a position, with their inputs: so many and no more.
+SELECT done.job_id, done.result_id, done.finished_at, input.payload
+FROM (
+    SELECT one.job_id, one.result_id, one.finished_at FROM jobs AS one INDEXED BY idx_jobs_completed
+    WHERE one.org_id = :org_id AND one.analysis = :analysis AND one.status = 'completed'
+      AND one.result_expired_at IS NULL AND (one.finished_at, one.job_id) < (:before_at, :before_id)
+    ORDER BY one.finished_at DESC, one.job_id DESC LIMIT :limit) AS done
+CROSS JOIN job_inputs AS input ON input.org_id = :org_id AND input.job_id = done.job_id
+ORDER BY done.finished_at DESC, done.job_id DESC
 
 -- name: read_ended
 -- The newest that ended since then. A job is not updated after its end, so that the last update is the end.

@@ -13,7 +13,8 @@ SELECT finished_at, rowid, org_id, job_id,
            WHEN result.result_kind = 'final' THEN :final_cutoff
            WHEN jobs.status = 'completed' THEN :completed_cutoff
            ELSE :partial_cutoff END),
-    (SELECT coalesce(sum(octet_length(result.payload)), 0) FROM job_results AS result
+    (SELECT coalesce(sum(coalesce(octet_length(result.payload), 0) + coalesce(octet_length(result.views), 0)), 0)
+     FROM job_results AS result
      WHERE result.org_id = jobs.org_id AND result.job_id = jobs.job_id),
     NOT EXISTS (SELECT 1 FROM job_results AS result
      WHERE result.org_id = jobs.org_id AND result.job_id = jobs.job_id AND result.removed_at IS NULL
@@ -68,7 +69,7 @@ WHERE org_id = :org_id AND job_id = :job_id AND finished_at <= :cutoff
 
 -- name: entomb_results
 -- What is left says that there was a result: its id, its org and when it went.
-UPDATE job_results SET removed_at = :now, payload = NULL, summary_json = NULL
+UPDATE job_results SET removed_at = :now, payload = NULL, summary_json = NULL, views = NULL
 WHERE org_id = :org_id AND job_id = :job_id AND removed_at IS NULL
   AND :finished_at <= CASE result_kind WHEN 'final' THEN :final_cutoff ELSE :partial_cutoff END
 

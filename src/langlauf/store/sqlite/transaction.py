@@ -86,8 +86,8 @@ class Transaction:
     def snapshot(self, lease: Lease, kind: ResultKind, seq: int, write: Partial | Completed) -> None:
         """Appends a snapshot of a job."""
         ids = (lease.org_id, write.result_id, lease.job_id)
-        row = (*ids, kind, seq, SCHEMA_VERSION, write.payload_ref, self.now, write.summary, None, write.payload)
-        self.append("insert_result", row)
+        record = (*ids, kind, seq, SCHEMA_VERSION, write.payload_ref, self.now, write.summary, None)
+        self.append("insert_result", (*record, write.payload, write.views))
 
     def notify(self, org_id: str, job_id: str, status: Status, facts: Mapping[str, Any]) -> None:
         """Leaves the in-app message for a job's end, where that end has one."""
@@ -96,7 +96,8 @@ class Transaction:
             return
         payload = json_text({"job_id": job_id, "status": status, **facts, "finished_at": self._now_text})
         key = dedupe_key(job_id, "in_app", template)
-        row = (org_id, new_id(), job_id, "in_app", template, "pending", 0, None, key, self.now, None, self.now, payload)
+        ids = (org_id, new_id(), job_id)
+        row = (*ids, "in_app", template, "pending", 0, None, key, self.now, None, self.now, payload, None)
         self.append("insert_notification", row)
 
     def fenced(self, lease: Lease) -> dict[str, Any]:

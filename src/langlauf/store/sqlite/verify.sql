@@ -116,6 +116,7 @@ SELECT org_id, job_id, 'the input' FROM job_inputs WHERE NOT json_valid(payload)
 UNION ALL
 SELECT org_id, job_id, 'result ' || result_id FROM job_results
 WHERE (payload IS NOT NULL AND NOT json_valid(payload)) OR (summary_json IS NOT NULL AND NOT json_valid(summary_json))
+   OR (views IS NOT NULL AND NOT json_valid(views))
 UNION ALL
 SELECT org_id, job_id, 'notification ' || notification_id FROM notifications WHERE NOT json_valid(payload_json)
 UNION ALL

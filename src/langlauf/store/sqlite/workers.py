@@ -8,7 +8,7 @@ import msgspec
 
 from langlauf.domain.instant import after
 from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, WorkerSeen
-from langlauf.store.sqlite.reads import RunRead
+from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 from langlauf.store.workers import worker_from, worker_values
 

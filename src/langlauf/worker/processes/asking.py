@@ -13,6 +13,7 @@ from langlauf.worker.processes.wire import (
     FindChunk,
     Found,
     KeepChunk,
+    LookBack,
     MapChunks,
     ProcessLine,
     Question,
@@ -64,7 +65,14 @@ class RemoteAttempt:
 
     def chunk(self, key: str) -> str | None:
         """The stored value of a finished chunk as JSON text."""
-        answer = self._ask(FindChunk(key))
+        return self._find(FindChunk(key))
+
+    def previous(self, match: str) -> str | None:
+        """What an earlier job with these values found, as JSON text."""
+        return self._find(LookBack(raw(match)))
+
+    def _find(self, question: FindChunk | LookBack) -> str | None:
+        answer = self._ask(question)
         return text_of(answer.payloads[0]) if isinstance(answer, Found) and answer.payloads else None
 
     def map(self, chunks: Chunks, step: str | None) -> list[str]:
@@ -99,6 +107,7 @@ def _question(write: Progress | Partial | Checkpoint) -> Question:
         result_id=write.result_id,
         payload=raw(write.payload),
         summary=raw(write.summary),
+        views=raw(write.views),
         percent=write.percent,
         step=write.step,
         replayed=write.replayed,

@@ -23,6 +23,7 @@ from langlauf.worker.processes.wire import (
     Found,
     FromProcess,
     KeepChunk,
+    LookBack,
     MapChunks,
     Question,
     Returned,
@@ -31,8 +32,8 @@ from langlauf.worker.processes.wire import (
     TellProgress,
     Written,
     raw,
-    summary_of,
     text_of,
+    text_or_none,
 )
 
 
@@ -99,14 +100,16 @@ class ProcessExecution:
         # Stopped or stale, a process has had its say: it is not used again.
         process.reusable = getattr(end, "reusable", False) and not self._attempt.stop_wish.done()
         if isinstance(end, Returned):
-            return Completed(result_id=new_id(), payload=text_of(end.payload), summary=summary_of(end.summary))
+            payload, summary, views = text_of(end.payload), text_or_none(end.summary), text_or_none(end.views)
+            return Completed(result_id=new_id(), payload=payload, summary=summary, views=views)
         return end.failure if isinstance(end, Broke) else None
 
     async def _answer(self, question: Question) -> Answer:
         try:
             if isinstance(question, FindChunk):
-                payload = await self._attempt.chunk(question.key)
-                return Found([] if payload is None else [raw(payload)])
+                return _found(await self._attempt.chunk(question.key))
+            if isinstance(question, LookBack):
+                return _found(await self._attempt.previous(text_of(question.match)))
             if isinstance(question, MapChunks):
                 return Found([raw(payload) for payload in await self._map(question)])
             await self._attempt.write(_write(question))
@@ -123,6 +126,10 @@ class ProcessExecution:
         return await self._attempt.map(chunks, question.step)
 
 
+def _found(payload: str | None) -> Found:
+    return Found([] if payload is None else [raw(payload)])
+
+
 def _write(question: TellProgress | ShowPartial | KeepChunk) -> Progress | Partial | Checkpoint:
     if isinstance(question, TellProgress):
         return Progress(percent=question.percent, step=question.step, replayed=question.replayed)
@@ -131,7 +138,8 @@ def _write(question: TellProgress | ShowPartial | KeepChunk) -> Progress | Parti
     return Partial(
         result_id=question.result_id,
         payload=text_of(question.payload),
-        summary=summary_of(question.summary),
+        summary=text_or_none(question.summary),
+        views=text_or_none(question.views),
         percent=question.percent,
         step=question.step,
         replayed=question.replayed,

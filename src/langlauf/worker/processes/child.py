@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from langlauf.analysis.naming import resolve
-from langlauf.analysis.payload import encode, final
+from langlauf.analysis.payload import Final, encode, final
 from langlauf.analysis.plain import PlainJob, finished
 from langlauf.analysis.schema import input_type
 from langlauf.domain.errors import AnalysisError, StaleAttempt
@@ -124,8 +124,8 @@ def _run(line: ProcessLine, task: Task) -> End:
     transient = ()
     try:
         transient = tuple(_found(reference) for reference in task.transient)
-        payload, summary = _call(line, task)
-        return Returned(payload=raw(payload), summary=raw(summary))
+        end = _call(line, task)
+        return Returned(payload=raw(end.payload), summary=raw(end.summary), views=raw(end.views))
     except StaleAttempt:
         return WasStale()
     except WorkerGone:
@@ -136,10 +136,10 @@ def _run(line: ProcessLine, task: Task) -> End:
         return Broke(failure=_failure(error, transient))
 
 
-def _call(line: ProcessLine, task: Task) -> tuple[str, str | None]:
+def _call(line: ProcessLine, task: Task) -> Final:
     function = _found(task.function)
     if isinstance(task, RunChunk):
-        return encode(finished(function(msgspec.json.decode(task.item))), task.largest_result), None
+        return Final(encode(finished(function(msgspec.json.decode(task.item))), task.largest_result))
     values = msgspec.structs.asdict(msgspec.json.decode(task.input, type=_input_type(task.function, task.name)))
     attempt = RemoteAttempt(line, task)
     try:

@@ -12,6 +12,7 @@ import msgspec
 from langlauf.domain.outcome import Failure
 
 _LENGTH = struct.Struct("!Q")
+_NOTHING = msgspec.Raw(b"null")
 
 
 class Begin(msgspec.Struct, frozen=True, tag=True):
@@ -67,6 +68,7 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     payload: msgspec.Raw
     summary: msgspec.Raw
+    views: msgspec.Raw = _NOTHING
     reusable: bool = True
 
 
@@ -97,6 +99,7 @@ class ShowPartial(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     result_id: str
     payload: msgspec.Raw
     summary: msgspec.Raw
+    views: msgspec.Raw
     percent: float | None
     step: str | None
     replayed: bool
@@ -115,6 +118,12 @@ class FindChunk(msgspec.Struct, frozen=True, tag=True):
     key: str
 
 
+class LookBack(msgspec.Struct, frozen=True, tag=True):
+    """From a process: what did an earlier job with these values find?"""
+
+    match: msgspec.Raw
+
+
 class MapChunks(msgspec.Struct, frozen=True, tag=True):
     """From a process: compute these chunks side by side."""
 
@@ -131,7 +140,7 @@ class Written(msgspec.Struct, frozen=True, tag=True):
 
 
 class Found(msgspec.Struct, frozen=True, tag=True):
-    """To a process: the values of the chunks it asked for; nothing for one that is not done."""
+    """To a process: the values it asked for; nothing for one that is not there."""
 
     payloads: list[msgspec.Raw]
 
@@ -144,7 +153,7 @@ class CouldNot(msgspec.Struct, frozen=True, tag=True):
 
 Task = RunAnalysis | RunChunk
 End = Returned | Broke | WasStale
-Question = TellProgress | ShowPartial | KeepChunk | FindChunk | MapChunks
+Question = TellProgress | ShowPartial | KeepChunk | FindChunk | LookBack | MapChunks
 Answer = Written | Found | CouldNot
 ToProcess = Begin | Task | Stop | Answer
 FromProcess = Ready | Question | End
@@ -161,8 +170,8 @@ def frame(message: ToProcess | FromProcess) -> bytes:
 
 
 def raw(text: str | None) -> msgspec.Raw:
-    """JSON text for a frame; a summary that is not there is JSON's own nothing."""
-    return msgspec.Raw(b"null" if text is None else text.encode())
+    """JSON text for a frame; a summary or views that are not there are JSON's own nothing."""
+    return _NOTHING if text is None else msgspec.Raw(text.encode())
 
 
 def text_of(payload: msgspec.Raw) -> str:
@@ -170,8 +179,8 @@ def text_of(payload: msgspec.Raw) -> str:
     return bytes(payload).decode()
 
 
-def summary_of(payload: msgspec.Raw) -> str | None:
-    """A summary from a frame, where there is one."""
+def text_or_none(payload: msgspec.Raw) -> str | None:
+    """A summary or views from a frame, where there are any."""
     text = text_of(payload)
     return None if text == "null" else text
 

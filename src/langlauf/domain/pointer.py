@@ -1,0 +1,14 @@
+"""JSON pointers (RFC 6901): where something stands inside a result."""
+
+import re
+
+_ESCAPE = re.compile(r"~(?![01])")
+
+
+def pointer_parts(pointer: str) -> list[str]:
+    """The names and positions that a pointer goes through; raises `ValueError` where it is none. `""` is the whole."""
+    if pointer and not pointer.startswith("/"):
+        raise ValueError(f"{pointer!r} does not start with a slash; write /{pointer}")
+    if _ESCAPE.search(pointer):
+        raise ValueError(f"{pointer!r} has a ~ on its own; write ~0 for a tilde and ~1 for a slash in a name")
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
