@@ -29,6 +29,9 @@ def addresses(server: Live) -> list[str]:
         f"/jobs/{job['job_id']}",
         f"/results/{job['result_id']}",
         f"/results/{job['result_id']}?view=requested",
+        "/ops",
+        "/ops/workers",
+        "/ops/orgs",
         f"/results/{job['result_id']}/v/1",
         f"/results/{job['result_id']}/diff",
         "/docs",
@@ -139,7 +142,16 @@ def test_links_work_below_a_mount_point(tmp_path: Path) -> None:
             wish = {"Prefer": "respond-async, wait=30"}
             answer = await client.post("/tools/jobs/analyze", json={"query": "Bern"}, headers=wish)
             job, result = answer.json()["job_id"], answer.json()["result_id"]
-            for start in ("", f"jobs/{job}", f"results/{result}", "docs", "problems", "problems/timeout"):
+            for start in (
+                "",
+                f"jobs/{job}",
+                f"results/{result}",
+                "ops",
+                "ops/workers",
+                "docs",
+                "problems",
+                "problems/timeout",
+            ):
                 address = f"/tools/jobs/{start}"
                 made = page(await client.get(address))
                 for target in await _targets(made, address):
