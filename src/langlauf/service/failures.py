@@ -9,7 +9,7 @@ from langlauf.domain.instant import Instant
 from langlauf.store.protocol import TenantReads
 
 #: So many tell what goes wrong; grouping more would keep a reader waiting.
-MOST_FAILURES = 5_000
+MOST_FAILURES = 3_000
 _AT_ONCE = 1_000
 
 
