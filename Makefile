@@ -6,10 +6,10 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench faults abuse fuzz lock clean
+.PHONY: help run test screenshots bench faults abuse fuzz lock clean
 
 help: ## Say what there is
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
 
 run: $(VENV)/.run ## Install what is needed and serve the bundled analyses on http://127.0.0.1:8080
 	@$(BIN)/langlauf serve
@@ -20,6 +20,10 @@ test: $(VENV)/.test ## Check style, types and imports, then run all tests
 	@echo "== rooms"   && $(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m tests.support.chromium
 	@echo "== tests"   && $(BIN)/pytest -n auto
+
+screenshots: $(VENV)/.test ## Take pictures of every page and state into runtime/screenshots
+	@$(BIN)/python -m tests.support.chromium
+	@$(BIN)/python -m tests.browser.screenshots runtime/screenshots
 
 bench: $(VENV)/.run ## Measure this machine: raw ceiling, store, HTTP, polls (langlauf bench --store for PostgreSQL)
 	@$(BIN)/langlauf bench

@@ -5,6 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+#: Whom to wake, by what they follow.
+_Topics = defaultdict[str, set[asyncio.Event]]
+
 
 class Hints:
     """Tells whoever waits in this process that it is worth looking again."""
@@ -13,7 +16,8 @@ class Hints:
         self._work = asyncio.Event()
         self._attention = asyncio.Event()
         self._overdue = asyncio.Event()
-        self._followers: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._followers: _Topics = defaultdict(set)
+        self._org_followers: _Topics = defaultdict(set)
         self.closing = asyncio.Event()
 
     def work(self) -> None:
@@ -38,6 +42,12 @@ class Hints:
             for event in self._followers.get(job_id, ()):
                 event.set()
 
+    def org_changed(self, org_ids: Iterable[str]) -> None:
+        """Some job of these orgs may look different now."""
+        for org_id in org_ids:
+            for event in self._org_followers.get(org_id, ()):
+                event.set()
+
     async def wait_for_work(self, seconds: float) -> None:
         """Returns when there may be work, at the latest after so many seconds."""
         await _wait(self._work, seconds)
@@ -51,26 +61,36 @@ class Hints:
         await _wait(self._overdue, seconds)
 
     @contextmanager
-    def following(self, job_id: str) -> Iterator[asyncio.Event]:
+    def following(self, job_id: str, event: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
         """An event that is set at each change of a job. Enter first, then read, then wait: nothing is missed."""
-        event = asyncio.Event()
-        self._followers[job_id].add(event)
-        try:
-            yield event
-        finally:
-            followers = self._followers[job_id]
-            followers.discard(event)
-            if not followers:
-                del self._followers[job_id]
+        with _waiting(self._followers, job_id, event or asyncio.Event()) as mine:
+            yield mine
+
+    @contextmanager
+    def following_org(self, org_id: str, event: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
+        """The same for each change of any job of an org."""
+        with _waiting(self._org_followers, org_id, event or asyncio.Event()) as mine:
+            yield mine
 
     def close(self) -> None:
         """The process is about to stop: everybody who waits is let go."""
         self.closing.set()
         self._work.set()
         self._attention.set()
-        for followers in self._followers.values():
+        for followers in (*self._followers.values(), *self._org_followers.values()):
             for event in followers:
                 event.set()
+
+
+@contextmanager
+def _waiting(topics: _Topics, topic: str, event: asyncio.Event) -> Iterator[asyncio.Event]:
+    topics[topic].add(event)
+    try:
+        yield event
+    finally:
+        topics[topic].discard(event)
+        if not topics[topic]:
+            del topics[topic]
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

@@ -14,9 +14,9 @@ from tests.support.live import Live, live
 OpenTab = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests of a process."""
+    """One Chromium for the tests of a module: while it runs, nothing else can have an event loop in this thread."""
     path = chromium()
     assert path is not None, "there is no Chromium on PATH: `make test` installs one where it can"
     with sync_playwright() as playwright:

@@ -13,10 +13,10 @@ def assert_accessible(page: Page) -> None:
     grave = [
         (one["id"], one["help"], [node["html"] for node in one["nodes"]]) for one in found if one["impact"] in _GRAVE
     ]
-    assert grave == []
+    assert not grave, grave
 
 
 def assert_fits(page: Page) -> None:
     """The page as a whole never scrolls sideways."""
     wide, window = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-    assert wide <= window
+    assert wide <= window, f"{wide} px wide in a window of {window} px"

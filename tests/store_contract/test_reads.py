@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from langlauf.domain.attempt import Checkpoint, Partial
-from langlauf.domain.outcome import Completed
+from langlauf.domain.inbox import InboxPage
+from langlauf.domain.outcome import Completed, Failed
+from langlauf.domain.overview import NOTHING
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter, JobPage, LogPage
 from langlauf.store.protocol import Store, TenantReads
@@ -14,6 +16,7 @@ from tests.store_contract.conftest import Harness
 from tests.support.orders import ORG, accept, started, wish_to_cancel
 from tests.support.stores import SetClock
 
+FAILED = Failed(code="internal", message="no", retryable=False)
 Read = Callable[[TenantReads, str, str], Awaitable[Any]]
 #: Every read there is, with what an org sees that has nothing.
 READS: dict[str, tuple[Read, Any]] = {
@@ -29,11 +32,20 @@ READS: dict[str, tuple[Read, Any]] = {
     "result": (lambda reads, _, result: reads.result(result, latest=True), None),
     "notifications": (lambda reads, job, _: reads.notifications(job, channel=None, limit=10), []),
     "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), JobPage([], None)),
+    "counts": (lambda reads, _, __: reads.counts(most=10), {}),
+    "failures": (lambda reads, _, __: reads.failures(since=0, before=None, limit=10), []),
+    "inbox": (lambda reads, _, __: reads.inbox(before=None, limit=10), InboxPage([], None)),
+    "unread": (lambda reads, _, __: reads.unread(most=10), 0),
     "history": (lambda reads, _, __: reads.history(limit=10, offset=0), ([], 0)),
+    "overview": (lambda reads, _, __: reads.overview(since=0, most=10), NOTHING),
     "ranks": (lambda reads, _, __: reads.ranks(), []),
     "chunk": (lambda reads, job, _: reads.chunk(job, "c"), None),
     "chunks": (lambda reads, job, _: reads.chunks(job, ["c"]), {}),
 }
+
+
+#: Those of a whole org.
+LISTS = ("jobs", "counts", "failures", "inbox", "unread", "history", "ranks", "overview")
 
 
 async def _finished(store: Store, clock: SetClock) -> str:
@@ -57,6 +69,8 @@ def test_another_org_sees_nothing(harness: Harness, name: str) -> None:
 
     async def body(store: Store, clock: SetClock) -> None:
         job_id = await _finished(store, clock)
+        broken = await started(store, clock)
+        assert await store.record(broken.lease, FAILED)
         await accept(store, clock)
         assert await read(store.tenant("org-b"), job_id, "r-1") == nothing
         assert await read(store.tenant(""), job_id, "r-1") == nothing
@@ -162,7 +176,7 @@ def test_a_name_that_nobody_can_have_is_nobodys(harness: Harness) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         await _finished(store, clock)
         reads = store.tenant(ORG)
-        by_name = [pair for read, pair in READS.items() if read not in ("jobs", "history", "ranks")]
+        by_name = [pair for read, pair in READS.items() if read not in LISTS]
         for name in ("\x00", "a\x00b", "\U0010ffff", "' OR ''='", "%"):
             for read, nothing in by_name:
                 assert await read(reads, name, name) == nothing

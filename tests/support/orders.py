@@ -70,6 +70,14 @@ async def claim(
     return await store.claim(request)
 
 
+async def claim_for(store: Store, worker_id: str, slots: int) -> list[Claim]:
+    """Claims for a worker by name."""
+    request = ClaimRequest(
+        worker_id=worker_id, slots=slots, analyses=("survey",), lease_seconds=LEASE_SECONDS, max_running=1_000
+    )
+    return await store.claim(request)
+
+
 async def started(store: Store, clock: SetClock, **rules: Any) -> Claim:
     """Submits a job and claims it."""
     job = await accept(store, clock, **rules)

@@ -55,7 +55,7 @@ def test_json_is_shown_as_it_was_stored(server: Live) -> None:
     job = server.wait(server.submit("echo", query="Zürich 9007199254740993")["job_id"])
     made = page(server.http.get(f"/results/{job['result_id']}"))
     assert '"query": "Zürich 9007199254740993"' in made.text
-    [region] = [one for one in made.all("pre") if one.get("class") == "json"]
+    [region] = [one for one in made.all("pre") if one.get("aria-label") == "JSON"]
     assert (region["tabindex"], region["role"]) == ("0", "region")
 
 

@@ -48,7 +48,7 @@ def test_the_opening_sets_the_pause_and_says_nothing_else() -> None:
     pauses = set()
     for _ in range(50):
         parser = EventParser()
-        assert parser.feed(opening() + HEARTBEAT) == []
+        assert parser.feed(opening("a log") + HEARTBEAT) == []
         assert parser.retry is not None
         assert 2_000 <= parser.retry < 4_000
         assert parser.unknown == []

@@ -35,6 +35,8 @@ class Notification(msgspec.Struct, frozen=True):
     created_at: Instant
     #: JSON text, kept as it is stored
     payload_json: str
+    #: when somebody of the org had seen it, where that was said of this one alone
+    read_at: Instant | None = None
 
 
 def dedupe_key(job_id: str, channel: Channel, template_key: str) -> str:

@@ -57,6 +57,11 @@ def clean_text(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
+def secret_name(name: str) -> bool:
+    """Whether something of this name is probably a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def without_paths(text: str) -> str:
     """The text without where things lie on the machine: that is for the log, not for whoever asked."""
     return _PATH.sub(PATH_MASK, text)
@@ -93,4 +98,4 @@ def _shown_name(name: Any) -> str:
 
 
 def _clean_named(name: str, value: Any, depth: int) -> Any:
-    return MASK if _SECRET_NAME.search(name) else clean_details(value, depth + 1)
+    return MASK if secret_name(name) else clean_details(value, depth + 1)

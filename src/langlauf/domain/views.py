@@ -75,7 +75,12 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     status: Status | None = None
     analysis: str | None = None
+    #: only failed jobs have one
+    error_code: str | None = None
+    #: stands in the id, the analysis, the step, the error or the input; letters of ASCII in either case
     text: str | None = None
+    #: accepted at this instant or later
+    since: Instant | None = None
     before: tuple[Instant, str] | None = None
     limit: int = 50
 
@@ -88,6 +93,8 @@ class JobPage(msgspec.Struct, frozen=True):
 
     views: list[JobView]
     after: tuple[Instant, str] | None
+    #: how many jobs it looked at before it was given out as it is; nothing where it is full or the last
+    looked_at: int = 0
 
 
 class HistoryEntry(msgspec.Struct, frozen=True):

@@ -24,9 +24,14 @@ class EventPage(msgspec.Struct, frozen=True):
     over: bool
 
 
-def opening() -> bytes:
+def opening(about: str) -> bytes:
     """The first bytes: when to come back after an end, each client at a moment of its own."""
-    return b"retry: %d\n: the log of a job\n\n" % (_RETRY_MILLISECONDS + int(_RETRY_SPREAD * draw()))
+    return b"retry: %d\n: %s\n\n" % (_RETRY_MILLISECONDS + int(_RETRY_SPREAD * draw()), about.encode())
+
+
+def message(value: dict[str, object]) -> bytes:
+    """A small message without an id: nobody comes back to it."""
+    return b"data: %s\n\n" % _encoder.encode(value)
 
 
 def encode(page: LogPage) -> EventPage:

@@ -10,13 +10,14 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from langlauf.domain.errors import StoreError, TurnedAway
 from langlauf.domain.views import JobView, Pulse
 from langlauf.hints import Hints
 from langlauf.service.places import Places
 from langlauf.service.read import Reads
+from langlauf.service.sharing import SharedReads
 from langlauf.service.tenant import Caller
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
@@ -25,16 +26,19 @@ from langlauf.telemetry import Fact, tell
 LOOK_SECONDS = 1.0
 
 
-class Follower:
-    """Somebody who waits for a job. `event` is set when it is worth looking."""
+P = TypeVar("P")
+
+
+class Follower(Generic[P]):
+    """Somebody who waits for a job, or for anything of an org. `event` is set when it is worth looking."""
 
     __slots__ = ("_matters", "caller", "event", "job", "left", "turned_away")
 
     def __init__(
-        self, caller: Caller, job: tuple[str, str], event: asyncio.Event, matters: Callable[[Pulse | None], bool]
+        self, caller: Caller, job: tuple[str, str], event: asyncio.Event, matters: Callable[[P], bool]
     ) -> None:
         self.caller = caller
-        #: org and id of the job
+        #: org and id of the job; no id where it is about all of the org
         self.job = job
         self.event = event
         self._matters = matters
@@ -43,8 +47,8 @@ class Follower:
         #: the caller may no longer see it
         self.turned_away = False
 
-    def look(self, pulse: Pulse | None) -> None:
-        """Wakes up where that is news; no pulse means that the job is gone."""
+    def look(self, pulse: P) -> None:
+        """Wakes up where that is news; of a job that is gone there is no pulse."""
         if self._matters(pulse):
             self.event.set()
 
@@ -60,8 +64,19 @@ class Follower:
             self.event.set()
 
 
+JobFollower = Follower[Pulse | None]
+OrgFollower = Follower[str]
+
+
+class Leaves(Protocol):
+    """Whoever waits for something on behalf of a client."""
+
+    def leave(self) -> None:
+        """The client went away."""
+
+
 #: Tells a follower when its client has gone.
-Watch = Callable[[Follower], Coroutine[Any, Any, None]]
+Watch = Callable[[Leaves], Coroutine[Any, Any, None]]
 
 
 class Followers:
@@ -83,7 +98,9 @@ class Followers:
         self._reads = reads
         self._hints = hints
         self._allowed = allowed
-        self._present: set[Follower] = set()
+        self._present: set[JobFollower] = set()
+        self._of_orgs: set[OrgFollower] = set()
+        self._marks: SharedReads[str] = SharedReads(lambda _: False)
         self._blind = False
         self.places = places
 
@@ -93,27 +110,58 @@ class Followers:
         return self._hints.closing.is_set()
 
     @contextmanager
-    def following(self, caller: Caller, job_id: str, matters: Callable[[Pulse | None], bool]) -> Iterator[Follower]:
+    def following(
+        self,
+        caller: Caller,
+        job_id: str,
+        matters: Callable[[Pulse | None], bool],
+        event: asyncio.Event | None = None,
+    ) -> Iterator[JobFollower]:
         """Follows a job for as long as the block lasts: clear the event, read, then wait, and nothing is missed.
 
         `matters` tells whether a pulse is news to the one who follows, compared with what was last read.
         """
-        with self._hints.following(job_id) as event:
-            follower = Follower(caller, (caller.org_id, job_id), event, matters)
+        with self._hints.following(job_id, event) as mine:
+            follower: JobFollower = Follower(caller, (caller.org_id, job_id), mine, matters)
             self._present.add(follower)
             try:
                 yield follower
             finally:
                 self._present.discard(follower)
 
+    @contextmanager
+    def following_org(
+        self, caller: Caller, matters: Callable[[str], bool], event: asyncio.Event | None = None
+    ) -> Iterator[OrgFollower]:
+        """Follows all jobs of the caller's org in the same way; `matters` is asked about its mark."""
+        with self._hints.following_org(caller.org_id, event) as mine:
+            follower: OrgFollower = Follower(caller, (caller.org_id, ""), mine, matters)
+            self._of_orgs.add(follower)
+            try:
+                yield follower
+            finally:
+                self._of_orgs.discard(follower)
+
+    async def mark(self, caller: Caller) -> str:
+        """The mark of the caller's org, another one after any change of its jobs; who asks at once shares a look."""
+        org_id = caller.org_id
+
+        async def read() -> str:
+            return (await self._store.org_pulses([org_id]))[org_id]
+
+        return await self._marks.get(org_id, read)
+
     async def look(self) -> None:
-        """Wakes those whose job changed elsewhere, and those who may no longer see it."""
-        for follower in list(self._present):
-            if not await self._allowed(follower.caller):
-                follower.turn_away()
-        present = list(self._present)
+        """Wakes those whose job or org changed elsewhere, and those who may no longer see it."""
+        everybody: list[JobFollower | OrgFollower] = [*self._present, *self._of_orgs]
+        for one in everybody:
+            if not await self._allowed(one.caller):
+                one.turn_away()
+        present, of_orgs = list(self._present), list(self._of_orgs)
+        orgs = list({follower.caller.org_id for follower in of_orgs})
         try:
             pulses = await self._store.pulses(list({follower.job for follower in present})) if present else {}
+            marks = await self._store.org_pulses(orgs) if orgs else {}
         except StoreError as error:
             if not self._blind:  # once, not every second that the store is away
                 tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
@@ -122,6 +170,8 @@ class Followers:
         self._blind = False
         for follower in present:
             follower.look(pulses.get(follower.job))
+        for of_org in of_orgs:
+            of_org.look(marks[of_org.caller.org_id])
 
     async def until(
         self,

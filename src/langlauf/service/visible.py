@@ -3,9 +3,13 @@
 from collections.abc import Sequence
 
 from langlauf.domain.event import Event
+from langlauf.domain.failures import Failure
+from langlauf.domain.inbox import InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.overview import NOTHING, Overview
 from langlauf.domain.result import Snapshot
+from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.service.tenant import Caller
@@ -72,6 +76,18 @@ class OneJob:
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:  # noqa: ARG002
         return [], 0
 
+    async def counts(self, *, most: int) -> dict[Status, int]:  # noqa: ARG002
+        return {}
+
+    async def failures(self, *, since: Instant, before: tuple[Instant, str] | None, limit: int) -> list[Failure]:  # noqa: ARG002
+        return []
+
+    async def inbox(self, *, before: tuple[Instant, str] | None, limit: int) -> InboxPage:  # noqa: ARG002
+        return InboxPage([], None)
+
+    async def unread(self, *, most: int) -> int:  # noqa: ARG002
+        return 0
+
     async def completed(
         self,
         analysis: str,  # noqa: ARG002
@@ -83,6 +99,9 @@ class OneJob:
 
     async def ranks(self) -> list[Rank]:
         return await self._tenant.ranks()
+
+    async def overview(self, *, since: Instant, most: int) -> Overview:  # noqa: ARG002 - no figure counts it
+        return NOTHING
 
     async def chunk(self, job_id: str, key: str) -> str | None:
         return await self._tenant.chunk(job_id, key) if job_id == self._job_id else None

@@ -26,25 +26,34 @@ class Wakes(Protocol):
     def changed(self, job_ids: Iterable[str]) -> None:
         """These jobs may look different now."""
 
+    def org_changed(self, org_ids: Iterable[str]) -> None:
+        """Something among the jobs of these orgs may look different now."""
+
 
 def announce(hints: Wakes, operation: object, answer: object) -> None:
     """Wakes whoever may want to know of an operation and its answer."""
     match operation, answer:
-        case NewJob(), Accepted():
+        case NewJob(job=job), Accepted():
             hints.work()
+            hints.org_changed((job.org_id,))
         case ClaimRequest(), list(claims):
             hints.changed(claim.lease.job_id for claim in claims)
+            hints.org_changed({claim.lease.org_id for claim in claims})
         case Recording(lease=lease, write=write), True:
             hints.changed((lease.job_id,))
+            hints.org_changed((lease.org_id,))
             if isinstance(write, Retry):
                 hints.work_after(write.delay_seconds)
             elif isinstance(write, Released | Crashed):
                 hints.work()
-        case CancelRequest(job_id=job_id), JobView():
+        case CancelRequest(org_id=org_id, job_id=job_id), JobView():
             hints.changed((job_id,))
+            hints.org_changed((org_id,))
             hints.attention()
         case RetireBatch(jobs=jobs), _:
             hints.changed(job_id for _, job_id in jobs)
-        case _, Swept(job_id=job_id):
+            hints.org_changed({org_id for org_id, _ in jobs})
+        case _, Swept(org_id=org_id, job_id=job_id):
             hints.changed((job_id,))
+            hints.org_changed((org_id,))
             hints.work()

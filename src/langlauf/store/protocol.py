@@ -11,12 +11,16 @@ from typing import Protocol
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.event import Event
+from langlauf.domain.failures import Failure
+from langlauf.domain.inbox import InboxPage, MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import KeptPayloads, Snapshot
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
+from langlauf.domain.state import Status
 from langlauf.domain.views import (
     CancelRequest,
     Depth,
@@ -33,6 +37,7 @@ from langlauf.domain.views import (
 )
 from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
+from langlauf.store.workers import WorkerStore
 
 
 class TenantReads(Protocol):
@@ -68,14 +73,29 @@ class TenantReads(Protocol):
     async def jobs(self, which: JobFilter) -> JobPage:
         """The org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
 
+    async def counts(self, *, most: int) -> dict[Status, int]:
+        """How many of the org's jobs are in each state, counted no further than told; only states with some."""
+
+    async def failures(self, *, since: Instant, before: tuple[Instant, str] | None, limit: int) -> list[Failure]:
+        """The org's failed jobs that were accepted since an instant, newest first."""
+
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         """The org's jobs that have a result, newest first, and how many there are."""
+
+    async def inbox(self, *, before: tuple[Instant, str] | None, limit: int) -> InboxPage:
+        """The org's messages for people, newest first."""
+
+    async def unread(self, *, most: int) -> int:
+        """How many of them nobody has seen, counted no further than told, among the newest ones."""
 
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
         """Completed jobs of an analysis whose results are still there, the last to end first, before a position."""
 
     async def ranks(self) -> list[Rank]:
         """The first and the last waiting job of each analysis and class, found without a walk between them."""
+
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        """What waits, runs and ended since then, at most so many of each kind: for figures."""
 
     async def chunk(self, job_id: str, key: str) -> str | None:
         """The stored value of a finished chunk as JSON text."""
@@ -95,6 +115,10 @@ class Store(Protocol):
     def access(self) -> AccessStore:
         """Keys, and what else is kept about who may call."""
 
+    @property
+    def workers(self) -> WorkerStore:
+        """Who works."""
+
     async def submit(self, new: NewJob) -> Submitted:
         """Accepts a job with its input, its first event and its idempotency key."""
 
@@ -109,6 +133,9 @@ class Store(Protocol):
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         """Ends a job that no worker holds, or asks its worker to stop. Idempotent."""
+
+    async def mark_read(self, wish: MarkRead) -> bool:
+        """Remembers that messages were seen; False where that was known, or where there are none."""
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         """Takes jobs back from workers that vanished, let them run out of time or did not stop them when asked to."""
@@ -134,11 +161,17 @@ class Store(Protocol):
     async def load(self) -> Load:
         """All that waits and runs over all orgs, lane by lane: for estimates, not for every poll."""
 
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        """What waits, runs and ended over all orgs since then, at most so many of each kind: for operators."""
+
     async def pulses(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Pulse]:
         """How many jobs are doing, by org and id, in one look; one that does not exist is not there.
 
         For whoever wakes those that follow them: what followers see, they read for themselves.
         """
+
+    async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
+        """A mark of each org that is another one whenever any of its jobs has changed, in one look."""
 
     async def check(self) -> None:
         """Raises `StoreUnavailable` unless the store answers and its schema is this program's."""

@@ -14,6 +14,7 @@ from langlauf.domain.job import Job
 from langlauf.domain.keys import Key
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot
+from langlauf.domain.workers import WorkerReport
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _RECORDS: dict[str, type[msgspec.Struct]] = {
@@ -22,6 +23,7 @@ _RECORDS: dict[str, type[msgspec.Struct]] = {
     "snapshot": Snapshot,
     "notification": Notification,
     "key": Key,
+    "worker": WorkerReport,
 }
 
 
@@ -32,6 +34,7 @@ def _placeholders() -> dict[str, str]:
         texts[f"{{{word}_columns}}"] = ", ".join(f"{word}.{name}" for name in fields)
         texts[f"{{{word}_names}}"] = ", ".join(fields)
         texts[f"{{{word}_values}}"] = ", ".join("?" * len(fields))
+        texts[f"{{{word}_named}}"] = ", ".join(f":{name}" for name in fields)
     return texts
 
 

@@ -22,6 +22,7 @@ TABLES = (
     Table("job_events", Event.__struct_fields__),
     Table("job_results", (*Snapshot.__struct_fields__, "payload", "views")),
     Table("notifications", Notification.__struct_fields__),
+    Table("inbox_marks", ("org_id", "read_until")),
     Table("job_chunks", ("org_id", "job_id", "chunk_key", "payload", "created_at")),
     Table("leases", ("org_id", "job_id", "attempt", "worker_id", "expires_at", "deadline_at")),
     Table("idempotency_keys", ("org_id", "idempotency_key", "job_id", "payload_hash", "created_at")),

@@ -248,7 +248,7 @@ def result_entry(result: StoredResult) -> dict[str, Any]:
 
 def notification_entry(notification: Notification) -> dict[str, Any]:
     """A message as an entry of `notifications`."""
-    return _entry(notification, json_fields=("payload_json",))
+    return _entry(notification, json_fields=("payload_json",), leave_out=frozenset({"read_at"}))
 
 
 def _entry(

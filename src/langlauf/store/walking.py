@@ -1,51 +1,67 @@
-"""Lists in bounded steps: however few jobs fit a filter, nobody waits long behind whoever looks for them."""
+"""Lists in bounded steps: however few jobs fit a filter, nobody waits long for a page, nor behind who asked for it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from string import ascii_lowercase, ascii_uppercase
 
+from langlauf.clock import steady
 from langlauf.domain.instant import Instant
-from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView
+from langlauf.domain.state import Status
+from langlauf.domain.views import JobFilter, JobPage, JobView
 
 #: A position in a list that goes from the newest to the oldest.
 Position = tuple[Instant, str]
 #: Looks at so many jobs before a position: some of those that fit, and where it ended unless there is nothing behind.
 JobStep = Callable[[Position, int, int], Awaitable[tuple[list[JobView], Position | None]]]
-#: The same for a history, where so many are skipped; it also counts those that fit.
-HistoryStep = Callable[[Position, int, int, int], Awaitable[tuple[list[HistoryEntry], int, Position | None]]]
 #: The first page starts before the end of time: one condition for all pages, so that the index leads to each.
 FIRST: Position = (2**62, "")
-#: A list looks at so many jobs, then the others who read have their turn.
+#: A list looks at so many jobs, then the others who read have their turn. The first look is small: most filters are
+#: answered by it.
+_FIRST_ROWS = 200
 _ROWS_AT_ONCE = 1_000
-_ROWS_OF_TEXT = 100
-#: After so many turns a page is given out as it is, with where to go on.
-_WALKS_PER_PAGE = 20
+_ROWS_OF_TEXT = 200
+#: After so many jobs, or so many seconds, a page is given out as it is, with where to go on.
+MOST_LOOKED_AT = 20_000
+_PATIENCE = 0.15
+#: A state that no more jobs of an org are in is not walked for: all of them are looked at.
+FEW = 1_000
+#: In bytes; nobody looks for a word in an input that is larger, and lower-casing many of them takes its time.
+LARGEST_SEARCHED = 65_536
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
-async def walk_jobs(which: JobFilter, step: JobStep) -> JobPage:
+def folded(text: str) -> str:
+    """A text to look for. Letters of ASCII alone lose their case: the databases agree about those."""
+    return text.translate(_LOWER)
+
+
+def wanted_status(which: JobFilter) -> Status | None:
+    """The state that a filter asks for; a code of an error asks for failed jobs."""
+    return Status.FAILED if which.error_code is not None and which.status is None else which.status
+
+
+async def walk_jobs(which: JobFilter, step: JobStep, *, patience: float = _PATIENCE) -> JobPage:
     """A page of an org's jobs."""
-    filtered = which.status or which.analysis or which.text
-    rows = (_ROWS_OF_TEXT if which.text else _ROWS_AT_ONCE) if filtered else which.limit + 1
     views: list[JobView] = []
-    before = which.before or FIRST
-    for _ in range(_WALKS_PER_PAGE):
+    before, looked_at, until = which.before or FIRST, 0, steady() + patience
+    for rows in _steps(which):
         found, end = await step(before, rows, which.limit + 1 - len(views))
         views += found
+        looked_at += rows
         if len(views) > which.limit:
             last = views[which.limit - 1].job
             return JobPage(views[: which.limit], (last.queued_at, last.job_id))
         if end is None:
             return JobPage(views, None)
         before = end
-    return JobPage(views, before)
+        if looked_at >= MOST_LOOKED_AT or steady() >= until:
+            break
+    return JobPage(views, before, looked_at)
 
 
-async def walk_history(limit: int, offset: int, step: HistoryStep) -> tuple[list[HistoryEntry], int]:
-    """Some lines of an org's history, and how many there are."""
-    entries: list[HistoryEntry] = []
-    total, before = 0, FIRST
+def _steps(which: JobFilter) -> Iterator[int]:
+    """How many jobs each look has."""
+    if not (which.status or which.analysis or which.error_code or which.text):
+        yield which.limit + 1
+    yield _FIRST_ROWS
     while True:
-        found, count, end = await step(before, _ROWS_AT_ONCE, max(0, offset - total), limit - len(entries))
-        entries += found
-        total += count
-        if end is None:
-            return entries, total
-        before = end
+        yield _ROWS_OF_TEXT if which.text else _ROWS_AT_ONCE

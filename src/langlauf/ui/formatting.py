@@ -27,11 +27,18 @@ _TELLING = {
 }
 
 
-def time_tag(instant: Instant) -> Markup:
-    """A point in time for machines and, with its zone named, for people."""
+def machine_time(instant: Instant) -> str:
+    """A point in time as scripts read it."""
+    return to_datetime(instant).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def time_tag(instant: Instant, *, ago: bool = False) -> Markup:
+    """A point in time for machines and, with its zone named, for people; with `ago`, a script says how long it is."""
     moment = to_datetime(instant)
-    machine = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return Markup('<time datetime="{}">{}</time>').format(machine, f"{moment:%Y-%m-%d %H:%M:%S} UTC")
+    told = Markup(" data-ago") if ago else ""
+    return Markup('<time datetime="{}"{}>{}</time>').format(
+        machine_time(instant), told, f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    )
 
 
 def face(status: Status, phase: Phase) -> str:
@@ -60,6 +67,13 @@ def took(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), _MINUTE)
     hours, minutes = divmod(minutes, _MINUTE)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def clock_text(seconds: float) -> str:
+    """A duration that goes on, as a stopwatch shows it."""
+    minutes, rest = divmod(int(max(0.0, seconds)), _MINUTE)
+    hours, minutes = divmod(minutes, _MINUTE)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def size(count: int) -> str:

@@ -2,6 +2,14 @@
 
 PAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("start", ()),
+    ("jobs", ("jobs",)),
+    ("errors", ("errors",)),
+    ("inbox", ("inbox",)),
+    ("ops", ("ops",)),
     ("docs", ("docs",)),
     ("problems", ("problems",)),
 )
+#: What follows `g` on the keyboard, by page.
+KEYS = {
+    "start": "s", "jobs": "j", "errors": "e", "inbox": "i", "ops": "o", "docs": "d", "problems": "c",
+}  # fmt: skip

@@ -24,9 +24,11 @@ from langlauf.http.sessions import CSRF_FIELD, Browsing, keep_cookie
 from langlauf.service.tenant import Caller
 from langlauf.telemetry import Fact, tell
 from langlauf.ui.assets import Assets
-from langlauf.ui.formatting import time_tag
+from langlauf.ui.formatting import machine_time, time_tag
 from langlauf.ui.language import LANGUAGES, load_language, preferred, quality
-from langlauf.ui.navigation import PAGES
+from langlauf.ui.lists.names import MOST_UNREAD
+from langlauf.ui.navigation import KEYS, PAGES
+from langlauf.ui.taste import taste_of
 from langlauf.ui.visit import Visit
 
 #: Nothing of a page is code unless it is a file of ours. Pictures may stand in the page itself: its icon does.
@@ -98,7 +100,8 @@ class Rendering:
         """A page for whoever may see it; for anybody else the page that says why not."""
         try:
             caller = await self._context.caller(visit.request, scope, how=how)
-            visit = msgspec.structs.replace(visit, caller=caller)
+            unread = await self._context.services.reads.of(caller).unread(most=MOST_UNREAD)
+            visit = msgspec.structs.replace(visit, caller=caller, unread=unread)
             if caller.grant is not None and caller.grant.session_id is not None:
                 mark = await self._context.services.sessions.form_mark(caller.grant.session_id)
                 visit = msgspec.structs.replace(visit, csrf=mark)
@@ -177,6 +180,9 @@ class Rendering:
             "link": visit.link,
             "languages": self._languages,
             "pages": PAGES,
+            "most_unread": MOST_UNREAD,
+            "keys": KEYS,
+            "now": machine_time(self._context.services.access.now()),
             "asset": lambda name: visit.root + self.assets.path(name),
             "org": visit.org,
         }
@@ -184,10 +190,12 @@ class Rendering:
 
     def _visit(self, request: Request, path: str) -> Visit:
         wished = request.query_params.get("lang")
-        chosen = wished in LANGUAGES
-        code = wished if wished in LANGUAGES else preferred(request.headers.get("accept-language", ""))
+        taste = taste_of(request)
+        code = next((one for one in (wished, taste.language) if one in LANGUAGES), None)
+        code = code or preferred(request.headers.get("accept-language", ""))
         root = "../" * (path.count("/") - 1) or "./"
-        return Visit(request=request, language=self._languages[code], chosen=chosen, root=root)
+        chosen = wished in LANGUAGES
+        return Visit(request=request, language=self._languages[code], chosen=chosen, root=root, taste=taste)
 
     def _error(self, visit: Visit, problem: Problem, missing: str) -> Response:
         """The page of an error. One for 404 says nothing about what was asked for."""

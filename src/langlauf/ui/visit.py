@@ -8,10 +8,12 @@ from starlette.requests import Request
 from langlauf.domain.access import Scope
 from langlauf.service.tenant import Caller
 from langlauf.ui.language import Language
+from langlauf.ui.lists.names import FILTERS
 from langlauf.ui.local import local_path
+from langlauf.ui.taste import Taste
 
 #: Parameters that a change of language keeps.
-_KEPT = ("view", "refresh", "next")
+_KEPT = ("view", "refresh", "next", "from", "to", "v", "event", "org", *FILTERS)
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,10 +25,14 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     chosen: bool
     #: the way from this page to the root, relative, so that a mount point or a proxy's prefix is never in the way
     root: str
+    #: how the reader likes pages to be
+    taste: Taste = Taste()
     #: the mark of the forms on the page, where somebody is signed in
     csrf: str | None = None
     #: who asks; nobody on pages that are open to everybody
     caller: Caller | None = None
+    #: how many messages of the org nobody has seen, as far as they were counted
+    unread: int = 0
 
     @property
     def request_id(self) -> str:
@@ -51,11 +57,12 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
 
     def here(self, **query: str) -> str:
         """The address of this page with other parameters; an empty one is left out."""
-        kept = {name: self.request.query_params[name] for name in _KEPT if name in self.request.query_params}
+        asked = self.request.query_params
+        kept = {name: asked.getlist(name) for name in _KEPT if name in asked}
         if self.chosen:
-            kept["lang"] = self.language.code
-        kept |= query
-        return "?" + urlencode({name: value for name, value in kept.items() if value})
+            kept["lang"] = [self.language.code]
+        kept |= {name: [value] for name, value in query.items()}
+        return "?" + urlencode([(name, value) for name, values in kept.items() for value in values if value])
 
     def way(self) -> str:
         """The way from our root to this very page."""

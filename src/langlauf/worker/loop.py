@@ -19,6 +19,7 @@ from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.containment import contain_attempts
 from langlauf.worker.executor import Executor
 from langlauf.worker.heartbeat import Heartbeat
+from langlauf.worker.presence import Presence
 from langlauf.worker.processes.chunks import LocalExecutor
 from langlauf.worker.processes.keeping import Keeper
 from langlauf.worker.processes.pool import Pool
@@ -42,6 +43,15 @@ class Worker:
         self._heartbeat = Heartbeat(
             store, hints, lease_seconds=lease, every=settings.poll_seconds, attempts=self._running.keys
         )
+        self._presence = Presence(
+            store.workers,
+            self.worker_id,
+            analyses=registry.names,
+            slots=settings.max_running,
+            every=lease / 3,
+            busy=lambda: len(self._running),
+        )
+        self._clock = clock
         self._keeper = Keeper()
         self._watchdog = Watchdog(self._keeper, lease_seconds=lease, attempts=self._running.keys)
         self._pool = self._make_pool()
@@ -75,6 +85,7 @@ class Worker:
         self._loops = [
             asyncio.create_task(self._claim_for_ever(), name="langlauf-claims"),
             asyncio.create_task(self._heartbeat.run(), name="langlauf-heartbeat"),
+            self._presence.start(self._clock.now()),
         ]
         if self._settings.watchdog:
             self._loops.append(asyncio.create_task(self._watchdog.run(), name="langlauf-watchdog"))
@@ -83,6 +94,7 @@ class Worker:
         """Drains: attempts may finish within the grace, then they are given back for another worker."""
         claims, *others = self._loops
         self._draining = True
+        self._presence.stopping()
         self._hints.work()
         # A claim that is under way commits whatever happens to this task: its jobs are run or given back, not left.
         await asyncio.wait({claims}, timeout=self._settings.lease_seconds)
@@ -91,6 +103,7 @@ class Worker:
         for attempt in self._running:
             attempt.stop(Stop.RELEASE)
         await self._wait_for_attempts(self._settings.cancel_grace + 1)
+        await self._presence.leave()
         for other in others:
             await _end(other)
         self._loops = []

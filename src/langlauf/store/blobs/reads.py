@@ -6,9 +6,12 @@ import msgspec
 
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.event import Event
+from langlauf.domain.failures import Failure
+from langlauf.domain.inbox import InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE
 from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
@@ -102,11 +105,26 @@ class ReadsWithBlobs:
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         return await self._inner.history(limit=limit, offset=offset)
 
+    async def counts(self, *, most: int) -> dict[Status, int]:
+        return await self._inner.counts(most=most)
+
+    async def failures(self, *, since: Instant, before: tuple[Instant, str] | None, limit: int) -> list[Failure]:
+        return await self._inner.failures(since=since, before=before, limit=limit)
+
+    async def inbox(self, *, before: tuple[Instant, str] | None, limit: int) -> InboxPage:
+        return await self._inner.inbox(before=before, limit=limit)
+
+    async def unread(self, *, most: int) -> int:
+        return await self._inner.unread(most=most)
+
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
         return await self._inner.completed(analysis, before=before, limit=limit)
 
     async def ranks(self) -> list[Rank]:
         return await self._inner.ranks()
+
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        return await self._inner.overview(since=since, most=most)
 
     async def chunk(self, job_id: str, key: str) -> str | None:
         return await self._inner.chunk(job_id, key)

@@ -8,8 +8,11 @@ import msgspec
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Renewal, Write
 from langlauf.domain.errors import StoreError
+from langlauf.domain.inbox import MarkRead
+from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
 from langlauf.domain.outcome import Completed
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
@@ -22,6 +25,7 @@ from langlauf.store.blobs.payloads import Payloads
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.reads import ReadsWithBlobs
 from langlauf.store.protocol import Store, TenantReads
+from langlauf.store.workers import WorkerStore
 from langlauf.telemetry import Fact, tell
 
 
@@ -92,6 +96,10 @@ class StoreWithBlobs:
     def access(self) -> AccessStore:
         return self.inner.access
 
+    @property
+    def workers(self) -> WorkerStore:
+        return self.inner.workers
+
     async def submit(self, new: NewJob) -> Submitted:
         return await self.inner.submit(new)
 
@@ -103,6 +111,9 @@ class StoreWithBlobs:
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return await self.inner.cancel(request)
+
+    async def mark_read(self, wish: MarkRead) -> bool:
+        return await self.inner.mark_read(wish)
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         return await self.inner.sweep(grace_seconds=grace_seconds, backoff=backoff, limit=limit)
@@ -119,8 +130,14 @@ class StoreWithBlobs:
     async def load(self) -> Load:
         return await self.inner.load()
 
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        return await self.inner.overview(since=since, most=most)
+
     async def pulses(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Pulse]:
         return await self.inner.pulses(jobs)
+
+    async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
+        return await self.inner.org_pulses(org_ids)
 
     async def check(self) -> None:
         await self.inner.check()

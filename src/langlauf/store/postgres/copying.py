@@ -19,6 +19,7 @@ _KEYS = {
     "job_events": ("job_id", "event_seq", "org_id"),
     "job_results": ("job_id", "result_seq", "org_id"),
     "notifications": ("notification_id", "org_id"),
+    "inbox_marks": ("org_id",),
     "job_chunks": ("job_id", "chunk_key", "org_id"),
     "leases": ("job_id", "org_id"),
     "idempotency_keys": ("idempotency_key", "org_id"),

@@ -13,9 +13,11 @@ from uuid import UUID, uuid4
 from langlauf.clock import Clock, steady
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.errors import Overloaded, StoreUnavailable
-from langlauf.domain.instant import after
+from langlauf.domain.inbox import MarkRead
+from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import Job, NewJob, Submitted
 from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
@@ -39,9 +41,12 @@ from langlauf.store.postgres.notifying import Notifier
 from langlauf.store.postgres.opening import prepare
 from langlauf.store.postgres.reads import PostgresTenantReads
 from langlauf.store.postgres.retiring import PostgresShelf
+from langlauf.store.postgres.texts import name_of
+from langlauf.store.postgres.workers import PostgresWorkers
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retiring import retire
 from langlauf.store.rows import view_from
+from langlauf.store.workers import WorkerStore
 
 #: A batch holds no more, so that while one is written the next is made, and jobs do not all move in step.
 _LARGEST = 250
@@ -77,6 +82,7 @@ class PostgresStore:
         )
         self._readers = Links(url, "read")
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
+        self.workers: WorkerStore = PostgresWorkers(self._readers, lambda: self._at)
 
     @classmethod
     async def open(cls, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> Self:
@@ -187,6 +193,11 @@ class PostgresStore:
         found = {(view.job.org_id, view.job.job_id): view for view in views}
         return [found.get((one.org_id, one.job_id)) for one in batch]
 
+    async def mark_read(self, wish: MarkRead) -> bool:
+        message = None if wish.notification_id is None else name_of(wish.notification_id)
+        changed = await self._links["control"].call("mark_read", self._at, wish.org_id, message, wish.until)
+        return cast("bool", changed)
+
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
         link = self._links["upkeep"]
@@ -235,8 +246,14 @@ class PostgresStore:
     async def load(self) -> Load:
         return await overview.load(self._readers, self._at)
 
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        return await overview.look(self._readers.rows, "all", since, most)
+
     async def pulses(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Pulse]:
         return await overview.pulses(self._readers, jobs)
+
+    async def org_pulses(self, org_ids: Sequence[str]) -> dict[str, str]:
+        return await overview.org_pulses(self._readers, org_ids)
 
     async def check(self) -> None:
         await overview.check(self._readers)

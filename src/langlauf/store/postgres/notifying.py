@@ -63,6 +63,10 @@ class Notifier:
         if changed:
             self._rouse()
 
+    def org_changed(self, org_ids: Iterable[str]) -> None:
+        """Something of these orgs may look different now; other hosts find it at their next look."""
+        self._hints.org_changed(org_ids)
+
     async def finish(self) -> None:
         """Returns when all is told: jobs that were given back at the end are wanted elsewhere."""
         while self._sending is not None:

@@ -1,10 +1,12 @@
 """What is looked at over all orgs: how much there is to do, what runs took, and how followed jobs are doing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, Literal
 
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.eta import Run
 from langlauf.domain.instant import Instant
+from langlauf.domain.overview import MOST_QUEUES, Ended, Overview, Queue, Underway, overview_of
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.views import Depth, Pulse
 from langlauf.domain.waiting import Lane, Load
@@ -34,6 +36,19 @@ async def load(links: Links, at: Instant | None) -> Load:
     return Load(seen_at, [Lane(*row) for row in lanes], [Run(*row) for row in runs], await paces(links), virtual_now)
 
 
+async def look(
+    rows: Callable[..., Awaitable[list[Any]]], whose: Literal["read", "all"], since: Instant, most: int
+) -> Overview:
+    """Looks over the jobs of one org, by the functions for that, or of all; each a walk along an index."""
+    return overview_of(
+        [Ended(*row) for row in await rows(f"{whose}_ended", since, most + 1)],
+        [queued_at for (queued_at,) in await rows(f"{whose}_queued", since, most + 1)],
+        [Queue(*row) for row in await rows(f"{whose}_queues", MOST_QUEUES + 1)],
+        [Underway(*row) for row in await rows(f"{whose}_underway", most + 1)],
+        most,
+    )
+
+
 async def pulses(links: Links, jobs: Sequence[Named]) -> dict[Named, Pulse]:
     """How these jobs are doing."""
     found: dict[Named, Pulse] = {}
@@ -41,6 +56,11 @@ async def pulses(links: Links, jobs: Sequence[Named]) -> dict[Named, Pulse]:
         rows = await links.rows("pulses", orgs, ids)
         found |= {(org_id, job_id): Pulse(*rest) for org_id, job_id, *rest in rows}
     return found
+
+
+async def org_pulses(links: Links, org_ids: Sequence[str]) -> dict[str, str]:
+    """A mark of each org that any change of its jobs changes."""
+    return {org_id: mark for org_id, mark in await links.rows("org_pulses", list(org_ids))}  # noqa: C416 - as above
 
 
 async def kept_payloads(links: Links, jobs: Sequence[Named]) -> dict[Named, KeptPayloads]:

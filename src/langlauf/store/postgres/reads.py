@@ -1,32 +1,25 @@
 """The reads of one org. The org is bound here, once, and goes into every call."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from langlauf.domain.event import LAST_WORDS, Event
+from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
-from langlauf.domain.state import Status
-from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
+from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
-from langlauf.store.postgres.links import Links
+from langlauf.store.postgres.lists import PostgresLists
+from langlauf.store.postgres.overview import look
 from langlauf.store.postgres.texts import holdable, name_of
 from langlauf.store.rows import event_from, view_from
-from langlauf.store.walking import FIRST, Position, walk_history, walk_jobs
+from langlauf.store.walking import FIRST, Position
 
 _KEYS_AT_ONCE = 1_000
 
 
-class PostgresTenantReads:
+class PostgresTenantReads(PostgresLists):
     """Everything here belongs to one org; anything else does not exist."""
-
-    def __init__(self, org_id: str, links: Links) -> None:
-        self._org_id = org_id
-        self._links = links
-
-    async def _rows(self, function: str, *values: Any) -> list[Any]:
-        """The choke point: no read of a tenant runs without its org."""
-        return await self._links.rows(function, self._org_id, *map(_askable, values))
 
     async def _text(self, function: str, *values: str) -> str | None:
         found: str | None = await self._links.call(function, self._org_id, *map(name_of, values))
@@ -83,37 +76,11 @@ class PostgresTenantReads:
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         return [Notification(*row) for row in await self._rows("read_notifications", job_id, channel, limit)]
 
-    async def jobs(self, which: JobFilter) -> JobPage:
-        text = which.text.lower() if which.text else None
-        if not all(map(holdable, filter(None, (text, which.analysis)))):
-            return JobPage([], None)
-
-        async def step(before: Position, rows: int, wanted: int) -> tuple[list[JobView], Position | None]:
-            values = (which.status, which.analysis, text, *before, rows, wanted)
-            [(views, end_at, end_id)] = await self._rows("read_jobs", *values)
-            return [view_from(tuple(row)) for row in views], None if end_at is None else (end_at, end_id)
-
-        return await walk_jobs(which, step)
-
-    async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
-        async def step(
-            before: Position, rows: int, skipped: int, wanted: int
-        ) -> tuple[list[HistoryEntry], int, Position | None]:
-            [(page, count, end_at, end_id)] = await self._rows("read_history", *before, rows, skipped, wanted)
-            entries = [
-                HistoryEntry(result_id, job_id, created_at, Status(status), payload)
-                for result_id, job_id, created_at, status, payload in page
-            ]
-            return entries, count, None if end_at is None else (end_at, end_id)
-
-        return await walk_history(limit, offset, step)
-
     async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
         return [PastRun(*row) for row in await self._rows("read_completed", analysis, *(before or FIRST), limit)]
 
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        return await look(self._rows, "read", since, most)
+
     async def ranks(self) -> list[Rank]:
         return [Rank(*row) for row in await self._rows("read_ranks")]
-
-
-def _askable(value: Any) -> Any:
-    return name_of(value) if isinstance(value, str) else value

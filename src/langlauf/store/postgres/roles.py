@@ -10,9 +10,10 @@ import asyncpg
 from langlauf.domain.errors import SettingsError
 from langlauf.store.migrate import Migration
 
-#: Functions of these migrations read for one org, and run as the role that sees one org alone.
-#: So do all others that are called `read_…`.
+#: Functions of these migrations read for one org, and run as the role that sees one org alone; so do those of any other
+#: migration whose names say that they read.
 _READS = ("reading",)
+_READ = "read_"
 _FUNCTION = re.compile(r"^CREATE(?: OR REPLACE)? FUNCTION (\w+)", re.MULTILINE)
 _STATE = """
 SELECT rolname AS name, rolsuper OR rolbypassrls AS boundless,
@@ -64,8 +65,8 @@ async def _usable(connection: Any) -> bool:
 
 async def guard(connection: Any, known: list[Migration]) -> None:
     """Gives every table its policies and every function its owner, whatever the migrations brought."""
-    made = ((step.name, name) for step in known for name in _FUNCTION.findall(step.sql))
-    reads = [name for step, name in made if step in _READS or name.startswith("read_")]
+    made = [(step.name, name) for step in known for name in _FUNCTION.findall(step.sql)]
+    reads = [name for step, name in made if step in _READS or name.startswith(_READ)]
     await connection.execute("SELECT guard_tables()")
     await connection.execute("SELECT guard_functions($1)", reads)
 

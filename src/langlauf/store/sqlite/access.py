@@ -11,7 +11,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.keys import HashedKey, Key, KeyChanges
 from langlauf.store.access import Owner
 from langlauf.store.keys import key_from, scopes_text
-from langlauf.store.sqlite.reads import RunRead
+from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 
 _COLUMNS = len(Key.__struct_fields__)

@@ -23,6 +23,7 @@ _KEYS = {
     "job_events": ("org_id", "job_id", "event_seq"),
     "job_results": ("org_id", "result_id"),
     "notifications": ("org_id", "notification_id"),
+    "inbox_marks": ("org_id",),
     "job_chunks": ("org_id", "job_id", "chunk_key"),
     "leases": ("org_id", "job_id"),
     "idempotency_keys": ("org_id", "idempotency_key"),

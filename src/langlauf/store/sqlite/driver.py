@@ -14,7 +14,10 @@ import apsw
 from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
+from langlauf.domain.inbox import MarkRead
+from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
@@ -29,7 +32,19 @@ from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
 from langlauf.store.retiring import RetireBatch, retire
 from langlauf.store.rows import json_text
-from langlauf.store.sqlite import access, claiming, ending, loading, recording, retiring, submitting, sweeping
+from langlauf.store.sqlite import (
+    access,
+    claiming,
+    ending,
+    inbox,
+    loading,
+    overview,
+    recording,
+    retiring,
+    submitting,
+    sweeping,
+    workers,
+)
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.snapshot import refuse_unfinished
@@ -59,9 +74,20 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     sweeping.SweepOne: sweeping.sweep_one,
     sweeping.TidyLanes: sweeping.tidy_lanes,
     RetireBatch: retiring.retire_batch,
+    MarkRead: inbox.mark_read,
     **access.HANDLERS,
+    **workers.HANDLERS,
 }
-_FILES = ("writes.sql", "reads.sql", "retention.sql", "access.sql")
+_FILES = (
+    "writes.sql",
+    "reads.sql",
+    "lists.sql",
+    "inbox.sql",
+    "retention.sql",
+    "access.sql",
+    "workers.sql",
+    "overview.sql",
+)
 
 
 class SqliteStore:
@@ -86,6 +112,7 @@ class SqliteStore:
             self._read_batch, name="langlauf-reads"
         )
         self.access = access.SqliteAccess(self._read, self._writes.do, self._queries)
+        self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
 
     @classmethod
     async def open(cls, path: str, *, hints: Hints, clock: Clock | None = None, time: TimeSource | None = None) -> Self:
@@ -140,6 +167,9 @@ class SqliteStore:
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return cast("JobView | None", await self._writes.do(request))
+
+    async def mark_read(self, wish: MarkRead) -> bool:
+        return cast("bool", await self._writes.do(wish))
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
@@ -199,6 +229,12 @@ class SqliteStore:
         now = self.clock.now()
         return await self._read(lambda connection: loading.load(connection, self._queries, now))
 
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        def rows(connection: apsw.Connection, query: str, /, **values: int) -> list[Row]:
+            return connection.execute(self._queries[query], values).fetchall()
+
+        return await self._read(lambda connection: overview.look(partial(rows, connection), "all", since, most))
+
     async def pulses(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Pulse]:
         def read(connection: apsw.Connection, some: Sequence[tuple[str, str]]) -> list[Row]:
             return connection.execute(self._queries["pulses"], {"jobs": json_text(some)}).fetchall()
@@ -211,6 +247,12 @@ class SqliteStore:
                 for org_id, job_id, event_seq, result_gone, events_gone, lease_until in rows
             }
         return found
+
+    async def org_pulses(self, org_ids: Sequence[str]) -> dict[str, str]:
+        def read(connection: apsw.Connection) -> list[Row]:
+            return connection.execute(self._queries["org_pulses"], {"orgs": json_text(org_ids)}).fetchall()
+
+        return dict(await self._read(read))
 
     async def check(self) -> None:
         known = len(migrations_in("langlauf.store.sqlite"))

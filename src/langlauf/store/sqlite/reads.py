@@ -1,47 +1,30 @@
 """The reads of one org. The org is bound here, once, and goes into every query."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import apsw
 
 from langlauf.domain.event import LAST_WORDS, Event
+from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
-from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
+from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
-from langlauf.store.rows import event_from, json_text, view_from
-from langlauf.store.sqlite.transaction import Row
-from langlauf.store.walking import FIRST, Position, walk_history, walk_jobs
+from langlauf.store.rows import event_from, json_text
+from langlauf.store.sqlite.lists import SqliteLists
+from langlauf.store.sqlite.overview import look
+from langlauf.store.walking import FIRST, Position
 
-T = TypeVar("T")
 _KEYS_AT_ONCE = 1_000
 
 
-class RunRead(Protocol):
-    """Runs a function on the connection for reads."""
-
-    def __call__(self, read: Callable[[apsw.Connection], T], /) -> Awaitable[T]: ...
-
-
-class SqliteTenantReads:
+class SqliteTenantReads(SqliteLists):
     """Everything here belongs to one org; anything else does not exist."""
-
-    def __init__(self, org_id: str, run: RunRead, queries: Mapping[str, str]) -> None:
-        self._org_id = org_id
-        self._run = run
-        self._queries = queries
-
-    def _rows(self, connection: apsw.Connection, query: str, /, **values: Any) -> list[Row]:
-        """The choke point: no query of a tenant runs without its org."""
-        return connection.execute(self._queries[query], {"org_id": self._org_id, **values}).fetchall()
-
-    def _job(self, connection: apsw.Connection, job_id: str) -> JobView | None:
-        rows = self._rows(connection, "read_job", job_id=job_id)
-        return view_from(rows[0]) if rows else None
 
     async def job(self, job_id: str) -> JobView | None:
         return await self._run(lambda connection: self._job(connection, job_id))
@@ -146,30 +129,6 @@ class SqliteTenantReads:
         )
         return [Notification(*row) for row in rows]
 
-    async def jobs(self, which: JobFilter) -> JobPage:
-        async def step(before: Position, rows: int, wanted: int) -> tuple[list[JobView], Position | None]:
-            return await self._run(partial(self._walk_jobs, which=which, before=before, rows=rows, wanted=wanted))
-
-        return await walk_jobs(which, step)
-
-    def _walk_jobs(
-        self, connection: apsw.Connection, which: JobFilter, before: Position, rows: int, wanted: int
-    ) -> tuple[list[JobView], Position | None]:
-        found = self._rows(
-            connection,
-            "read_jobs",
-            status=which.status,
-            analysis=which.analysis,
-            text=which.text.lower() if which.text else None,
-            limit=wanted,
-            **_from(before, rows),
-        )
-        return [view_from(row) for row in found], self._end_of_walk(connection, before, rows)
-
-    def _end_of_walk(self, connection: apsw.Connection, before: Position, rows: int) -> Position | None:
-        found = self._rows(connection, "read_end_of_walk", **_from(before, rows))
-        return (found[0][0], found[0][1]) if found else None
-
     async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
         before_at, before_id = before or FIRST
         values = {"analysis": analysis, "before_at": before_at, "before_id": before_id, "limit": limit}
@@ -180,29 +139,8 @@ class SqliteTenantReads:
         rows = await self._run(lambda connection: self._rows(connection, "read_ranks"))
         return [Rank(*row) for row in rows]
 
-    async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
-        async def step(
-            before: Position, rows: int, skipped: int, wanted: int
-        ) -> tuple[list[HistoryEntry], int, Position | None]:
-            return await self._run(
-                partial(self._walk_history, before=before, rows=rows, skipped=skipped, wanted=wanted)
-            )
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        def read(connection: apsw.Connection) -> Overview:
+            return look(partial(self._rows, connection), "read", since, most)
 
-        return await walk_history(limit, offset, step)
-
-    def _walk_history(
-        self, connection: apsw.Connection, before: Position, rows: int, skipped: int, wanted: int
-    ) -> tuple[list[HistoryEntry], int, Position | None]:
-        place = _from(before, rows)
-        count = self._rows(connection, "count_history", **place)[0][0]
-        found = self._rows(connection, "read_history", limit=wanted, offset=skipped, **place) if count > skipped else []
-        entries = [
-            HistoryEntry(result_id, job_id, created_at, Status(status), payload)
-            for result_id, job_id, created_at, status, payload in found
-        ]
-        return entries, count, self._end_of_walk(connection, before, rows)
-
-
-def _from(before: Position, rows: int) -> dict[str, Any]:
-    """Where a walk starts, and how far it goes."""
-    return {"before_at": before[0], "before_id": before[1], "walk": rows}
+        return await self._run(read)

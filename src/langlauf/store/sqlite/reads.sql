@@ -48,49 +48,6 @@ WHERE notification.org_id = :org_id AND notification.job_id = :job_id
   AND (:channel IS NULL OR notification.channel = :channel)
 ORDER BY notification.created_at DESC, notification.notification_id DESC LIMIT :limit
 
--- name: read_end_of_walk
--- Where a walk over so many of the newest jobs before a position ends; none where it reaches the oldest.
-SELECT one.queued_at, one.job_id FROM jobs AS one
-WHERE one.org_id = :org_id AND (one.queued_at, one.job_id) < (:before_at, :before_id)
-ORDER BY one.queued_at DESC, one.job_id DESC LIMIT 1 OFFSET :walk - 1
-
--- name: read_jobs
--- Of one walk, those that fit. However few they are, it looks at no more than the walk.
-WITH walked AS MATERIALIZED (
-    SELECT one.rowid AS row FROM jobs AS one
-    WHERE one.org_id = :org_id AND (one.queued_at, one.job_id) < (:before_at, :before_id)
-    ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk)
-SELECT {job_columns}, lease.expires_at
-FROM walked CROSS JOIN jobs AS job ON job.rowid = walked.row LEFT JOIN leases AS lease USING (org_id, job_id)
-WHERE job.org_id = :org_id
-  AND (:status IS NULL OR job.status = :status)
-  AND (:analysis IS NULL OR job.analysis = :analysis)
-  AND (:text IS NULL OR EXISTS (
-      SELECT 1 FROM job_inputs AS input
-      WHERE input.org_id = :org_id AND input.job_id = job.job_id
-        AND (instr(lower(input.payload), :text) > 0 OR instr(job.job_id, :text) > 0)))
-ORDER BY job.queued_at DESC, job.job_id DESC LIMIT :limit
-
--- name: read_history
-WITH walked AS MATERIALIZED (
-    SELECT one.rowid AS row FROM jobs AS one
-    WHERE one.org_id = :org_id AND (one.queued_at, one.job_id) < (:before_at, :before_id)
-    ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk)
-SELECT job.result_id, job.job_id, result.created_at, job.status, input.payload
-FROM walked CROSS JOIN jobs AS job ON job.rowid = walked.row
-JOIN job_inputs AS input USING (org_id, job_id)
-JOIN job_results AS result ON result.org_id = job.org_id AND result.result_id = job.result_id
-WHERE job.org_id = :org_id AND job.result_id IS NOT NULL AND job.result_expired_at IS NULL
-ORDER BY job.queued_at DESC, job.job_id DESC LIMIT :limit OFFSET :offset
-
--- name: count_history
-WITH walked AS MATERIALIZED (
-    SELECT one.rowid AS row FROM jobs AS one
-    WHERE one.org_id = :org_id AND (one.queued_at, one.job_id) < (:before_at, :before_id)
-    ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk)
-SELECT count(*) FROM walked CROSS JOIN jobs AS job ON job.rowid = walked.row
-WHERE job.org_id = :org_id AND job.result_id IS NOT NULL AND job.result_expired_at IS NULL
-
 -- name: read_completed
 -- Completed jobs of an analysis before a position, with their inputs: so many and no more.
 SELECT done.job_id, done.result_id, done.finished_at, input.payload
@@ -101,6 +58,54 @@ FROM (
     ORDER BY one.finished_at DESC, one.job_id DESC LIMIT :limit) AS done
 CROSS JOIN job_inputs AS input ON input.org_id = :org_id AND input.job_id = done.job_id
 ORDER BY done.finished_at DESC, done.job_id DESC
+
+-- name: read_ended
+-- The newest that ended since then. A job is not updated after its end, so that the last update is the end.
+SELECT ended.org_id, ended.analysis, ended.status, ended.queued_at, ended.started_at, ended.finished_at, ended.error_code,
+    CASE ended.status WHEN 'failed' THEN ended.job_id END
+FROM (SELECT * FROM (
+          SELECT one.rowid AS row, one.updated_at FROM jobs AS one
+          WHERE one.org_id = :org_id AND one.status = 'completed' AND one.updated_at >= :since
+          ORDER BY one.updated_at DESC LIMIT :most)
+      UNION ALL SELECT * FROM (
+          SELECT one.rowid AS row, one.updated_at FROM jobs AS one
+          WHERE one.org_id = :org_id AND one.status = 'failed' AND one.updated_at >= :since
+          ORDER BY one.updated_at DESC LIMIT :most)
+      UNION ALL SELECT * FROM (
+          SELECT one.rowid AS row, one.updated_at FROM jobs AS one
+          WHERE one.org_id = :org_id AND one.status = 'canceled' AND one.updated_at >= :since
+          ORDER BY one.updated_at DESC LIMIT :most)
+      ORDER BY updated_at DESC LIMIT :most) AS newest
+CROSS JOIN jobs AS ended ON ended.rowid = newest.row
+
+-- name: read_queued
+-- A job that waits was not updated since it was queued.
+SELECT one.updated_at FROM jobs AS one
+WHERE one.org_id = :org_id AND one.status = 'queued' AND one.updated_at >= :since
+ORDER BY one.updated_at DESC LIMIT :most
+
+-- name: read_queues
+-- With the oldest of each class, each one look into the index.
+SELECT lane.org_id, lane.analysis, lane.waiting,
+    (SELECT one.queued_at FROM jobs AS one INDEXED BY idx_jobs_lane_head
+     WHERE one.org_id = lane.org_id AND one.analysis = lane.analysis AND one.priority_class = 'expedite'
+       AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.queued_at, one.job_id LIMIT 1),
+    (SELECT one.queued_at FROM jobs AS one INDEXED BY idx_jobs_lane_head
+     WHERE one.org_id = lane.org_id AND one.analysis = lane.analysis AND one.priority_class = 'default'
+       AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.queued_at, one.job_id LIMIT 1)
+FROM lanes AS lane
+WHERE lane.org_id = :org_id AND lane.waiting > 0 LIMIT :most
+
+-- name: read_underway
+SELECT lease.org_id, lease.job_id, job.analysis, job.queued_at, job.started_at, job.cancel_requested_at,
+    job.next_attempt_at, lease.expires_at
+FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id) WHERE lease.org_id = :org_id
+UNION ALL SELECT * FROM (
+    SELECT job.org_id, job.job_id, job.analysis, job.queued_at, job.started_at, job.cancel_requested_at,
+        job.next_attempt_at, NULL
+    FROM jobs AS job INDEXED BY idx_jobs_lane_due WHERE job.org_id = :org_id AND job.next_attempt_at IS NOT NULL
+    LIMIT :most)
+LIMIT :most
 
 -- name: read_chunk
 SELECT payload FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id AND chunk_key = :key

@@ -11,7 +11,7 @@ from langlauf.domain.state import Status
 from langlauf.store.retiring import NEVER, Cutoffs, Found, Kind, RetireBatch
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite.connection import MEMORY, open_connection
-from langlauf.store.sqlite.reads import RunRead
+from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 
 

@@ -96,7 +96,8 @@ class Transaction:
             return
         payload = json_text({"job_id": job_id, "status": status, **facts, "finished_at": self._now_text})
         key = dedupe_key(job_id, "in_app", template)
-        row = (org_id, new_id(), job_id, "in_app", template, "pending", 0, None, key, self.now, None, self.now, payload)
+        ids = (org_id, new_id(), job_id)
+        row = (*ids, "in_app", template, "pending", 0, None, key, self.now, None, self.now, payload, None)
         self.append("insert_notification", row)
 
     def fenced(self, lease: Lease) -> dict[str, Any]:

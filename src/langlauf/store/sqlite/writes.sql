@@ -85,6 +85,19 @@ FROM json_each(:jobs) AS followed
 CROSS JOIN jobs AS job ON job.org_id = followed.value ->> 0 AND job.job_id = followed.value ->> 1
 LEFT JOIN leases AS lease ON lease.org_id = job.org_id AND lease.job_id = job.job_id
 
+-- name: org_pulses
+-- A mark of each followed org that any change of its jobs changes: when each of its states was last written. One look into
+-- the index for each.
+SELECT followed.value, group_concat(coalesce((
+    SELECT job.updated_at FROM jobs AS job INDEXED BY idx_jobs_org_status_updated
+    WHERE job.org_id = followed.value AND job.status = state.name
+    ORDER BY job.updated_at DESC LIMIT 1), 0), '.')
+FROM json_each(:orgs) AS followed
+CROSS JOIN (
+    SELECT 'queued' AS name UNION ALL SELECT 'running' UNION ALL SELECT 'partial'
+    UNION ALL SELECT 'completed' UNION ALL SELECT 'failed' UNION ALL SELECT 'canceled') AS state
+GROUP BY followed.value
+
 -- name: running_by_analysis
 SELECT job.analysis, count(*) FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id)
 WHERE lease.expires_at > :now GROUP BY job.analysis

@@ -1,0 +1,102 @@
+"""What went wrong, by cause: failed jobs whose analysis, code and message are alike are one group."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from langlauf.domain.instant import Instant
+
+#: What differs from one failure to the next without being another cause, the longest first: addresses and paths, ids,
+#: what stands in quotes, and words with digits in them.
+_VARIABLE = re.compile(
+    r"""\b[a-z][a-z0-9+.-]*://[^\s'"<>]+"""
+    r"""|"[^"\n]{0,200}"|(?<!\w)'[^'\n]{0,200}'(?!\w)|`[^`\n]{0,200}`|«[^»\n]{0,200}»|„[^“\n]{0,200}“"""
+    r"""|(?<!\w)(?:/[\w.-]+){2,}"""
+    r"""|\w*\d[\w.,:+-]*\d\w*|\w*\d\w*""",
+    re.IGNORECASE,
+)
+PLACEHOLDER = "…"
+_LONGEST_SHAPE = 300
+_KEY_DIGITS = 16
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A failed job, as far as its cause goes."""
+
+    job_id: str
+    analysis: str
+    error_code: str
+    error_message: str
+    queued_at: Instant
+    failed_at: Instant
+    #: whether somebody has had it run again already
+    repeated: bool
+
+
+class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Failures with one cause. The newest one is the example."""
+
+    #: tells it from other groups, also in an address
+    key: str
+    analysis: str
+    error_code: str
+    #: the message, with a sign in the place of what differs
+    shape: str
+    failures: list[Failure]
+
+    @property
+    def example(self) -> Failure:
+        """The newest one."""
+        return self.failures[0]
+
+    @property
+    def first_at(self) -> Instant:
+        """When the first of them failed."""
+        return min(one.failed_at for one in self.failures)
+
+    @property
+    def last_at(self) -> Instant:
+        """When the last of them failed."""
+        return max(one.failed_at for one in self.failures)
+
+    @property
+    def left(self) -> list[Failure]:
+        """Those that nobody has had run again."""
+        return [one for one in self.failures if not one.repeated]
+
+
+def shape_of(message: str) -> str:
+    """A message without what differs from one failure to the next."""
+    folded = _VARIABLE.sub(PLACEHOLDER, message[:_LONGEST_SHAPE])
+    return " ".join(folded.split())
+
+
+def group_failures(failures: Iterable[Failure]) -> list[FailureGroup]:
+    """Groups, the largest first; failures come newest first, and stay so within a group."""
+    shapes: dict[str, str] = {}
+    found: dict[tuple[str, str, str], list[Failure]] = {}
+    for one in failures:
+        shape = shapes.get(one.error_message)
+        if shape is None:
+            shape = shapes[one.error_message] = shape_of(one.error_message)
+        found.setdefault((one.analysis, one.error_code, shape), []).append(one)
+    groups = [
+        FailureGroup(key=_key(cause), analysis=cause[0], error_code=cause[1], shape=cause[2], failures=alike)
+        for cause, alike in found.items()
+    ]
+    return sorted(groups, key=lambda group: (-len(group.failures), -group.example.queued_at, group.key))
+
+
+def _key(cause: tuple[str, str, str]) -> str:
+    return hashlib.sha256("\0".join(cause).encode()).hexdigest()[:_KEY_DIGITS]
+
+
+def over_time(instants: Sequence[Instant], start: Instant, end: Instant, parts: int) -> list[int]:
+    """How many instants fall into each of so many equal parts of a time; those outside count at its ends."""
+    counts = [0] * parts
+    width = max(1, end - start)
+    for instant in instants:
+        counts[min(parts - 1, max(0, (instant - start) * parts // width))] += 1
+    return counts

@@ -1,0 +1,205 @@
+"""Figures over a range of time, made from what a look over many jobs found. Pure: the same look gives the same figures.
+
+Where more jobs ended than are read, a look does not reach over the whole range: then the figures count from where it
+begins, and say so.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from langlauf.domain.instant import Instant, after, seconds_between
+from langlauf.domain.overview import Ended, Overview, Underway
+from langlauf.domain.periods import Period, Span, Times, edges, percentiles, period_of, waiting_at
+from langlauf.domain.state import Status
+
+
+class Count(msgspec.Struct, frozen=True, kw_only=True):
+    """The jobs of an analysis, of an org, or all."""
+
+    name: str
+    waiting: int
+    #: when the one was queued that waits longest
+    oldest_at: Instant | None
+    running: int
+    #: wait for their next attempt
+    retrying: int
+    ended: int
+    failed: int
+    canceled: int
+    wait: Times | None
+    run: Times | None
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to fail: how often, and the latest that did."""
+
+    code: str
+    count: int
+    job_id: str
+    org_id: str
+    analysis: str
+    last_at: Instant
+    #: how often in each period
+    series: list[int]
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it, at one moment."""
+
+    at: Instant
+    span: Span
+    #: from here on all jobs that ended are counted
+    since: Instant
+    #: whether that is the whole range
+    whole: bool
+    total: Count
+    periods: list[Period]
+    analyses: list[Count]
+    orgs: list[Count]
+    #: whether queues were left out because there are too many of them
+    queues_more: bool
+    failures: list[Failure]
+    #: those that were asked to stop and go on all the same, the longest first
+    canceling: list[Underway]
+
+    @property
+    def minutes(self) -> float:
+        """How long the time is that is counted over."""
+        return max(seconds_between(self.since, self.at), 1.0) / 60
+
+
+class _Tally:
+    """What is counted under one name, or in one part of the range."""
+
+    def __init__(self) -> None:
+        self.statuses: list[str] = []
+        #: from being queued to the first start, and from there to the end, in microseconds
+        self.waits: list[int] = []
+        self.runs: list[int] = []
+        self.waiting = 0
+        self.oldest_at: Instant | None = None
+        self.running = 0
+        self.retrying = 0
+
+    def count(self, name: str) -> Count:
+        """All of it in figures."""
+        return Count(
+            name=name,
+            waiting=self.waiting,
+            oldest_at=self.oldest_at,
+            running=self.running,
+            retrying=self.retrying,
+            ended=len(self.statuses),
+            failed=self.statuses.count(Status.FAILED),
+            canceled=self.statuses.count(Status.CANCELED),
+            wait=percentiles(self.waits),
+            run=percentiles(self.runs),
+        )
+
+
+class _Tallies:
+    """Everything counted in one walk, in all the ways that it is shown."""
+
+    def __init__(self, seen: Overview, begins: Sequence[Instant]) -> None:
+        self.total = _Tally()
+        self.analyses: defaultdict[str, _Tally] = defaultdict(_Tally)
+        self.orgs: defaultdict[str, _Tally] = defaultdict(_Tally)
+        self.periods: defaultdict[int, _Tally] = defaultdict(_Tally)
+        for one in seen.ended:
+            self._add_ended(one, period_of(one.finished_at, begins))
+        for queue in seen.queues:
+            for tally in self._of(queue.analysis, queue.org_id):
+                tally.waiting += queue.waiting
+                tally.oldest_at = min(tally.oldest_at or begins[-1], queue.oldest_at or begins[-1])
+        for job in seen.underway:
+            for tally in self._of(job.analysis, job.org_id):
+                tally.running += job.lease_until is not None
+                tally.retrying += job.lease_until is None
+
+    def _of(self, analysis: str, org_id: str) -> tuple[_Tally, ...]:
+        return self.total, self.analyses[analysis], self.orgs[org_id]
+
+    def _add_ended(self, one: Ended, period: int) -> None:
+        org_id, analysis, status, queued_at, started_at, finished_at, *_ = one
+        for tally in (self.total, self.analyses[analysis], self.orgs[org_id], self.periods[period]):
+            tally.statuses.append(status)
+            if started_at is not None:
+                tally.waits.append(started_at - queued_at)
+                tally.runs.append(finished_at - started_at)
+
+
+def figures(seen: Overview, span: Span, now: Instant, *, cancel_seconds: float) -> Figures:
+    """The figures. `cancel_seconds` is how long stopping may take before it is worth a word."""
+    since = seen.ended[-1].finished_at if seen.ended_more else after(now, -span.seconds)
+    begins = edges(span, now)
+    tallies = _Tallies(seen, begins)
+    late = after(now, -cancel_seconds)
+    canceling = [one for one in seen.underway if one.cancel_requested_at and one.cancel_requested_at < late]
+    return Figures(
+        at=now,
+        span=span,
+        since=since,
+        whole=not seen.ended_more,
+        total=tallies.total.count(""),
+        periods=_periods(tallies.periods, seen, begins, since),
+        analyses=_counts(tallies.analyses),
+        orgs=_counts(tallies.orgs),
+        queues_more=seen.queues_more,
+        failures=_failures(seen.ended, begins),
+        canceling=sorted(canceling, key=lambda one: one.cancel_requested_at or 0),
+    )
+
+
+def _counts(tallies: Mapping[str, _Tally]) -> list[Count]:
+    """First where a job waits longest, then by name."""
+    counts = [tally.count(name) for name, tally in tallies.items()]
+    return sorted(counts, key=lambda one: (one.oldest_at is None, one.oldest_at or 0, one.name))
+
+
+def _periods(tallies: Mapping[int, _Tally], seen: Overview, begins: Sequence[Instant], since: Instant) -> list[Period]:
+    """The parts of the range, the oldest first. Of those that begin before `since` nothing is known."""
+    waiting = waiting_at(seen, begins[1:], since)
+    return [
+        _period(begin, tallies.get(number, _Tally()), waiting[number], known=begin >= since)
+        for number, begin in enumerate(begins[:-1])
+    ]
+
+
+def _period(begin: Instant, tally: _Tally, waiting: int | None, *, known: bool) -> Period:
+    if not known:
+        return Period(begins_at=begin, ended=None, failed=None, wait_p95=None, run_p95=None, waiting=waiting)
+    count = tally.count("")
+    return Period(
+        begins_at=begin,
+        ended=count.ended,
+        failed=count.failed,
+        wait_p95=count.wait.p95 if count.wait else None,
+        run_p95=count.run.p95 if count.run else None,
+        waiting=waiting,
+    )
+
+
+def _failures(ended: Sequence[Ended], begins: Sequence[Instant]) -> list[Failure]:
+    """By code, the most frequent first. The newest comes first in what is given, and is the example."""
+    found: defaultdict[str, list[Ended]] = defaultdict(list)
+    for one in ended:
+        if one.error_code is not None and one.job_id is not None:
+            found[one.error_code].append(one)
+    failures = [_failure(code, them, begins) for code, them in found.items()]
+    return sorted(failures, key=lambda one: (-one.count, one.code))
+
+
+def _failure(code: str, them: Sequence[Ended], begins: Sequence[Instant]) -> Failure:
+    newest = them[0]
+    when = Counter(period_of(one.finished_at, begins) for one in them)
+    return Failure(
+        code=code,
+        count=len(them),
+        job_id=newest.job_id or "",
+        org_id=newest.org_id,
+        analysis=newest.analysis,
+        last_at=newest.finished_at,
+        series=[when[number] for number in range(len(begins) - 1)],
+    )

@@ -1,0 +1,168 @@
+"""How server-sent events are sent: bounded in number and length, alive while nothing happens, ended cleanly."""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
+from typing import Generic, Protocol, TypeVar
+
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from langlauf.clock import draw
+from langlauf.domain.errors import StoreError
+from langlauf.http.context import Context
+from langlauf.http.negotiating import EVENT_STREAM
+from langlauf.http.problems import VARY
+from langlauf.http.sse import HEARTBEAT
+from langlauf.http.transport import transport_of
+from langlauf.service.follow import Leaves
+from langlauf.service.tenant import Caller
+from langlauf.telemetry import Fact, tell
+
+HEADERS = {"Cache-Control": "no-store", "Vary": f"{VARY}, Last-Event-ID", "X-Accel-Buffering": "no"}
+#: The last tenth of a lifetime is drawn: streams that began together do not all end together.
+_DRAWN_LIFETIME = 0.1
+#: For a connection that was cut to be gone.
+_CUT_SECONDS = 1.0
+
+
+class Waiting(Leaves, Protocol):
+    """Who waits for something to send: woken by its event."""
+
+    event: asyncio.Event
+    left: bool
+
+    @property
+    def turned_away(self) -> bool:
+        """Whether the caller may no longer see it."""
+
+
+W = TypeVar("W", bound=Waiting)
+
+
+class Stream(Response, ABC, Generic[W]):
+    """One stream, sent by itself: the one task of its request, and a second that notices when the client leaves."""
+
+    media_type = EVENT_STREAM
+
+    def __init__(
+        self, context: Context, caller: Caller, headers: Mapping[str, str], first: bytes, *, job_id: str | None = None
+    ) -> None:
+        self.status_code = 200
+        self.background = None
+        self.init_headers(headers)
+        self.followers = context.services.followers
+        self.caller = caller
+        self._settings = context.settings
+        self._first = first
+        self._job_id = job_id
+
+    @abstractmethod
+    def following(self) -> AbstractContextManager[W]:
+        """Follows what the stream is about, for as long as the block lasts."""
+
+    @abstractmethod
+    async def follow(self, waiting: W, /, sender: "Sender", ends_at: float) -> None:
+        """Sends until there is nothing more to send, or until that time of the loop."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        if scope["method"] == "HEAD":
+            await send(start)
+            await send({"type": "http.response.body", "body": b""})
+            return
+        with self.followers.places.take(self.caller.org_id, "stream"), self.following() as waiting:
+            watching = asyncio.create_task(watch_client(receive, waiting), name="stream client")
+            sender = Sender(send, self._settings.stream_patience)
+            try:
+                await sender.pass_on(start)
+                await self._serve(waiting, sender)
+            except TimeoutError:
+                tell(Fact.STREAM_CUT, job_id=self._job_id, request_id=self.caller.request_id)
+                await _cut(scope, watching)
+            except OSError:
+                return  # some servers say so when the client is gone
+            except asyncio.CancelledError:  # another server than ours stops, and waits no longer
+                await sender.end_now()
+                raise
+            finally:
+                watching.cancel()
+
+    async def _serve(self, waiting: W, sender: "Sender") -> None:
+        """Sends until there is a reason to end; whatever goes wrong ends the stream where the client can go on."""
+        try:
+            await sender.send(self._first)
+            lifetime = self._settings.stream_lifetime * (1 - _DRAWN_LIFETIME * draw())
+            await self.follow(waiting, sender, asyncio.get_running_loop().time() + lifetime)
+        except OSError:  # the client is gone, or does not read: nothing more can be sent
+            raise
+        except StoreError as error:
+            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
+        except Exception as error:  # noqa: BLE001 - the head of the answer is sent; the client comes back and goes on
+            tell(Fact.REQUEST_FAILED, logging.ERROR, error=error, request_id=self.caller.request_id)
+        await sender.end()
+
+    async def wait(self, waiting: W, sender: "Sender", until: float) -> None:
+        """Until there may be something to send, or the time is over; a comment now and then tells that all is well."""
+        while not waiting.event.is_set():
+            wake_at = min(until, sender.sent_at + self._settings.stream_heartbeat)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(wake_at):
+                    await waiting.event.wait()
+                return
+            if wake_at == until:
+                return
+            await sender.send(HEARTBEAT)
+
+    def over(self, waiting: W) -> bool:
+        """Whether there is nobody any more to send anything to."""
+        return waiting.left or waiting.turned_away or self.followers.closing
+
+
+class Sender:
+    """Sends parts of one answer, each within a time: `TimeoutError` where the client does not read."""
+
+    __slots__ = ("_patience", "_send", "sent_at")
+
+    def __init__(self, send: Send, patience: float) -> None:
+        self._send = send
+        self._patience = patience
+        self.sent_at = 0.0
+
+    async def send(self, body: bytes, *, more: bool = True) -> None:
+        """Sends bytes; waits while too many are on their way."""
+        await self.pass_on({"type": "http.response.body", "body": body, "more_body": more})
+        self.sent_at = asyncio.get_running_loop().time()
+
+    async def pass_on(self, message: Message) -> None:
+        """Hands a message to the server, which may have to wait for the client."""
+        async with asyncio.timeout(self._patience):
+            await self._send(message)
+
+    async def end(self) -> None:
+        """The clean end."""
+        await self.send(b"", more=False)
+
+    async def end_now(self) -> None:
+        """The same where nothing may wait any more: for a client that reads."""
+        self._patience = 0.0
+        with suppress(OSError, RuntimeError):  # no time is left, or the answer had not begun
+            await self.end()
+
+
+async def watch_client(receive: Receive, waiting: Leaves) -> None:
+    """Tells a stream or a poll when its client has gone, also while nothing is sent."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    waiting.leave()
+
+
+async def _cut(scope: Scope, watching: "asyncio.Task[None]") -> None:
+    """Ends a connection whose client does not read: closing it would wait for the client."""
+    transport = transport_of(scope)
+    if transport is None:
+        return  # another server than ours: it closes the connection of an answer that was not completed
+    transport.abort()
+    await asyncio.wait({watching}, timeout=_CUT_SECONDS)

@@ -1,0 +1,86 @@
+"""What operators and orgs see at a glance: figures, workers, health; looked up once in a while for all who ask."""
+
+import asyncio
+from functools import partial
+
+import msgspec
+
+from langlauf.clock import Clock
+from langlauf.domain.access import Scope
+from langlauf.domain.figures import Figures, figures
+from langlauf.domain.health import CANCEL_SECONDS, Health, health
+from langlauf.domain.instant import after
+from langlauf.domain.periods import Span
+from langlauf.domain.workers import WorkerSeen, known_by
+from langlauf.service.estimates import Remembered
+from langlauf.service.tenant import Caller
+from langlauf.store.protocol import Store
+
+#: Of jobs that ended in a range no more are read: the newest. It bounds what a look costs, whatever the store holds.
+MOST_ENDED = 10_000
+_FRESH_SECONDS = 2.0
+#: So many looks are remembered: one for each org that is looked at, and each range.
+_MOST_KEPT = 500
+
+
+class Glance(msgspec.Struct, frozen=True):
+    """Figures with who works, and what is wrong."""
+
+    #: whose figures; None: those of all orgs
+    org_id: str | None
+    figures: Figures
+    #: how many take jobs
+    working: int
+    #: one by one, for operators alone
+    workers: list[WorkerSeen]
+    health: Health
+
+
+class Overviews:
+    """Looks over many jobs. What several ask for within two seconds is looked up once."""
+
+    def __init__(self, store: Store, clock: Clock, *, fresh_seconds: float = _FRESH_SECONDS) -> None:
+        self._store = store
+        self._clock = clock
+        self._fresh_seconds = fresh_seconds
+        self._workers: Remembered[list[WorkerSeen]] = Remembered(store.workers.seen, fresh_seconds)
+        self._figures: dict[tuple[str | None, Span], Remembered[Figures]] = {}
+
+    async def glance(self, caller: Caller, span: Span, wished: str | None = None) -> Glance:
+        """What a caller may see: an operator the org they wish for, or all; anybody else their own."""
+        operates = Scope.OPERATE in caller.scopes
+        workers = await self.workers()
+        found = await self._figures_of(wished if operates else caller.org_id, span)
+        working = [worker for worker in workers if worker.works(found.at)]
+        # Of workers others learn how many there are: one that is silent may hold jobs of any org.
+        shown = workers if operates else working
+        return Glance(
+            wished if operates else caller.org_id,
+            found,
+            len(working),
+            workers if operates else [],
+            health(found, shown),
+        )
+
+    async def workers(self) -> list[WorkerSeen]:
+        """Who works, or did until a while ago."""
+        return await self._workers.get()
+
+    async def workers_seen(self, analysis: str) -> bool:
+        """Whether some worker would take a job of this analysis; it costs next to nothing to ask."""
+        return analysis in known_by(await self.workers(), self._clock.now())
+
+    async def _figures_of(self, org_id: str | None, span: Span) -> Figures:
+        key = org_id, span
+        if key not in self._figures:
+            if len(self._figures) >= _MOST_KEPT:
+                self._figures.clear()
+            self._figures[key] = Remembered(partial(self._look, org_id, span), self._fresh_seconds)
+        return await self._figures[key].get()
+
+    async def _look(self, org_id: str | None, span: Span) -> Figures:
+        source = self._store if org_id is None else self._store.tenant(org_id)
+        now = self._clock.now()
+        seen = await source.overview(since=after(now, -span.seconds), most=MOST_ENDED)
+        # Counting takes a moment: requests go on meanwhile.
+        return await asyncio.to_thread(figures, seen, span, now, cancel_seconds=CANCEL_SECONDS)

@@ -1,0 +1,26 @@
+"""Workers in PostgreSQL."""
+
+from collections.abc import Callable
+
+from langlauf.domain.instant import Instant, after
+from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, WorkerSeen
+from langlauf.store.postgres.links import Links
+from langlauf.store.workers import worker_from, worker_values
+
+
+class PostgresWorkers:
+    """Who works, over the connections of a store. `at` tells the time to act at; none is the database's."""
+
+    def __init__(self, links: Links, at: Callable[[], Instant | None]) -> None:
+        self._links = links
+        self._at = at
+
+    async def note(self, report: WorkerReport) -> None:
+        values = worker_values(report).values()
+        await self._links.call("note_worker", self._at(), after(0, SILENT_KEPT_SECONDS), *values)
+
+    async def forget(self, worker_id: str) -> None:
+        await self._links.call("forget_worker", worker_id)
+
+    async def seen(self) -> list[WorkerSeen]:
+        return [worker_from(tuple(row)) for row in await self._links.rows("all_workers")]

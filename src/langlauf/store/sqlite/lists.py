@@ -1,0 +1,146 @@
+"""The lists of one org. The org is bound here, once, and goes into every query."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import apsw
+
+from langlauf.domain.failures import Failure
+from langlauf.domain.inbox import InboxPage, Message
+from langlauf.domain.instant import Instant
+from langlauf.domain.notification import Notification
+from langlauf.domain.state import Status
+from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView
+from langlauf.store.paging import LONGEST_MESSAGE, inbox_page, merged, unread_walk
+from langlauf.store.rows import json_text, view_from
+from langlauf.store.sqlite.transaction import Row
+from langlauf.store.walking import FEW, FIRST, LARGEST_SEARCHED, Position, folded, walk_jobs, wanted_status
+
+T = TypeVar("T")
+
+
+class RunRead(Protocol):
+    """Runs a function on the connection for reads."""
+
+    def __call__(self, read: Callable[[apsw.Connection], T], /) -> Awaitable[T]: ...
+
+
+class SqliteLists:
+    """Everything here belongs to one org; anything else does not exist."""
+
+    def __init__(self, org_id: str, run: RunRead, queries: Mapping[str, str]) -> None:
+        self._org_id = org_id
+        self._run = run
+        self._queries = queries
+
+    def _rows(self, connection: apsw.Connection, query: str, /, **values: Any) -> list[Row]:
+        """The choke point: no query of a tenant runs without its org."""
+        return connection.execute(self._queries[query], {"org_id": self._org_id, **values}).fetchall()
+
+    def _job(self, connection: apsw.Connection, job_id: str) -> JobView | None:
+        rows = self._rows(connection, "read_job", job_id=job_id)
+        return view_from(rows[0]) if rows else None
+
+    async def jobs(self, which: JobFilter) -> JobPage:
+        path = await self._run(partial(self._path, status=wanted_status(which)))
+
+        async def step(before: Position, rows: int, wanted: int) -> tuple[list[JobView], Position | None]:
+            return await self._run(partial(self._walk, path=path, which=which, before=before, rows=rows, wanted=wanted))
+
+        return await walk_jobs(which, step)
+
+    def _path(self, connection: apsw.Connection, status: Status | None) -> str:
+        """The index along which jobs in a state are found soonest."""
+        if status is None:
+            return "walk_jobs"
+        if self._rows(connection, "count_status", status=status, most=FEW + 1)[0][0] <= FEW:
+            return "walk_few"
+        return "walk_failed" if status is Status.FAILED else "walk_jobs"
+
+    def _walk(
+        self, connection: apsw.Connection, path: str, which: JobFilter, before: Position, rows: int, wanted: int
+    ) -> tuple[list[JobView], Position | None]:
+        status = wanted_status(which)
+        place = {"before_at": before[0], "before_id": before[1], "since": which.since or 0}
+        walked = self._rows(connection, path, walk=rows, status=status, **place)
+        found = self._rows(
+            connection,
+            "read_walked",
+            rows=json_text([row for row, _, _ in walked]),
+            status=status,
+            analysis=which.analysis,
+            error_code=which.error_code,
+            text=folded(which.text) if which.text else None,
+            largest=LARGEST_SEARCHED,
+            limit=wanted,
+        )
+        end = walked[-1][1:] if path != "walk_few" and len(walked) == rows else None
+        return [view_from(row) for row in found], end
+
+    async def counts(self, *, most: int) -> dict[Status, int]:
+        def read(connection: apsw.Connection) -> dict[Status, int]:
+            counted = {one: self._rows(connection, "count_status", status=one, most=most)[0][0] for one in Status}
+            return {status: number for status, number in counted.items() if number}
+
+        return await self._run(read)
+
+    async def failures(self, *, since: Instant, before: Position | None, limit: int) -> list[Failure]:
+        before_at, before_id = before or FIRST
+        values = {"since": since, "before_at": before_at, "before_id": before_id, "limit": limit}
+        rows = await self._run(
+            lambda connection: self._rows(connection, "read_failures", longest=LONGEST_MESSAGE, **values)
+        )
+        return [_failure(row) for row in rows]
+
+    async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
+        def read(connection: apsw.Connection) -> tuple[list[HistoryEntry], int]:
+            unfinished = self._rows(connection, "walk_unfinished")
+            ended = self._rows(connection, "count_history")[0][0]
+            skipped = max(0, offset - len(unfinished))
+            way, place = nearer_end(ended, skipped, offset - skipped + limit)
+            finished = self._rows(connection, way, **place)
+            page = merged(unfinished, finished)[offset - skipped :][:limit]
+            found = self._rows(connection, "read_history", rows=json_text([row for row, _, _ in page]))
+            return [_entry(row) for row in found], ended + len(unfinished)
+
+        return await self._run(read)
+
+    async def inbox(self, *, before: Position | None, limit: int) -> InboxPage:
+        before_at, before_id = before or FIRST
+
+        def read(connection: apsw.Connection) -> InboxPage:
+            values = {"before_at": before_at, "before_id": before_id, "limit": limit + 1}
+            messages = []
+            for *columns, unread in self._rows(connection, "read_inbox", **values):
+                notification = Notification(*columns)
+                view = self._job(connection, notification.job_id)
+                if view is not None:
+                    messages.append(Message(notification, view, bool(unread)))
+            return inbox_page(messages, limit)
+
+        return await self._run(read)
+
+    async def unread(self, *, most: int) -> int:
+        counted: int = await self._run(
+            lambda connection: self._rows(connection, "count_unread", walk=unread_walk(most))[0][0]
+        )
+        return min(most, counted)
+
+
+def nearer_end(total: int, skipped: int, wanted: int) -> tuple[str, dict[str, int]]:
+    """How to come to a stretch of the history with the fewest steps: from its newest job on, or from its oldest."""
+    if skipped <= total // 2:
+        return "walk_history", {"offset": skipped, "limit": wanted}
+    behind = max(0, total - skipped - wanted)
+    return "walk_history_back", {"offset": behind, "limit": max(0, total - skipped - behind)}
+
+
+def _entry(row: Row) -> HistoryEntry:
+    result_id, job_id, created_at, status, payload = row
+    return HistoryEntry(result_id, job_id, created_at, Status(status), payload)
+
+
+def _failure(row: Row) -> Failure:
+    job_id, analysis, error_code, error_message, queued_at, failed_at, repeated = row
+    return Failure(job_id, analysis, error_code, error_message, queued_at, failed_at, bool(repeated))

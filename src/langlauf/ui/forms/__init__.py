@@ -1,0 +1,1 @@
+"""Forms for people, made from the JSON schema of an analysis' input."""

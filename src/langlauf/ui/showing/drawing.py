@@ -1,0 +1,200 @@
+"""Charts become pictures: by another process, one at a time, within a time, and remembered."""
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import selectors
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from langlauf.ui.showing.chart_theme import Theme, config_of
+
+_PROGRAM = Path(__file__).with_name("draughtsman.py")
+#: Of our own environment the other process sees what it takes to find its libraries, and no secret.
+_ENVIRONMENT = ("PATH", "PYTHONPATH", "HOME", "LANG", "TZ", "LD_LIBRARY_PATH")
+_START_SECONDS = 30.0
+DRAW_SECONDS = 8.0
+_MOST_WAITING = 16
+_MOST_KEPT = 64
+_LARGEST_SVG = 2 * 1024 * 1024
+_LARGEST_SIDE = 8_000
+_LENGTH = 4
+_SIZE = re.compile(r'<svg [^>]*?\bwidth="([0-9.]+)" height="([0-9.]+)"')
+
+#: Why there is no picture: no library, no time, a flaw in the specification, too much of it, or too much to do.
+Trouble = Literal["missing", "slow", "broken", "large", "busy"]
+
+
+class Drawn(msgspec.Struct, frozen=True):
+    """A picture and its size."""
+
+    svg: bytes
+    width: int
+    height: int
+
+
+class NotDrawn(msgspec.Struct, frozen=True):
+    """There is no picture, and why."""
+
+    trouble: Trouble
+
+
+class DrawingBoard:
+    """Keeps one process that draws, and what it drew."""
+
+    def __init__(self, seconds: float = DRAW_SECONDS) -> None:
+        self._seconds = seconds
+        self._hand = _Hand()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="charts")
+        self._kept: OrderedDict[str, Drawn | NotDrawn] = OrderedDict()
+        self._waiting = 0
+        weakref.finalize(self, self._hand.stop)
+
+    async def draw(self, spec: dict[str, Any], theme: Theme) -> Drawn | NotDrawn:
+        """The picture of a specification that was found harmless."""
+        request = json.dumps({"spec": spec, "config": config_of(theme)}).encode()
+        key = hashlib.sha256(request).hexdigest()
+        if (known := self._kept.get(key)) is not None:
+            self._kept.move_to_end(key)
+            return known
+        if not charts_installed():
+            return NotDrawn("missing")
+        if self._waiting >= _MOST_WAITING:
+            return NotDrawn("busy")
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            drawn = await loop.run_in_executor(self._thread, self._hand.draw, request, self._seconds)
+        finally:
+            self._waiting -= 1
+        self._keep(key, drawn)
+        return drawn
+
+    def _keep(self, key: str, drawn: Drawn | NotDrawn) -> None:
+        self._kept[key] = drawn
+        while len(self._kept) > _MOST_KEPT:
+            self._kept.popitem(last=False)
+
+
+class _Hand:
+    """The process that draws. It is started when it is needed, and ended when it takes too long."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def draw(self, request: bytes, seconds: float) -> Drawn | NotDrawn:
+        with self._lock:
+            for _ in range(2):  # one that has ended by itself since the last time is only found out by writing to it
+                fresh = self._process is None
+                process = self._process or self._start()
+                try:
+                    answer = _exchange(process, request, seconds + (_START_SECONDS if fresh else 0))
+                except TimeoutError:
+                    self._end()
+                    return NotDrawn("slow")
+                except OSError:
+                    self._end()
+                    continue
+                if answer:
+                    return _drawn(json.loads(answer))
+                self._end()
+                if fresh:
+                    break
+            return NotDrawn("broken")
+
+    def stop(self) -> None:
+        with self._lock:
+            self._end()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        known = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        self._process = subprocess.Popen(  # noqa: S603 - our own file, with our own interpreter
+            [sys.executable, "-P", str(_PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=known,
+            start_new_session=True,
+        )
+        return self._process
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
+            self._process = None
+
+
+def _exchange(process: subprocess.Popen[bytes], request: bytes, seconds: float) -> bytes:
+    """Sends a request and waits for the whole answer; nothing where the process ended instead."""
+    if process.stdin is None or process.stdout is None:
+        raise OSError("a process without pipes")
+    into, out = process.stdin.fileno(), process.stdout.fileno()
+    deadline = time.monotonic() + seconds
+    os.set_blocking(into, False)
+    left = len(request).to_bytes(_LENGTH, "big") + request
+    with selectors.DefaultSelector() as selector:
+        selector.register(into, selectors.EVENT_WRITE)
+        while left:
+            _await(selector, deadline)
+            left = left[os.write(into, left) :]
+        selector.unregister(into)
+        selector.register(out, selectors.EVENT_READ)
+        head = _received(selector, out, _LENGTH, deadline)
+        return _received(selector, out, int.from_bytes(head, "big"), deadline) if len(head) == _LENGTH else b""
+
+
+def _received(selector: selectors.BaseSelector, out: int, count: int, deadline: float) -> bytes:
+    found = b""
+    while len(found) < count:
+        _await(selector, deadline)
+        part = os.read(out, count - len(found))
+        if not part:
+            return b""
+        found += part
+    return found
+
+
+def _await(selector: selectors.BaseSelector, deadline: float) -> None:
+    if not selector.select(max(0.0, deadline - time.monotonic())):
+        raise TimeoutError
+
+
+def _drawn(answer: dict[str, str]) -> Drawn | NotDrawn:
+    svg = answer.get("svg", "").encode()
+    size = _SIZE.search(answer.get("svg", "")[:2_000])
+    if size is None:
+        return NotDrawn("broken")
+    width, height = (round(float(side)) for side in size.groups())
+    if len(svg) > _LARGEST_SVG or max(width, height) > _LARGEST_SIDE:
+        return NotDrawn("large")
+    return Drawn(svg, width, height)
+
+
+@cache
+def charts_installed() -> bool:
+    """Whether the extra `charts` is there."""
+    return find_spec("vl_convert") is not None
+
+
+@cache
+def drawing_board() -> DrawingBoard:
+    """The one of this process."""
+    return DrawingBoard()

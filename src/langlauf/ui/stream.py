@@ -1,0 +1,85 @@
+"""Tells pages that it is worth looking again: which job has which newest event, and that something of the org changed.
+
+One stream serves all tabs of a browser. It carries no data: whoever hears of a change fetches the page again, from the
+one renderer there is. Bursts become few messages, and the last of a burst is never left out.
+"""
+
+import asyncio
+from contextlib import AbstractContextManager
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from langlauf.domain.access import Scope
+from langlauf.http.context import Context
+from langlauf.http.endpoints import Endpoint
+from langlauf.http.problems import bad_request
+from langlauf.http.requests import choice, free_text, refuse_unknown
+from langlauf.http.sse import message, opening
+from langlauf.http.streaming import HEADERS, Sender, Stream
+from langlauf.service.tenant import Caller
+from langlauf.service.watching import Topic, Watcher, now_of, watching
+
+ADDRESS = "/stream"
+MOST_JOBS = 50
+_LONGEST_ID = 128
+#: A topic is told of at most twice a second.
+EVERY_SECONDS = 0.5
+
+
+def stream_route(context: Context) -> Route:
+    """The route; it answers scripts, so its errors are the API's."""
+
+    async def answer(request: Request) -> Response:
+        caller = await context.caller(request, Scope.READ)
+        refuse_unknown(request, "jobs", "org")
+        job_ids = _job_ids(free_text(request, "jobs", MOST_JOBS * (_LONGEST_ID + 1)) or "")
+        org = choice(request, "org", ("1",)) is not None
+        if not job_ids and not org:
+            raise bad_request("Name jobs to hear of, or org=1.", "jobs")
+        return HintStream(context, caller, job_ids, org=org)
+
+    return Route(ADDRESS, Endpoint(answer), methods=["GET"])
+
+
+def _job_ids(text: str) -> list[str]:
+    names = list(dict.fromkeys(name for name in text.split(",") if name))
+    if len(names) > MOST_JOBS:
+        raise bad_request(f"jobs may name at most {MOST_JOBS} jobs.", "jobs")
+    return names
+
+
+class HintStream(Stream[Watcher]):
+    """One stream of hints about several jobs, or about all of the caller's org."""
+
+    def __init__(self, context: Context, caller: Caller, job_ids: list[str], *, org: bool) -> None:
+        super().__init__(context, caller, HEADERS, opening("what changed"))
+        self._reads = context.services.reads
+        self._job_ids = job_ids
+        self._org = org
+
+    def following(self) -> AbstractContextManager[Watcher]:
+        """Watches everything that was asked for."""
+        return watching(self.followers, self.caller, self._job_ids, org=self._org)
+
+    async def follow(self, watcher: Watcher, /, sender: Sender, ends_at: float) -> None:
+        """Tells what is so now, and then what changes."""
+        loop = asyncio.get_running_loop()
+        while not self.over(watcher) and loop.time() < ends_at:
+            watcher.event.clear()
+            for topic in watcher.topics:
+                if topic.is_set() and topic.next_at <= loop.time():
+                    topic.clear()
+                    await self._tell(topic, sender)
+            held = [topic.next_at for topic in watcher.topics if topic.is_set()]
+            await self.wait(watcher, sender, min([ends_at, *held]))
+
+    async def _tell(self, topic: Topic, sender: Sender) -> None:
+        """Says what is so, where that was not said already."""
+        now = await now_of(topic, self.followers, self._reads, self.caller)
+        if now is None or now == topic.told:
+            return
+        topic.told = now
+        topic.next_at = asyncio.get_running_loop().time() + EVERY_SECONDS
+        await sender.send(message({"org": now} if topic.job_id is None else {"job": topic.job_id, "seq": now}))

@@ -1,0 +1,142 @@
+"""A server in which every page has something to show: jobs in all states, and results of every kind."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from langlauf import Job, Langlauf, PermanentError, TransientError
+from langlauf.domain.attempt import ClaimRequest
+from langlauf.hints import Hints
+from langlauf.store.sqlite.driver import SqliteStore
+from tests.support.live import GATES, Live, live
+
+#: Long enough for a tour: what waits goes on waiting, what is asked to stop goes on stopping.
+_SETTINGS = {
+    "LANGLAUF_MAX_RUNNING": "32",
+    "LANGLAUF_RETRY_BASE": "1h",
+    "LANGLAUF_RETRY_CAP": "2h",
+    "LANGLAUF_CANCEL_GRACE": "10m",
+    "LANGLAUF_LEASE_SECONDS": "60",
+    "LANGLAUF_SWEEP_SECONDS": "10m",
+}
+_GATE = "gallery"
+
+
+def gallery_app() -> Langlauf:
+    """Analyses that stop where a page is to be looked at."""
+    app = Langlauf()
+
+    @app.analysis(duplicates=True, max_retries=3)
+    async def survey(job: Job, region: str, years: int = 3, ends: str = "completes") -> dict[str, Any]:
+        """Reads what is known of a region, year by year.
+
+        Every year is a chunk, and each ends in an interim result.
+        """
+        rows = []
+        async for year in job.chunks(range(2020, 2020 + years), step="Reading {}"):
+            rows.append({"year": year, "parcels": 50 + year % 7, "noise": round(48.2 + year % 5 * 1.3, 1)})
+            await job.partial({"region": region, "rows": rows}, summary={"years": len(rows), "region": region})
+        if ends == "waits":
+            await GATES.wait(_GATE)
+        if ends == "fails":
+            raise PermanentError("The register of Kreis 4 has no entry for 2023.", code="register_gap")
+        if ends == "tries again":
+            raise TransientError("The register did not answer in time.")
+        return {"region": region, "rows": rows, "summary": {"region": region, "years": len(rows)}}
+
+    @app.analysis(duplicates=True)
+    async def silently(job: Job) -> dict[str, Any]:
+        """Works without telling how far it is."""
+        await GATES.wait(_GATE)
+        return {}
+
+    @app.analysis(duplicates=True, max_running=1)
+    async def single(job: Job, number: int) -> dict[str, Any]:
+        """Runs alone; the next one waits."""
+        await job.progress(10, "Opening the archive")
+        await GATES.wait(_GATE)
+        return {"number": number}
+
+    @app.analysis(duplicates=True)
+    async def slow_to_stop(job: Job) -> dict[str, Any]:
+        """Takes its time when it is asked to stop."""
+        await job.progress(60, "Writing the last volume")
+        try:
+            await GATES.wait(_GATE)
+        except asyncio.CancelledError:
+            await GATES.wait(_GATE)
+        return {}
+
+    return app
+
+
+class Gallery:
+    """The server, and a job for every state by the state's name."""
+
+    def __init__(self, site: Live, store: Path) -> None:
+        self.site = site
+        self._store = store
+        self.jobs = self._jobs()
+
+    def _jobs(self) -> dict[str, str]:
+        survey = self._survey
+        jobs = {
+            "completed": survey("Zürich, Kreis 4", years=5),
+            "failed": survey("Zürich, Kreis 5", ends="fails"),
+            "partial": survey("Genève, Plainpalais", ends="waits"),
+            "backoff": survey("Basel, Gundeldingen", ends="tries again"),
+            "canceled": survey("Bern, Länggasse", ends="waits"),
+            "canceling": self._submit("slow_to_stop"),
+            "running": self._submit("silently"),
+            "working": self._submit("single", number=1),
+        }
+        for name, until in (("completed", None), ("failed", None), ("partial", "partial"), ("canceled", "partial")):
+            self.site.wait(jobs[name], until=until)
+        for name in ("canceling", "running", "working"):
+            self.site.wait(jobs[name], until="running")
+        for name in ("canceled", "canceling"):
+            self._cancel(jobs[name], "The wrong year was chosen.")
+        self.site.wait(jobs["canceled"])
+        jobs["silent"] = self._submit("single", number=2)
+        jobs["queued"] = self._submit("single", number=3)
+        with ThreadPoolExecutor(1) as aside:  # this thread's event loop may be the browser's
+            aside.submit(lambda: asyncio.run(self._taken_elsewhere())).result()
+        return jobs
+
+    def result(self, name: str) -> str:
+        """The id of a job's newest result."""
+        return str(self.site.job(self.jobs[name])["result_id"])
+
+    def _survey(self, region: str, **values: Any) -> str:
+        return self._submit("survey", region=region, **values)
+
+    def _submit(self, analysis: str, **values: Any) -> str:
+        return str(self.site.submit(analysis, **values)["job_id"])
+
+    def _cancel(self, job_id: str, reason: str) -> None:
+        answer = self.site.http.post(f"/analyze/jobs/{job_id}/cancel", json={"reason": reason})
+        assert answer.is_success, answer.text
+
+    async def _taken_elsewhere(self) -> None:
+        """A worker that shares the store takes the first waiting job, and is not heard of any more."""
+        store = await SqliteStore.open(str(self._store), hints=Hints())
+        try:
+            request = ClaimRequest(
+                worker_id="worker-elsewhere", slots=1, analyses=("single",), lease_seconds=15, max_running=100
+            )
+            [_] = await store.claim(request)
+        finally:
+            await store.close()
+
+
+@contextmanager
+def gallery(folder: Path) -> Iterator[Gallery]:
+    """The gallery, until the block ends."""
+    with live(folder, gallery_app(), **_SETTINGS) as site:
+        try:
+            yield Gallery(site, folder / "store.db")
+        finally:
+            GATES.open(_GATE)
