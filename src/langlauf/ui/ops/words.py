@@ -9,6 +9,8 @@ from langlauf.ui.language import Language
 
 #: Between thousands, the same in every language.
 _THIN = "\u202f"
+#: Keeps a number and its unit on one line.
+_FIXED = "\u00a0"
 #: What is not known, or does not apply.
 NONE = "\u2013"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
@@ -24,8 +26,10 @@ def amount(number: float) -> str:
 
 def lasting(seconds: float | None) -> str:
     """How long something takes or took, in at most two units."""
-    if seconds is None:
-        return NONE
+    return NONE if seconds is None else _in_units(seconds).replace(" ", _FIXED)
+
+
+def _in_units(seconds: float) -> str:
     if seconds < _FEW:
         return f"{seconds:.1f} s"
     if seconds < _MINUTE:
@@ -45,7 +49,8 @@ def share(part: int, whole: int) -> str:
     if not whole:
         return NONE
     percent = 100 * part / whole
-    return f"{percent:.1f} %" if 0 < percent < _FEW else f"{percent:.0f} %"
+    digits = 1 if 0 < percent < _FEW else 0
+    return f"{percent:.{digits}f}{_FIXED}%"
 
 
 def told(finding: Finding, language: Language) -> Markup:
