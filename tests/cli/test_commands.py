@@ -36,6 +36,23 @@ def test_words_are_json_or_text(langlauf: Commands) -> None:
         assert json.loads(langlauf.run("submit", f"value={word}", "--wait").stdout)["value"] == value
 
 
+def test_a_value_may_stand_in_a_file(langlauf: Commands, tmp_path: Path) -> None:
+    """The text of a file is a text and never JSON; `@@` writes a text that begins with `@`."""
+    file = tmp_path / "table.csv"
+    file.write_bytes("\ufeffname;größe\r\na;1\r\n".encode())
+    for word, stdin, value in [
+        (f"@{file}", None, "name;größe\r\na;1\r\n"),
+        ("@-", "[1, 2]", "[1, 2]"),
+        ("@@home", None, "@home"),
+    ]:
+        result = langlauf.run("submit", f"value={word}", "--wait", stdin=stdin)
+        assert json.loads(result.stdout)["value"] == value
+    missing = langlauf.run("submit", f"value=@{tmp_path / 'none.csv'}", exit_code=2)
+    assert "none.csv cannot be read: No such file" in missing.stderr
+    file.write_bytes(b"caf\xe9")
+    assert "is not UTF-8 (byte 3)" in langlauf.run("submit", f"value=@{file}", exit_code=2).stderr
+
+
 def test_input_from_flag_file_and_standard_input(langlauf: Commands, tmp_path: Path) -> None:
     """A JSON object may come from anywhere, and words add to it."""
     file = tmp_path / "input.json"

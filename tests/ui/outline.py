@@ -6,7 +6,9 @@ import httpx2
 
 from langlauf.ui.rendering import CONTENT_SECURITY_POLICY
 
-_VOID = {"meta", "link", "br", "img", "input", "hr"}
+_VOID = {"meta", "link", "br", "img", "input", "hr", "source"}
+#: Links in the texts of analyses lead elsewhere, and say so.
+_ELSEWHERE = "noopener noreferrer nofollow"
 
 
 class Outline(HTMLParser):
@@ -102,14 +104,15 @@ def page(response: httpx2.Response, status: int = 200) -> Outline:
     names = {tag for tag, _ in made.elements}
     assert not names & {"iframe", "object", "embed", "style", "base"}
     for script in made.all("script"):
-        assert (script["type"], set(script) - {"type", "src"}) == ("module", set())
+        assert (script["type"], set(script) - {"type", "src", "blocking"}) == ("module", set())
         assert "/static/" in script["src"]
     for form in made.all("form"):
         assert form["method"] in ("get", "post")
         assert form["action"].startswith((".", "../"))
     for _, attributes in made.elements:
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
-    targets = made.links() + [one["href"] for one in made.all("link")]
+    targets = [one["href"] for one in made.all("a") if one.get("rel") != _ELSEWHERE]
+    targets += [one["href"] for one in made.all("link")]
     targets += [one["src"] for tag in ("script", "img") for one in made.all(tag)]
     assert not [target for target in targets if target.startswith(("http:", "https:", "//", "javascript:"))]
     assert len(made.all("h1")) == 1

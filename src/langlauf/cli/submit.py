@@ -1,4 +1,4 @@
-"""`langlauf submit`: a new job from JSON or from `name=value` words."""
+"""`langlauf submit`: a new job from JSON, or from `name=value` words, whose value may stand in a file."""
 
 import json
 from typing import IO, Any, NoReturn
@@ -47,8 +47,9 @@ def submit(
 ) -> None:
     """Submit a job.
 
-    Parameters are NAME=VALUE words, where a VALUE that is JSON is taken as JSON and anything else as text; or a JSON
-    object by --input or --input-file, to which words add. Prints the job's id; with --wait or --watch, the result.
+    Parameters are NAME=VALUE words, where a VALUE that is JSON is taken as JSON and anything else as text; @FILE is the
+    text of a file, @- that of standard input, and @@ begins a text with @. Or they are a JSON object by --input or
+    --input-file, to which words add. Prints the job's id; with --wait or --watch, the result.
     """
     following = wait or watch
     if timeout is not None and not following:
@@ -97,15 +98,29 @@ def _words(parameters: tuple[str, ...]) -> dict[str, Any]:
             raise click.UsageError(f"{word!r} is not NAME=VALUE.")
         if name in values:
             raise click.UsageError(f"{name} is given twice.")
-        values[name] = _value(text)
+        values[name] = _value(name, text)
     return values
 
 
-def _value(text: str) -> Any:
+def _value(name: str, text: str) -> Any:
+    if text.startswith("@"):
+        return text[1:] if text.startswith("@@") else _file_text(name, text[1:])
     try:
         return json.loads(text, parse_constant=_no_number, object_pairs_hook=_no_name_twice)
     except (ValueError, RecursionError):
         return text
+
+
+def _file_text(name: str, file: str) -> str:
+    """What stands in a file: always a text, whatever it looks like."""
+    try:
+        with click.open_file(file, "rb") as opened:
+            content: bytes = opened.read()
+        return content.decode().removeprefix("\ufeff")
+    except OSError as error:
+        raise click.UsageError(f"{name}: {file} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{name}: {file} is not UTF-8 (byte {error.start}).") from None
 
 
 def _no_number(word: str) -> NoReturn:

@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from langlauf.analysis.payload import encode_views
 from langlauf.bundled.address import address
 from langlauf.bundled.address.context import Context
 from langlauf.bundled.address.gazetteer import Gazetteer, load
 from langlauf.bundled.address.settings import DEFAULT_TABLE
 from langlauf.bundled.address.stages import Mode, stages_of
+from langlauf.domain.showing import AnyView, views_from
 
 
 @dataclass
@@ -24,6 +26,7 @@ class RecordingJob:
     partials: list[dict[str, Any]] = field(default_factory=list)
     summaries: list[dict[str, Any] | None] = field(default_factory=list)
     steps: list[str | None] = field(default_factory=list)
+    views: list[list[str]] = field(default_factory=list)
     chunked: list[str] = field(default_factory=list)
 
     async def checkpoint(self, key: str, fn: Callable[..., Any], *args: Any) -> Any:
@@ -41,12 +44,14 @@ class RecordingJob:
         summary: dict[str, Any] | None = None,
         progress: float | None = None,
         step: str | None = None,
+        views: Sequence[AnyView] = (),
     ) -> None:
         """Keep the snapshot as it is now."""
         assert progress is None
         self.partials.append(msgspec.json.decode(msgspec.json.encode(payload)))
         self.summaries.append(summary)
         self.steps.append(step)
+        self.views.append([view.title for view in views_from(encode_views(views))])
 
     async def chunks(self, items: Sequence[str], step: str = "") -> AsyncIterator[str]:
         """Yield every item and write down its step."""
@@ -90,6 +95,8 @@ def complete() -> Analyse:
     """Run the whole analysis in a job."""
 
     def run(query: str, mode: Mode = "basic", job: RecordingJob | None = None) -> dict[str, Any]:
-        return asyncio.run(address(job or RecordingJob(), query, mode))
+        result = asyncio.run(address(job or RecordingJob(), query, mode)).payload
+        assert isinstance(result, dict)
+        return result
 
     return run

@@ -6,9 +6,13 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
+from langlauf.analysis.payload import Result as Shown
+from langlauf.domain.showing import AnyView
+
 from .context import Context, Result
 from .data import source
 from .settings import chosen_table
+from .showing import views
 from .stages import Mode, Stage, stages_of
 
 Query = Annotated[
@@ -44,6 +48,7 @@ class JobHandle(Protocol):
         summary: dict[str, Any] | None = None,
         progress: float | None = None,
         step: str | None = None,
+        views: Sequence[AnyView] = (),
     ) -> object:
         """Store a snapshot that people can look at."""
         ...
@@ -53,7 +58,7 @@ class JobHandle(Protocol):
         ...
 
 
-async def address(job: JobHandle, query: Query, intelligence_mode: IntelligenceMode = "basic") -> dict[str, Any]:
+async def address(job: JobHandle, query: Query, intelligence_mode: IntelligenceMode = "basic") -> Shown:
     """Locate an address in the GeoNames gazetteer and describe the place, its region, surroundings and rank.
 
     Every stage is a checkpoint, so a restarted job goes on where it was, and ends in a partial result that holds all
@@ -69,8 +74,9 @@ async def address(job: JobHandle, query: Query, intelligence_mode: IntelligenceM
         # The stages compute; the event loop of the server must not wait for them.
         results[name] = await job.checkpoint(name, asyncio.to_thread, stage.run, context)
         done.append(stage)
-        await job.partial(_result(intelligence_mode, results, done), summary=_summary(results), step=stage.done)
-    return _result(intelligence_mode, results, done)
+        so_far = _result(intelligence_mode, results, done)
+        await job.partial(so_far, summary=_summary(results), step=stage.done, views=views(results))
+    return Shown(_result(intelligence_mode, results, done), views=views(results))
 
 
 def _result(mode: Mode, results: dict[str, Result], done: list[Stage]) -> dict[str, Any]:

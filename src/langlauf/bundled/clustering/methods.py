@@ -1,0 +1,125 @@
+"""One k: the rows put into k groups, and how good the groups are."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.metrics import silhouette_samples
+from sklearn.mixture import GaussianMixture
+
+from langlauf.bundled.dependency import needed
+
+from .matrix import Floats
+
+Method = Literal["kmeans", "gaussian", "agglomerative"]
+Labels = npt.NDArray[np.int64]
+
+#: A silhouette compares every row with every other, so it is measured on a sample of larger tables.
+SILHOUETTE_ROWS: Final = 3_000
+#: The tree of the agglomerative method grows with the square of the rows.
+MOST_ROWS_AGGLOMERATIVE: Final = 5_000
+_FULL_COVARIANCE_UP_TO: Final = 10
+
+
+def fit(values: Floats, k: int, method: Method, seed: int) -> dict[str, Any]:
+    """The labels from 1 on, larger groups first, with silhouette, inertia and BIC; warnings become notes."""
+    with warnings.catch_warnings(record=True) as caught, _one_thread():
+        warnings.simplefilter("always")
+        try:
+            found, bic = _METHODS[method](values, k, seed)
+            problem = None
+        except ValueError as error:
+            found, bic, problem = np.zeros(len(values), dtype=np.int64), None, str(error)
+        labels = by_size(found)
+        groups = int(labels.max())
+        per_group = _silhouettes(values, labels, seed) if problem is None and groups > 1 else None
+    notes = [_note(k, str(one.message)) for one in caught] + ([_note(k, problem)] if problem else [])
+    return {
+        "k": k,
+        "found": groups if problem is None else None,
+        "silhouette": None if per_group is None else per_group["mean"],
+        "silhouettes": None if per_group is None else per_group["groups"],
+        "inertia": _figure(inertia(values, labels)) if problem is None else None,
+        "bic": None if bic is None else _figure(bic),
+        "labels": labels.tolist() if problem is None else None,
+        "notes": list(dict.fromkeys(notes)),
+    }
+
+
+def _kmeans(values: Floats, k: int, seed: int) -> tuple[Labels, float | None]:
+    return KMeans(n_clusters=k, n_init=10, random_state=seed).fit_predict(values).astype(np.int64), None
+
+
+def _gaussian(values: Floats, k: int, seed: int) -> tuple[Labels, float | None]:
+    kind = "full" if values.shape[1] <= _FULL_COVARIANCE_UP_TO else "diag"
+    model = GaussianMixture(k, covariance_type=kind, n_init=3, random_state=seed, reg_covar=1e-6)
+    labels = model.fit_predict(values).astype(np.int64)
+    return labels, float(model.bic(values))
+
+
+def _agglomerative(values: Floats, k: int, _seed: int) -> tuple[Labels, float | None]:
+    return AgglomerativeClustering(n_clusters=k, linkage="ward").fit_predict(values).astype(np.int64), None
+
+
+_METHODS: Final[dict[Method, Callable[[Floats, int, int], tuple[Labels, float | None]]]] = {
+    "kmeans": _kmeans,
+    "gaussian": _gaussian,
+    "agglomerative": _agglomerative,
+}
+
+
+def by_size(found: Labels) -> Labels:
+    """The groups numbered from 1 on: larger ones first, those of equal size by their first row."""
+    groups, first, sizes = np.unique(found, return_index=True, return_counts=True)
+    order = sorted(range(len(groups)), key=lambda at: (-int(sizes[at]), int(first[at])))
+    numbers = np.zeros(int(groups.max()) + 1, dtype=np.int64)
+    for number, at in enumerate(order, start=1):
+        numbers[groups[at]] = number
+    return numbers[found]
+
+
+def inertia(values: Floats, labels: Labels) -> float:
+    """The sum of squared distances to the middle of the own group."""
+    return float(sum(((members - members.mean(axis=0)) ** 2).sum() for members in _groups(values, labels)))
+
+
+def _groups(values: Floats, labels: Labels) -> list[Floats]:
+    return [values[labels == group] for group in range(1, int(labels.max()) + 1)]
+
+
+def sample(count: int, most: int, seed: int) -> npt.NDArray[np.int64]:
+    """At most so many row numbers, in order and the same for the same seed."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+
+
+def _silhouettes(values: Floats, labels: Labels, seed: int) -> dict[str, Any] | None:
+    rows = sample(len(values), SILHOUETTE_ROWS, seed)
+    own = labels[rows]
+    if not 1 < len(np.unique(own)) < len(rows):
+        return None
+    scores = silhouette_samples(values[rows], own)
+    groups = [scores[own == group] for group in range(1, int(labels.max()) + 1)]
+    return {
+        "mean": _figure(float(scores.mean())),
+        "groups": [_figure(float(members.mean())) if len(members) else None for members in groups],
+    }
+
+
+def _figure(value: float) -> float:
+    """Six figures: what differs beyond them differs by the machine."""
+    return float(f"{value:.6g}")
+
+
+def _note(k: int, text: str) -> str:
+    first = " ".join(text.split()).removesuffix(".")
+    return f"k = {k}: {first[:300]}."
+
+
+def _one_thread() -> Any:
+    """Sums by several threads come in any order; with one, the same seed gives the same figures."""
+    return needed("clustering", "threadpoolctl", "scikit-learn").threadpool_limits(limits=1)

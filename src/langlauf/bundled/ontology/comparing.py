@@ -1,0 +1,111 @@
+"""What changed between two versions, within one namespace."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from .terms import Index, Term
+
+#: The kinds of changes, in the order in which they are told.
+KINDS: Final = (
+    "added", "removed", "merged", "obsoleted", "revived", "renamed", "moved", "namespace_changed", "redefined",
+    "synonyms_changed",
+)  # fmt: skip
+MOST_LISTED: Final = 300
+#: Namespaces beyond so many are compared together, as one.
+MOST_NAMESPACES: Final = 40
+OTHERS: Final = "(other namespaces)"
+
+Change = dict[str, Any]
+
+
+class Comparison:
+    """Two versions side by side. Without an earlier one there is nothing to compare, and terms are only counted."""
+
+    def __init__(self, now: Index, before: Index | None) -> None:
+        self._now, self._before = now, before
+        self._new = now.by_id()
+        self._old = {} if before is None else before.by_id()
+        self._merged = {alt: term.id for term in now.terms for alt in term.alt_ids}
+        self._own = _largest(now, before)
+
+    @property
+    def namespaces(self) -> list[str]:
+        """The parts that are compared one after the other, in an order that every attempt finds again."""
+        beyond = {self._group_now(term) for term in self._now.terms} | {self._group_old(t) for t in self._old.values()}
+        return sorted(beyond - {OTHERS}) + ([OTHERS] if OTHERS in beyond else [])
+
+    def compare(self, namespace: str) -> dict[str, Any]:
+        """The changes of one namespace: how many of each kind, and the first of them by id."""
+        new = [term for term in self._now.terms if self._group_now(term) == namespace]
+        old = [term for term in self._old.values() if self._group_old(term) == namespace]
+        found: dict[str, list[Change]] = {kind: [] for kind in KINDS}
+        if self._before is not None:
+            for term in sorted(new, key=lambda term: term.id):
+                for kind, change in self._changes(term):
+                    found[kind].append(change)
+            for term in sorted(old, key=lambda term: term.id):
+                if term.id not in self._new:
+                    kind, change = self._gone(term)
+                    found[kind].append(change)
+        return {
+            "namespace": namespace,
+            "terms": len(new),
+            "obsolete": sum(term.obsolete for term in new),
+            "terms_before": None if self._before is None else len(old),
+            "counts": {kind: len(changes) for kind, changes in found.items()},
+            "changes": {kind: changes[:MOST_LISTED] for kind, changes in found.items() if changes},
+        }
+
+    def _group_now(self, term: Term) -> str:
+        name = self._now.namespace_of(term)
+        return name if name in self._own else OTHERS
+
+    def _group_old(self, term: Term) -> str:
+        name = self._before.namespace_of(term) if self._before is not None else OTHERS
+        return name if name in self._own else OTHERS
+
+    def _gone(self, term: Term) -> tuple[str, Change]:
+        change: Change = {"id": term.id, "name": term.name}
+        if into := self._merged.get(term.id):
+            return "merged", change | {"into": into}
+        return "removed", change
+
+    def _changes(self, term: Term) -> Iterable[tuple[str, Change]]:
+        known: Change = {"id": term.id, "name": term.name}
+        before = self._old.get(term.id)
+        if before is None:
+            yield "added", known
+            return
+        if term.obsolete and not before.obsolete:
+            yield "obsoleted", known | {"replaced_by": term.replaced_by}
+        elif before.obsolete and not term.obsolete:
+            yield "revived", known
+        if term.name != before.name:
+            yield "renamed", known | {"before": before.name}
+        # An obsolete term has no parents by rule; losing them is no move.
+        if term.parents != before.parents and not term.obsolete:
+            yield "moved", known | _parents(term, before)
+        was = "" if self._before is None else self._before.namespace_of(before)
+        if self._now.namespace_of(term) != was:
+            yield "namespace_changed", known | {"before": was}
+        if term.definition != before.definition:
+            yield "redefined", known
+        if term.synonyms != before.synonyms:
+            yield "synonyms_changed", known
+
+
+def _parents(term: Term, before: Term) -> Change:
+    return {
+        "parents_added": sorted(set(term.parents) - set(before.parents)),
+        "parents_removed": sorted(set(before.parents) - set(term.parents)),
+    }
+
+
+def _largest(now: Index, before: Index | None) -> set[str]:
+    """The namespaces with the most terms in either version."""
+    sizes: dict[str, int] = {}
+    for index in (now, before):
+        for term in index.terms if index is not None else ():
+            name = index.namespace_of(term) if index is not None else ""
+            sizes[name] = sizes.get(name, 0) + 1
+    return set(sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST_NAMESPACES])
