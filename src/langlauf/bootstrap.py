@@ -13,6 +13,7 @@ from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.estimates import Estimates
 from langlauf.service.follow import LOOK_SECONDS, Followers
+from langlauf.service.inbox import Inbox
 from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
 from langlauf.service.overview import Overviews
@@ -141,6 +142,7 @@ def make_services(
         Keys(store.access, store.clock),
         JobTokens(access, store.access),
         Sessions(access, store.access),
+        Inbox(store),
         Overviews(store, store.clock),
     )
 

@@ -11,7 +11,7 @@ INSERT INTO jobs (job_id, org_id, analysis, status, priority_class, request_payl
     retryable, attempt, event_seq, imported_at)
 SELECT 'ended-' || n, 'org-' || (n % {orgs}), 'analysis-' || (n % 5),
     CASE WHEN n % 20 = 0 THEN 'failed' WHEN n % 50 = 1 THEN 'canceled' ELSE 'completed' END, 'default', 'hash-' || n,
-    'inline:', {now} - {apart} * n - 1000000 * (n % 90 + 5), {now} - {apart} * n, 1800, 3, 'trace', 'request',
+    'inline:', {now} - {apart} * n - 1000000 * (n % 90 + 65), {now} - {apart} * n, 1800, 3, 'trace', 'request',
     CASE WHEN n % 20 = 0 OR n % 50 = 1 THEN 40 ELSE 100 END,
     CASE WHEN n % 20 = 0 OR n % 50 = 1 THEN NULL ELSE 'result-' || n END,
     {now} - {apart} * n - 1000000 * (n % 60 + 1), {now} - {apart} * n - 1000000 * (n % 60 + 1), {now} - {apart} * n,

@@ -50,8 +50,9 @@ SCENES = (
     Scene("100 orgs, a month, a tenth waits", 100, 2_600_000, 0.1),
 )
 _COUNTED = """(
-    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {jobs}) SELECT n FROM numbers)"""
-_SERIES = "generate_series(1, {jobs}) AS numbers (n)"
+    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {jobs})
+    SELECT n FROM numbers)"""
+_SERIES = "generate_series(1::bigint, {jobs}::bigint) AS numbers (n)"
 
 
 def statements(scene: Scene, jobs: int, *, postgres: bool) -> list[str]:

@@ -67,7 +67,7 @@ def test_a_look_finds_what_waits_runs_and_ended(harness: Harness) -> None:
         assert held[ids["retrying"]].next_attempt_at is not None
         assert held[ids["canceling"]].lease_until is not None
         assert held[ids["canceling"]].cancel_requested_at is not None
-        assert not (seen.ended_more or seen.queued_more or seen.queues_more or seen.underway_more)
+        assert not any((seen.ended_more, seen.queued_more, seen.queues_more, seen.underway_more))
 
     harness.run(body)
 
@@ -83,7 +83,10 @@ def test_a_look_over_all_is_the_looks_of_each_org(harness: Harness) -> None:
             _sets(await reads.overview(since=begin, most=_MOST))
             for reads in (store.tenant("org-a"), store.tenant("org-b"), store)
         ]
-        assert all(mine and theirs and mine | theirs == whole for mine, theirs, whole in zip(one, other, everything))
+        for mine, theirs, whole in zip(one, other, everything, strict=True):
+            assert mine
+            assert theirs
+            assert mine | theirs == whole
         assert await store.tenant("org-c").overview(since=begin, most=_MOST) == NOTHING
 
     harness.run(body)

@@ -58,6 +58,15 @@ def sample_app(**options: Any) -> Langlauf:  # noqa: C901 - a list of small func
         await GATES.wait(gate)
         return {"gate": gate}
 
+    @app.analysis
+    async def stepwise(job: Job, gates: list[str]) -> dict[str, Any]:
+        """Waits at each gate, and stores what it has behind it."""
+        for number, gate in enumerate(gates, 1):
+            await GATES.wait(gate)
+            if number < len(gates):
+                await job.partial({"n": number}, progress=100 * number / len(gates), step=f"part {number}")
+        return {"n": len(gates)}
+
     @app.analysis(duplicates=True)
     async def failing(job: Job, how: str) -> Any:
         """Fails in the way it is told."""
@@ -71,6 +80,16 @@ def sample_app(**options: Any) -> Langlauf:  # noqa: C901 - a list of small func
         if how == "large":
             return "x" * 3_000_000
         raise RuntimeError(f"broken {how}")
+
+    @app.analysis
+    async def deaf(job: Job, gate: str) -> dict[str, Any]:
+        """Does not stop when it is asked to."""
+        while True:
+            try:
+                await GATES.wait(gate)
+            except asyncio.CancelledError:
+                continue
+            return {}
 
     @app.analysis(cancelable=False)
     async def stubborn(job: Job, gate: str) -> dict[str, Any]:

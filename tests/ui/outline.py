@@ -6,7 +6,9 @@ import httpx2
 
 from langlauf.ui.rendering import CONTENT_SECURITY_POLICY
 
-_VOID = {"meta", "link", "br", "img", "input", "hr"}
+_VOID = {"meta", "link", "br", "img", "input", "hr", "source"}
+#: Links in the texts of analyses lead elsewhere, and say so.
+_ELSEWHERE = "noopener noreferrer nofollow"
 
 
 class Outline(HTMLParser):
@@ -18,6 +20,7 @@ class Outline(HTMLParser):
         self.open: list[str] = []
         self.crossed: list[str] = []
         self._texts: list[tuple[str, str]] = []
+        self._areas: list[list[str]] = []
         self.feed(page)
         self.close()
 
@@ -26,6 +29,8 @@ class Outline(HTMLParser):
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
         if tag not in _VOID:
             self.open.append(tag)
+        if tag == "textarea":
+            self._areas.append([])
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """An element that closes itself, as in SVG."""
@@ -41,6 +46,8 @@ class Outline(HTMLParser):
     def handle_data(self, data: str) -> None:
         """Keeps the text with the element it stands in."""
         self._texts.append((self.open[-1] if self.open else "", data))
+        if self.open and self.open[-1] == "textarea":
+            self._areas[-1].append(data)
 
     @property
     def text(self) -> str:
@@ -58,6 +65,25 @@ class Outline(HTMLParser):
     def links(self) -> list[str]:
         """Where the page leads."""
         return [attributes["href"] for attributes in self.all("a")]
+
+    def areas(self) -> list[tuple[dict[str, str], str]]:
+        """Every field of many lines with its text; a browser drops the line break it begins with."""
+        texts = iter("".join(pieces) for pieces in self._areas)
+        return [(one, next(texts).removeprefix("\n")) for one in self.all("textarea")]
+
+    def selected(self) -> list[tuple[str, str]]:
+        """What every list of choices has chosen: what is marked, else its first."""
+        found: list[tuple[str, list[dict[str, str]]]] = []
+        for tag, attributes in self.elements:
+            if tag == "select":
+                found.append((attributes["name"], []))
+            elif tag == "option" and found:
+                found[-1][1].append(attributes)
+        return [
+            (name, next((one["value"] for one in options if "selected" in one), options[0]["value"]))
+            for name, options in found
+            if options
+        ]
 
     @property
     def refresh(self) -> str | None:
@@ -78,14 +104,15 @@ def page(response: httpx2.Response, status: int = 200) -> Outline:
     names = {tag for tag, _ in made.elements}
     assert not names & {"iframe", "object", "embed", "style", "base"}
     for script in made.all("script"):
-        assert (script["type"], set(script) - {"type", "src"}) == ("module", set())
+        assert (script["type"], set(script) - {"type", "src", "blocking"}) == ("module", set())
         assert "/static/" in script["src"]
     for form in made.all("form"):
         assert form["method"] in ("get", "post")
         assert form["action"].startswith((".", "../"))
     for _, attributes in made.elements:
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
-    targets = made.links() + [one["href"] for one in made.all("link")]
+    targets = [one["href"] for one in made.all("a") if one.get("rel") != _ELSEWHERE]
+    targets += [one["href"] for one in made.all("link")]
     targets += [one["src"] for tag in ("script", "img") for one in made.all(tag)]
     assert not [target for target in targets if target.startswith(("http:", "https:", "//", "javascript:"))]
     assert len(made.all("h1")) == 1

@@ -21,12 +21,24 @@ def addresses(server: Live) -> list[str]:
     job = server.wait(server.submit("echo", query="Bern")["job_id"])
     return [
         "/",
+        "/jobs",
+        "/jobs?status=completed&q=bern&range=24h",
+        f"/jobs/selected?do=again&job={job['job_id']}",
+        "/errors",
+        "/inbox",
         f"/jobs/{job['job_id']}",
         f"/results/{job['result_id']}",
         f"/results/{job['result_id']}?view=requested",
+        "/ops",
+        "/ops/workers",
+        "/ops/orgs",
+        f"/results/{job['result_id']}/v/1",
+        f"/results/{job['result_id']}/diff",
         "/docs",
         "/problems",
         "/problems/timeout",
+        "/settings",
+        "/help/states",
     ]
 
 
@@ -45,7 +57,7 @@ def test_tenant_pages_are_not_kept(server: Live) -> None:
     """What belongs to an org is stored by nobody on the way; what is the same for all may be, for a while."""
     for address in addresses(server):
         cache = server.http.get(address).headers["cache-control"]
-        public = address.startswith(("/docs", "/problems"))
+        public = address.startswith(("/docs", "/problems", "/help"))
         assert cache == ("public, max-age=300" if public else "private, no-store")
 
 
@@ -132,7 +144,18 @@ def test_links_work_below_a_mount_point(tmp_path: Path) -> None:
             wish = {"Prefer": "respond-async, wait=30"}
             answer = await client.post("/tools/jobs/analyze", json={"query": "Bern"}, headers=wish)
             job, result = answer.json()["job_id"], answer.json()["result_id"]
-            for start in ("", f"jobs/{job}", f"results/{result}", "docs", "problems", "problems/timeout"):
+            for start in (
+                "",
+                f"jobs/{job}",
+                f"results/{result}",
+                "ops",
+                "ops/workers",
+                "docs",
+                "problems",
+                "problems/timeout",
+                "settings",
+                "help/states",
+            ):
                 address = f"/tools/jobs/{start}"
                 made = page(await client.get(address))
                 for target in await _targets(made, address):

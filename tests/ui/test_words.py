@@ -9,16 +9,26 @@ from typing import get_args
 import pytest
 
 from langlauf.domain.event import EventType
+from langlauf.domain.health import FINDINGS, Level
 from langlauf.domain.job import Phase
+from langlauf.domain.notification import CHANNELS, TEMPLATES, DeliveryStatus
+from langlauf.domain.periods import Span
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.ui import formatting
+from langlauf.ui.forms import flaws
+from langlauf.ui.jobs.events import SORTS
 from langlauf.ui.language import LANGUAGES, load_language
+from langlauf.ui.lists.errors import ALL
+from langlauf.ui.lists.filters import RANGES, Filters
+from langlauf.ui.lists.selected import AGAIN, CANCEL
 from langlauf.ui.navigation import PAGES
 from langlauf.ui.problem import CODES
 from langlauf.ui.results.comparing import What
 from langlauf.ui.showing.charts import Refusal
 from langlauf.ui.showing.drawing import Trouble
 from langlauf.ui.showing.views import AnyShown
+from langlauf.ui.start.ordering import OPTIONS
+from langlauf.ui.taste import THEMES
 
 _LITERAL = re.compile(r"""\b(?:t|say)\(\s*["']([a-z_.]+)["']\s*[,)]""")
 _MISSING = re.compile(r"""missing(?:: str)? ?= ?"([a-z_.]+)\"""")
@@ -34,15 +44,38 @@ def used_keys() -> set[str]:
     faces = {formatting.face(status, phase) for status, phase in possible_states()}
     keys |= {f"{family}.{face}" for family, face in product(("state", "help"), faces)}
     keys |= {f"nav.{name}" for name, _ in PAGES}
+    keys |= {f"form.flaw.{word}" for word in flaws.WORDS}
+    keys |= {f"form.kind.{kind}" for kind in ("lines", "json")}
+    keys |= {f"form.choice.{value}" for value in ("true", "false", "default", "expedite")}
+    keys |= {f"start.{option.field}{part}" for option, part in product(OPTIONS, ("", ".text"))}
+    keys |= {f"states.next.{face}" for face in faces}
+    keys |= {f"{family}.theme.{theme}" for family, theme in product(("nav", "settings"), ("system", *THEMES))}
     keys |= {f"event.{kind}" for kind in EventType}
     keys |= {f"problem.{code}.{part}" for code, part in product(CODES, ("title", "means", "next"))}
     keys |= {f"result.kind.{kind}" for kind in ("partial", "final")}
     keys |= {f"field.where.{where}" for where in ("path", "query", "header")}
     keys |= {f"hint.{hint}" for hint in ("retry_with_backoff", "check_input_and_retry", "none")}
     keys |= {f"ending.canceled.{by}" for by in ("user", "system", "worker")}
+    keys |= {f"tab.{tab}" for tab in ("all", *Status)}
+    keys |= {f"range.{name}" for name in (*RANGES, ALL)}
+    keys |= {f"lists.by.{name}" for name in Filters.__struct_fields__}
+    keys |= {f"lists.deed.{deed}" for deed in ("canceled", "repeated")}
+    keys |= {
+        f"selected.{action}.{part}"
+        for action, part in product((CANCEL, AGAIN), ("title", "text", "left", "none", "keep", "do"))
+    }
+    keys |= {f"inbox.{told}" for told in TEMPLATES}
     keys |= {f"showing.kind.{one.__struct_config__.tag}" for one in get_args(AnyShown)}
     keys |= {f"showing.trouble.{why}" for why in (*get_args(Trouble), *get_args(Refusal))}
     keys |= {f"diff.{what}" for what in get_args(What)}
+    keys |= {f"job.cancel_by.{by}" for by in ("user", "system", "worker")}
+    keys |= {f"job.line.{kind}" for kind in ("waiting", "backoff")}
+    keys |= {f"job.events.{sort}" for sort in SORTS}
+    keys |= {f"message.channel.{channel}" for channel in CHANNELS}
+    keys |= {f"message.status.{status}" for status in get_args(DeliveryStatus)}
+    keys |= {f"ops.health.{name}" for name in FINDINGS}
+    keys |= {f"ops.level.{level}" for level in Level}
+    keys |= {f"ops.range.{span}" for span in Span}
     return keys
 
 
@@ -64,9 +97,12 @@ def test_no_text_is_missing_or_left_over(code: str) -> None:
 def test_both_languages_take_the_same_values() -> None:
     """The places for values have the same names."""
     first, second = (load_language(code).texts for code in LANGUAGES)
-    places = Formatter().parse
+
+    def named(text: str) -> set[str]:
+        return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+
     for key, text in first.items():
-        assert {name for _, name, _, _ in places(text)} == {name for _, name, _, _ in places(second[key])}, key
+        assert named(text) == named(second[key]), key
 
 
 def test_values_in_texts_are_escaped() -> None:

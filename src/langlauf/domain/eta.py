@@ -1,6 +1,8 @@
 """Honest estimates of a run: from its own progress where there is some, else from recent runs, else nothing."""
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -21,6 +23,27 @@ _ENOUGH_PERCENT = 20
 _OVERDUE_SHARE = 0.1
 #: From a run that made less than this in its own time one cannot tell how long a whole one takes.
 _LEAST_OF_A_WHOLE = 50
+
+
+#: A range is told from so many steps over so many seconds on, and from the latest of them alone.
+_LEAST_STEPS, _LEAST_SECONDS, _LATEST_STEPS = 5, 10.0, 20
+#: No estimate is surer than this share of itself; one that is less sure than by this factor is not told.
+_LEAST_DOUBT, _WIDEST = 0.15, 3.0
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A moment at which an attempt said how far it is."""
+
+    at: Instant
+    percent: int
+
+
+class Range(msgspec.Struct, frozen=True):
+    """How long it probably still takes, from and to, in seconds; and from how many steps that is known."""
+
+    low: float
+    high: float
+    steps: int
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -93,6 +116,42 @@ def _by_others(run: Run, now: Instant, typical: float | None) -> float | None:
 
 def _since(start: Instant, now: Instant) -> float:
     return max(0.0, seconds_between(start, now))
+
+
+def remaining_range(steps: Sequence[Step], now: Instant) -> Range | None:
+    """How long a run probably still takes, by the pace of its own latest steps; None where that would be a guess.
+
+    Nothing is told before there are some steps over some time, nor where the steps were so uneven that the range would
+    be too wide. The time since the last step is gone: it is taken off, not averaged in. A run that should have ended by
+    now is not told of either.
+    """
+    rises = _rises(steps)[-_LATEST_STEPS - 1 :]
+    if len(rises) <= _LEAST_STEPS or seconds_between(rises[0].at, rises[-1].at) < _LEAST_SECONDS:
+        return None
+    paces = [seconds_between(one.at, two.at) / (two.percent - one.percent) for one, two in pairwise(rises)]
+    left = 100 - rises[-1].percent
+    pace = seconds_between(rises[0].at, rises[-1].at) / (rises[-1].percent - rises[0].percent)
+    doubt = max(_LEAST_DOUBT, _doubt(paces, pace))
+    if doubt >= 1 or (1 + doubt) / (1 - doubt) > _WIDEST:
+        return None
+    gone = _since(rises[-1].at, now)
+    low, high = pace * left * (1 - doubt) - gone, pace * left * (1 + doubt) - gone
+    return Range(max(0.0, low), high, len(paces)) if high > 0 else None
+
+
+def _rises(steps: Sequence[Step]) -> list[Step]:
+    """The steps at which it got further."""
+    rises: list[Step] = []
+    for step in steps:
+        if not rises or step.percent > rises[-1].percent:
+            rises.append(step)
+    return rises
+
+
+def _doubt(paces: Sequence[float], pace: float) -> float:
+    """How far off a mean of so many paces may be: twice its standard error, as a share of it."""
+    variance = sum((one - pace) ** 2 for one in paces) / (len(paces) - 1)
+    return 2 * math.sqrt(variance / len(paces)) / pace if pace > 0 else 1.0
 
 
 def whole_run(paced_percent: int, paced_at: Instant | None, end: Instant) -> float | None:

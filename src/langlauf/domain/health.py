@@ -17,6 +17,12 @@ LONG_WAIT_SECONDS = 300.0
 #: A share of failures above this is worth a word, once so many have ended that it means something.
 FAILED_SHARE = 0.1
 FEW_ENDED = 20
+#: More names than these are left out of a sentence.
+_MOST_NAMES = 5
+
+
+#: What can be wrong, by name.
+FINDINGS = ("no_worker", "silent", "nobody_knows", "long_wait", "failing", "canceling")
 
 
 class Level(StrEnum):
@@ -67,7 +73,11 @@ def _of_workers(seen: Figures, workers: Sequence[WorkerSeen]) -> list[Finding]:
 def _of_queues(seen: Figures, workers: Sequence[WorkerSeen]) -> list[Finding]:
     known = known_by(workers, seen.at)
     nobodys = [one for one in seen.analyses if known and one.waiting and one.name not in known]
-    found = [Finding(Level.BAD, "nobody_knows", {"analysis": one.name, "waiting": one.waiting}) for one in nobodys]
+    found = []
+    if nobodys:
+        names = ", ".join(one.name for one in nobodys[:_MOST_NAMES]) + (" …" if len(nobodys) > _MOST_NAMES else "")
+        values = {"analyses": names, "waiting": sum(one.waiting for one in nobodys)}
+        found.append(Finding(Level.BAD, "nobody_knows", values))
     late = [one for one in seen.analyses if one not in nobodys and _oldest(one, seen) > LONG_WAIT_SECONDS]
     if late:
         longest = max(late, key=lambda one: _oldest(one, seen))

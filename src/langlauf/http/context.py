@@ -63,7 +63,7 @@ class Context(msgspec.Struct, frozen=True):
                 raise forbidden("A page of another site may not change anything here.")
         caller = caller_of(request, grant)
         if grant.job_id is not None and not one_job:
-            raise forbidden("This token is for reading one job; it is good for nothing else.")
+            raise forbidden("This token is for one job; it is good for nothing else.")
         if scope not in caller.scopes:
             raise forbidden(_scope_missing(scope))
         count_request(self.rates, request, scope, caller.org_id)

@@ -42,7 +42,8 @@ def guarded_route(operation: Operation, context: Context, handler: Handler) -> R
         raise ValueError(f"{operation.name} is open to everybody")
 
     async def checked(request: Request) -> Response:
-        in_address = take_address_token(request) if operation.one_job else None
+        # An address may only ever read: addresses are kept and shown in many places.
+        in_address = take_address_token(request) if operation.one_job and operation.method == "get" else None
         if by_id is not None:
             caller = await context.holder(request, by_id)
         else:

@@ -34,5 +34,8 @@ def read_cursor(text: str, org_id: str, which: JobFilter) -> tuple[Instant, str]
 
 
 def _mark(org_id: str, which: JobFilter) -> str:
-    filters = "\0".join((org_id, which.status or "", which.analysis or "", which.text or ""))
+    asked = [org_id, which.status or "", which.analysis or "", which.text or ""]
+    if which.error_code:
+        asked.append(which.error_code)
+    filters = "\0".join(asked)
     return hashlib.sha256(filters.encode()).hexdigest()[:8]

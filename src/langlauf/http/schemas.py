@@ -98,9 +98,13 @@ class CreateKeyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class TokenBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How long a token lives: seconds, or a text like `10m`; an hour unless said, a day at the most."""
+    """How long a token lives: seconds, or a text like `10m`; an hour unless said, a day at the most.
+
+    With `cancel` it may also stop its job.
+    """
 
     expires_in: TokenDuration | None = None
+    cancel: bool = False
 
 
 class JobOut(msgspec.Struct, kw_only=True):

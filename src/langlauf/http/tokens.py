@@ -3,8 +3,10 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from langlauf.domain.access import Scope
 from langlauf.domain.instant import to_datetime
 from langlauf.http.context import Context, convert
+from langlauf.http.credentials import forbidden
 from langlauf.http.problems import not_found
 from langlauf.http.requests import refuse_unknown, seconds_of
 from langlauf.http.responses import answer
@@ -20,14 +22,16 @@ class Tokens:
         self._context = context
 
     async def create(self, request: Request, caller: Caller) -> Response:
-        """A token that reads this job, for a while."""
+        """A token that reads this job, for a while, and may stop it where that is asked for."""
         refuse_unknown(request)
         wish: TokenBody = convert(TokenBody, await self._context.body(request, optional=True))
         seconds = seconds_of(wish.expires_in, "expires_in", longest=LONGEST_SECONDS) or USUAL_SECONDS
+        if wish.cancel and Scope.CANCEL not in caller.scopes:
+            raise forbidden("This key may not cancel, and so makes no token that may.")
         view = await self._context.services.reads.of(caller).job(request.path_params["job_id"])
         if view is None:
             raise not_found()
-        made = await self._context.services.tokens.make(caller, view.job.job_id, seconds)
+        made = await self._context.services.tokens.make(caller, view.job.job_id, seconds, cancel=wish.cancel)
         body = TokenAnswer(
             request_id=caller.request_id,
             token=made.text,

@@ -10,6 +10,7 @@ from langlauf.domain.views import CancelRequest, JobView
 from langlauf.hints import Hints
 from langlauf.service.submit import Order, Submissions
 from langlauf.service.tenant import Caller
+from langlauf.service.visible import visible
 from langlauf.store.protocol import Store
 
 DEFAULT_REASON = "canceled on request"
@@ -45,7 +46,7 @@ class Control:
         self, caller: Caller, job_id: str, reason: str | None, by: CanceledBy = "user"
     ) -> JobView | NotCancelable | None:
         """Stops a job, or asks its worker to; one that does not is not waited for. Repeating it changes nothing."""
-        view = await self._store.tenant(caller.org_id).job(job_id)
+        view = await visible(self._store, caller).job(job_id)
         if view is None or view.job.terminal:
             return view
         analysis = self._registry.get(view.job.analysis)

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from langlauf.analysis.registry import Registry
 from langlauf.domain.eta import remaining_seconds, retry_after, run_of
 from langlauf.domain.instant import Instant, seconds_between
-from langlauf.domain.job import QueueFull
+from langlauf.domain.job import Job, QueueFull
 from langlauf.domain.outlook import Outlook
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
@@ -79,6 +79,12 @@ class Estimates:
         # It had started, and goes before all that have not.
         backoff = seconds_between(now, job.next_attempt_at or now)
         return round(max(backoff, outlook.next_start(job.analysis, now) or 0.0) + typical, 1)
+
+    async def ahead(self, job: Job) -> int | None:
+        """About how many jobs of its own org start before a waiting one; None for one that does not wait."""
+        if job.status is not Status.QUEUED:
+            return None
+        return round(sum(own_before(job, await self._ranks_of(job.org_id)).values()))
 
     async def retry_after(self, full: QueueFull, org_id: str, analysis: str, now: Instant) -> int:
         """Whole seconds after which a queue that was full probably has room again."""

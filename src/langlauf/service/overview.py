@@ -29,6 +29,9 @@ class Glance(msgspec.Struct, frozen=True):
     #: whose figures; None: those of all orgs
     org_id: str | None
     figures: Figures
+    #: how many take jobs
+    working: int
+    #: one by one, for operators alone
     workers: list[WorkerSeen]
     health: Health
 
@@ -45,10 +48,19 @@ class Overviews:
 
     async def glance(self, caller: Caller, span: Span, wished: str | None = None) -> Glance:
         """What a caller may see: an operator the org they wish for, or all; anybody else their own."""
-        org_id = wished if Scope.OPERATE in caller.scopes else caller.org_id
+        operates = Scope.OPERATE in caller.scopes
         workers = await self.workers()
-        found = await self._figures_of(org_id, span)
-        return Glance(org_id, found, workers, health(found, workers))
+        found = await self._figures_of(wished if operates else caller.org_id, span)
+        working = [worker for worker in workers if worker.works(found.at)]
+        # Of workers others learn how many there are: one that is silent may hold jobs of any org.
+        shown = workers if operates else working
+        return Glance(
+            wished if operates else caller.org_id,
+            found,
+            len(working),
+            workers if operates else [],
+            health(found, shown),
+        )
 
     async def workers(self) -> list[WorkerSeen]:
         """Who works, or did until a while ago."""

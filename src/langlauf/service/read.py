@@ -6,6 +6,7 @@ import msgspec
 
 from langlauf.clock import Clock
 from langlauf.domain.eta import poll_after
+from langlauf.domain.instant import Instant
 from langlauf.domain.job import Phase, phase
 from langlauf.domain.views import Depth, JobView
 from langlauf.service.estimates import Estimates
@@ -54,6 +55,14 @@ class Reads:
         """The phase and the estimates of a job."""
         remaining = await self._estimates.remaining(view, self._clock.now())
         return Moment(self.phase(view), remaining, poll_after(view.job, remaining))
+
+    async def ahead(self, view: JobView) -> int | None:
+        """About how many jobs of its org start before a waiting one."""
+        return await self._estimates.ahead(view.job)
+
+    def now(self) -> Instant:
+        """The time by which stored times are to be read."""
+        return self._clock.now()
 
     def phase(self, view: JobView) -> Phase:
         """The phase alone, which costs nothing."""

@@ -6,6 +6,7 @@ from langlauf.analysis.registry import Registry
 from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.follow import Followers
+from langlauf.service.inbox import Inbox
 from langlauf.service.keys import Keys
 from langlauf.service.overview import Overviews
 from langlauf.service.read import Reads
@@ -26,4 +27,5 @@ class Services(msgspec.Struct, frozen=True):
     keys: Keys
     tokens: JobTokens
     sessions: Sessions
+    inbox: Inbox
     overviews: Overviews

@@ -29,6 +29,8 @@ class JobToken(msgspec.Struct, frozen=True, array_like=True):
     org_id: str
     job_id: str
     expires_at: Instant
+    #: whether it may also stop the job
+    cancel: bool = False
 
 
 class MadeToken(NamedTuple):
@@ -51,15 +53,18 @@ class JobTokens:
             self._statements = Statements(JobToken, PREFIX, await self._store.signing_secret(_PURPOSE))
         return self._statements
 
-    async def make(self, caller: Caller, job_id: str, seconds: float) -> MadeToken:
-        """A token for a job that the caller can see. It ends with what the caller came with, at the latest."""
+    async def make(self, caller: Caller, job_id: str, seconds: float, *, cancel: bool = False) -> MadeToken:
+        """A token for a job that the caller can see. It ends with what the caller came with, at the latest.
+
+        With `cancel` it also stops that job, as long as the key behind it may.
+        """
         grant = caller.grant
         if grant is None:
             raise ValueError("a token is made by somebody who came with a key")
         expires_at = after(self._access.now(), seconds)
         if grant.expires_at is not None:
             expires_at = min(expires_at, grant.expires_at)
-        token = JobToken(grant.issuer, caller.org_id, job_id, expires_at)
+        token = JobToken(grant.issuer, caller.org_id, job_id, expires_at, cancel)
         return MadeToken((await self._signed()).write(token), expires_at)
 
     async def grant(self, text: str) -> Grant | None:
@@ -74,7 +79,7 @@ class JobTokens:
         return Grant(
             issuer=token.issuer,
             org_id=token.org_id,
-            scopes=behind.scopes & {Scope.READ},
+            scopes=behind.scopes & ({Scope.READ, Scope.CANCEL} if token.cancel else {Scope.READ}),
             expires_at=token.expires_at,
             job_id=token.job_id,
         )

@@ -1,6 +1,7 @@
 """What pages are made of besides HTML: a style sheet and scripts. At the address of their content they never change."""
 
 import hashlib
+import re
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -9,9 +10,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from langlauf.http.conditional import known_tags, matches
+
 ADDRESS = "/static/{version}/{name}"
 STYLESHEET = "langlauf.css"
 _FOR_EVER = "public, max-age=31536000, immutable"
+#: What pages of others use, at an address that stays: the version is that of what it promises to them.
+PUBLISHED = ("job-progress.js",)
+PUBLISHED_VERSION = "v1"
+#: A line that is a comment, and the indentation of any other: readers of the source need them, browsers do not.
+_FOR_READERS = re.compile(rb"^(?:[ ]*(?://|/\*\*).*\n|[ ]+)", re.MULTILINE)
 _KINDS = {"css": "text/css", "js": "text/javascript"}
 
 
@@ -30,7 +38,8 @@ class Assets:
         style = b"\n".join(sheet.read_bytes() for sheet in _in_order(room / "style"))
         self._assets = {STYLESHEET: Asset(style, _KINDS["css"])}
         for script in _in_order(room / "script"):
-            self._assets[script.name] = Asset(script.read_bytes(), _KINDS["js"])
+            body = script.read_bytes()
+            self._assets[script.name] = Asset(_lean(body) if script.name in PUBLISHED else body, _KINDS["js"])
         digest = hashlib.sha256(b"\0".join(asset.body for asset in self._assets.values()))
         self.version = digest.hexdigest()[:16]
 
@@ -45,9 +54,28 @@ class Assets:
         asset = self._assets.get(request.path_params["name"])
         if asset is None:
             raise HTTPException(404)
-        current = request.path_params["version"] == self.version
+        version = request.path_params["version"]
+        if version == PUBLISHED_VERSION and request.path_params["name"] in PUBLISHED:
+            return _published(request, asset)
+        current = version == self.version
         headers = {"Cache-Control": _FOR_EVER if current else "no-cache", "X-Content-Type-Options": "nosniff"}
         return Response(asset.body, headers=headers, media_type=asset.media_type)
+
+
+def _published(request: Request, asset: Asset) -> Response:
+    """What any page of any origin may load; it is asked for again each time, and sent where it has changed."""
+    etag = f'"{hashlib.sha256(asset.body).hexdigest()[:32]}"'
+    headers = {"Cache-Control": "no-cache", "ETag": etag, "Access-Control-Allow-Origin": "*"}
+    known = known_tags(request)
+    if known is not None and matches(known, etag):
+        return Response(status_code=304, headers=headers)
+    headers |= {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "cross-origin"}
+    return Response(asset.body, headers=headers, media_type=asset.media_type)
+
+
+def _lean(script: bytes) -> bytes:
+    """A script without what is for its readers alone."""
+    return _FOR_READERS.sub(b"", script)
 
 
 def _in_order(folder: Traversable) -> list[Traversable]:

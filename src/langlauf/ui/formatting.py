@@ -69,6 +69,13 @@ def took(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
+def clock_text(seconds: float) -> str:
+    """A duration that goes on, as a stopwatch shows it."""
+    minutes, rest = divmod(int(max(0.0, seconds)), _MINUTE)
+    hours, minutes = divmod(minutes, _MINUTE)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def size(count: int) -> str:
     """A number of bytes."""
     if count < 1024:  # noqa: PLR2004

@@ -2,6 +2,10 @@
 
 PAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("start", ()),
+    ("jobs", ("jobs",)),
+    ("errors", ("errors",)),
+    ("inbox", ("inbox",)),
+    ("ops", ("ops",)),
     ("docs", ("docs",)),
     ("problems", ("problems",)),
 )

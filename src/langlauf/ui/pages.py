@@ -3,12 +3,16 @@
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as Asked
 
-from langlauf.domain.access import Scope as AccessScope
+from langlauf.domain.access import Scope
 from langlauf.http.context import Context
 from langlauf.ui.assets import ADDRESS
-from langlauf.ui.job import JobPage
+from langlauf.ui.jobs.actions import JobActions
+from langlauf.ui.jobs.page import JobPage
+from langlauf.ui.lists.routes import list_routes
+from langlauf.ui.ops.pages import OpsPages
 from langlauf.ui.problem import ProblemPages
 from langlauf.ui.reference import ReferencePage
 from langlauf.ui.rendering import Rendering, is_browser
@@ -23,15 +27,24 @@ from langlauf.ui.stream import stream_route
 def page_routes(context: Context) -> list[BaseRoute]:
     """Every page."""
     rendering = Rendering(context)
+    actions = JobActions(context, rendering)
     problems, signing = ProblemPages(rendering), SignInPages(context, rendering)
     start, settings = StartPage(context, rendering), SettingsPage(context, rendering)
+    ops = OpsPages(context, rendering)
     return [
         rendering.tenant_page("/", start.show, missing="missing.job"),
         rendering.tenant_form(
-            "/", start.submit, scope=AccessScope.SUBMIT, missing="missing.job", largest=context.settings.max_body
+            "/", start.submit, scope=Scope.SUBMIT, missing="missing.job", largest=context.settings.max_body
         ),
+        *list_routes(context, rendering),
         rendering.tenant_page("/jobs/{job_id}", JobPage(context, rendering).show, missing="missing.job"),
+        rendering.tenant_page("/jobs/{job_id}/cancel", actions.ask_to_cancel, missing="missing.job"),
+        rendering.tenant_form("/jobs/{job_id}/cancel", actions.cancel, scope=Scope.CANCEL, missing="missing.job"),
+        rendering.tenant_form("/jobs/{job_id}/retry", actions.retry, scope=Scope.SUBMIT, missing="missing.job"),
         *result_routes(context, rendering),
+        rendering.tenant_page("/ops", ops.show, missing="missing.page"),
+        rendering.tenant_page("/ops/workers", ops.workers, missing="missing.page"),
+        rendering.tenant_page("/ops/orgs", ops.orgs, missing="missing.page"),
         rendering.public_page("/login", GET=signing.show, POST=signing.sign_in),
         rendering.public_page("/logout", POST=signing.sign_out),
         rendering.public_page("/settings", GET=settings.show, POST=settings.save),
@@ -48,7 +61,7 @@ def missing_page(context: Context) -> ASGIApp:
     """Answers where nothing is: a page for people, the API's error for programs."""
     rendering = Rendering(context)
 
-    async def missing(scope: Scope, receive: Receive, send: Send) -> None:
+    async def missing(scope: Asked, receive: Receive, send: Send) -> None:
         if not is_browser(Request(scope)):
             raise HTTPException(404)
         await rendering.missing(Request(scope))(scope, receive, send)

@@ -26,6 +26,7 @@ from langlauf.telemetry import Fact, tell
 from langlauf.ui.assets import Assets
 from langlauf.ui.formatting import machine_time, time_tag
 from langlauf.ui.language import LANGUAGES, load_language, preferred, quality
+from langlauf.ui.lists.names import MOST_UNREAD
 from langlauf.ui.navigation import KEYS, PAGES
 from langlauf.ui.taste import taste_of
 from langlauf.ui.visit import Visit
@@ -99,7 +100,8 @@ class Rendering:
         """A page for whoever may see it; for anybody else the page that says why not."""
         try:
             caller = await self._context.caller(visit.request, scope, how=how)
-            visit = msgspec.structs.replace(visit, caller=caller)
+            unread = await self._context.services.reads.of(caller).unread(most=MOST_UNREAD)
+            visit = msgspec.structs.replace(visit, caller=caller, unread=unread)
             if caller.grant is not None and caller.grant.session_id is not None:
                 mark = await self._context.services.sessions.form_mark(caller.grant.session_id)
                 visit = msgspec.structs.replace(visit, csrf=mark)
@@ -178,6 +180,7 @@ class Rendering:
             "link": visit.link,
             "languages": self._languages,
             "pages": PAGES,
+            "most_unread": MOST_UNREAD,
             "keys": KEYS,
             "now": machine_time(self._context.services.access.now()),
             "asset": lambda name: visit.root + self.assets.path(name),

@@ -40,7 +40,7 @@ class SettingsPage:
         fields = await read_form(visit.request, self._context.settings.body_seconds)
         if from_elsewhere(visit.request, self._context.settings):
             raise forbidden("A page of another site may not change anything here.")
-        onward = f"./{local_path(fields['next'])}" if "next" in fields else "./settings?saved=yes"
+        onward = f"./{local_path(fields['back'])}" if "back" in fields else "./settings?saved=yes"
         response = RedirectResponse(onward, 303, headers={"Cache-Control": "no-store", "Vary": VARY})
         for field, cookie, known in _CHOICES:
             if fields.get(field) in known:

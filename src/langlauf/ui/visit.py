@@ -8,11 +8,12 @@ from starlette.requests import Request
 from langlauf.domain.access import Scope
 from langlauf.service.tenant import Caller
 from langlauf.ui.language import Language
+from langlauf.ui.lists.names import FILTERS
 from langlauf.ui.local import local_path
 from langlauf.ui.taste import Taste
 
 #: Parameters that a change of language keeps.
-_KEPT = ("view", "refresh", "next", "analysis", "from", "to")
+_KEPT = ("view", "refresh", "next", "from", "to", "v", "event", "org", *FILTERS)
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +31,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     csrf: str | None = None
     #: who asks; nobody on pages that are open to everybody
     caller: Caller | None = None
+    #: how many messages of the org nobody has seen, as far as they were counted
+    unread: int = 0
 
     @property
     def request_id(self) -> str:
@@ -54,11 +57,12 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
 
     def here(self, **query: str) -> str:
         """The address of this page with other parameters; an empty one is left out."""
-        kept = {name: self.request.query_params[name] for name in _KEPT if name in self.request.query_params}
+        asked = self.request.query_params
+        kept = {name: asked.getlist(name) for name in _KEPT if name in asked}
         if self.chosen:
-            kept["lang"] = self.language.code
-        kept |= query
-        return "?" + urlencode({name: value for name, value in kept.items() if value})
+            kept["lang"] = [self.language.code]
+        kept |= {name: [value] for name, value in query.items()}
+        return "?" + urlencode([(name, value) for name, values in kept.items() for value in values if value])
 
     def way(self) -> str:
         """The way from our root to this very page."""

@@ -60,8 +60,8 @@ def changed_rows(before: Sequence[Raw], after: Sequence[Raw], columns: Sequence[
     old, new = ([fields_of(row, columns) for row in rows] for rows in (before, after))
     key = _key(old, new)
     earlier, later = _by_key(old, key), _by_key(new, key)
-    changes = [_row("added", name, {}, row) for name, row in later.items() if name not in earlier]
-    changes += [_row("removed", name, row, {}) for name, row in earlier.items() if name not in later]
+    changes = [_row("added", name, {}, _without(row, key)) for name, row in later.items() if name not in earlier]
+    changes += [_row("removed", name, _without(row, key), {}) for name, row in earlier.items() if name not in later]
     both = [(name, earlier[name], row) for name, row in later.items() if name in earlier]
     changes += [_row("changed", name, was, row) for name, was, row in both if not _same(was, row)]
     counts = {what: sum(change.what == what for change in changes) for what in ("added", "removed", "changed")}
@@ -83,6 +83,10 @@ def _tells(name: str, rows: list[Row]) -> bool:
 
 def _by_key(rows: list[Row], key: str) -> dict[str, Row]:
     return {text_of(row[key]) if key else str(number): row for number, row in enumerate(rows, 1)}
+
+
+def _without(row: Row, key: str) -> Row:
+    return {name: value for name, value in row.items() if name != key}
 
 
 def _same(was: Row, row: Row) -> bool:

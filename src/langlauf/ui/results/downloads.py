@@ -81,7 +81,7 @@ def attachment(name: str) -> dict[str, str]:
 
 
 def csv_of(rows: list[Raw], view: ShownTable) -> str:
-    """All rows. A text that a spreadsheet would compute gets an apostrophe in front; numbers are as they were written."""
+    """All rows. A text that a spreadsheet would compute gets an apostrophe in front; numbers keep their digits."""
     named = [fields_of(row, view.columns) for row in rows]
     names = [column.name for column in view.columns] or names_of(named)
     titles = {column.name: column.title for column in view.columns}

@@ -25,7 +25,7 @@ def config_of(theme: Theme) -> dict[str, Any]:
         "background": "transparent",
         "font": FONT,
         "padding": 4,
-        "view": {"stroke": None, "continuousWidth": 640, "continuousHeight": 320},
+        "view": {"stroke": None, "continuousWidth": 320, "continuousHeight": 240},
         "axis": {**words, **axis, "titlePadding": 10, "labelLimit": 180},
         "legend": words,
         "header": words,

@@ -11,7 +11,9 @@ from langlauf.ui.showing.written import NULL, is_list, items, members
 LARGEST_SPEC = 2 * 1024 * 1024
 MOST_POINTS = 20_000
 LARGEST_SIDE = 4_000
-_WIDTH, _HEIGHT = 640, 320
+_WIDTH, _HEIGHT = 720, 340
+#: About as wide is a letter of a label, and the room between two labels.
+_LETTER, _GAP = 7, 14
 _DEEPEST = 40
 #: Specifications that are made of others have the sizes of their parts.
 _COMPOSED = frozenset({"concat", "hconcat", "vconcat", "repeat", "facet", "spec"})
@@ -50,16 +52,18 @@ def _check(part: Any, depth: int) -> None:
     """Nothing is fetched: no address anywhere but among the values of the data, no picture as a mark."""
     if depth > _DEEPEST:
         raise Refused("large")
-    if isinstance(part, list):
-        for one in part:
-            _check(one, depth + 1)
-    if not isinstance(part, dict):
-        return
-    if "url" in part or part.get("mark") == "image" or part.get("type") == "image":
+    for one in part if isinstance(part, list) else []:
+        _check(one, depth + 1)
+    if isinstance(part, dict):
+        _check_object(part, depth)
+
+
+def _check_object(part: dict[str, Any], depth: int) -> None:
+    if "url" in part or "image" in (part.get("mark"), part.get("type")):
         raise Refused("loads")
-    for side in ("width", "height"):
-        if isinstance(part.get(side), int | float) and part[side] > LARGEST_SIDE:
-            raise Refused("large")
+    sides = [part.get("width"), part.get("height")]
+    if any(isinstance(side, int | float) and side > LARGEST_SIDE for side in sides):
+        raise Refused("large")
     for name, one in part.items():
         if name == "data" and isinstance(one, dict):
             _check({key: value for key, value in one.items() if key != "values"}, depth + 1)
@@ -91,10 +95,32 @@ def _sized(spec: dict[str, Any]) -> dict[str, Any]:
     if "width" in sized:
         return sized
     sized["width"] = _WIDTH
+    if _labels_fit(sized):
+        config = sized.get("config")
+        sized["config"] = {"axisXDiscrete": {"labelAngle": 0}, **(config if isinstance(config, dict) else {})}
     sized.setdefault("autosize", {"type": "fit-x", "contains": "padding"})
     if "height" not in sized and not _steps_down(sized):
         sized["height"] = _HEIGHT
     return sized
+
+
+def _labels_fit(spec: dict[str, Any]) -> bool:
+    """Whether the labels below a chart have room side by side, so that nobody has to turn their head."""
+    channel = spec["encoding"].get("x") if isinstance(spec.get("encoding"), dict) else None
+    if not isinstance(channel, dict) or channel.get("type") not in _DISCRETE:
+        return False
+    labels = {str(row.get(channel.get("field"))) for row in _rows(spec) if isinstance(row, dict)}
+    return len(labels) * (max(map(len, labels), default=0) * _LETTER + _GAP) < _WIDTH
+
+
+def _rows(spec: dict[str, Any]) -> list[Any]:
+    data, datasets = spec.get("data"), spec.get("datasets")
+    if not isinstance(data, dict):
+        return []
+    values = data.get("values")
+    if isinstance(datasets, dict) and values is None:
+        values = datasets.get(data.get("name"))
+    return values if isinstance(values, list) else []
 
 
 def _steps_down(spec: dict[str, Any]) -> bool:

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import select
-import sys
 from typing import Any
 
 _IDLE_SECONDS = 300.0
@@ -62,4 +61,4 @@ def _write(where: int, body: bytes) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

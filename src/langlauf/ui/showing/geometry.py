@@ -111,11 +111,11 @@ def _areas(given: Any) -> Iterator[Part]:
 
 def _path(given: Any) -> list[Place]:
     """The positions that are some."""
-    places = []
-    for one in given if isinstance(given, list) else []:
-        if isinstance(one, list) and len(one) >= _LEAST_POSITION and all(_finite(value) for value in one[:2]):
-            places.append((float(one[0]), float(one[1])))
-    return places
+    return [(float(one[0]), float(one[1])) for one in (given if isinstance(given, list) else []) if _is_place(one)]
+
+
+def _is_place(given: Any) -> bool:
+    return isinstance(given, list) and len(given) >= _LEAST_POSITION and all(_finite(value) for value in given[:2])
 
 
 def _finite(value: Any) -> bool:

@@ -13,6 +13,19 @@ _DEEPER = 3
 _LOWEST_HEADING = 6
 _SAFE_SCHEMES = frozenset({"http", "https", "mailto"})
 _PLAIN = frozenset({"p", "ul", "ol", "li", "blockquote", "em", "strong", "table", "thead", "tbody", "tr", "th", "td"})
+#: What has text in it and nothing else. A picture is what is said about it.
+_LEAVES = {
+    "text": Markup("{}"),
+    "html_inline": Markup("{}"),
+    "html_block": Markup("{}"),
+    "image": Markup("{}"),
+    "softbreak": Markup("\n"),
+    "hardbreak": Markup("<br>"),
+    "hr": Markup("<hr>"),
+    "code_inline": Markup("<code>{}</code>"),
+    "fence": Markup('<pre tabindex="0"><code>{}</code></pre>'),
+    "code_block": Markup('<pre tabindex="0"><code>{}</code></pre>'),
+}
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
@@ -31,20 +44,10 @@ def _one(token: Token, links: list[bool]) -> Markup:
     kind = token.type
     if kind == "inline":
         return _drawn(token.children or [])
-    if kind in ("text", "html_inline", "html_block"):
-        return escape(token.content)
-    if kind in ("softbreak", "hardbreak"):
-        return Markup("<br>") if kind == "hardbreak" else Markup("\n")
-    if kind == "hr":
-        return Markup("<hr>")
-    if kind == "code_inline":
-        return Markup("<code>{}</code>").format(token.content)
-    if kind in ("fence", "code_block"):
-        return Markup('<pre tabindex="0"><code>{}</code></pre>').format(token.content)
-    if kind == "image":
-        return escape(token.content)
     if kind in ("link_open", "link_close"):
         return _link(token, links)
+    if kind in _LEAVES:
+        return _LEAVES[kind].format(token.content)
     return _element(token)
 
 

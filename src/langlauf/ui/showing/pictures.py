@@ -8,7 +8,16 @@ import msgspec
 _PNG, _GIF, _JPEG = b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a"), b"\xff\xd8\xff"
 #: Types that a browser may be told for a download; anything else is just bytes.
 _TOLD = frozenset(
-    {"text/csv", "text/plain", "application/json", "application/geo+json", "application/pdf", "application/zip"}
+    {
+        "application/geo+json",
+        "application/json",
+        "application/pdf",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        "application/zip",
+        "text/csv",
+        "text/plain",
+        "text/tab-separated-values",
+    }
 )
 _UNKNOWN = "application/octet-stream"
 _STRANGE = re.compile(r'[\x00-\x1f\x7f"\\/:*?<>|]+')

@@ -67,7 +67,9 @@ class Unreadable(Shown, frozen=True, kw_only=True, tag="unreadable"):
 
 
 AnyShown = ShownTable | ShownChart | ShownMap | ShownMarkdown | ShownImage | ShownFile | Unreadable
-_STORED = msgspec.json.Decoder(ShownTable | ShownChart | ShownMap | ShownMarkdown | ShownImage | ShownFile)
+_STORED: msgspec.json.Decoder[AnyShown] = msgspec.json.Decoder(
+    ShownTable | ShownChart | ShownMap | ShownMarkdown | ShownImage | ShownFile
+)
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,12 +5,12 @@ import re
 import msgspec
 from msgspec import Raw
 
+from langlauf.domain.pointer import pointer_parts
 from langlauf.domain.redact import MASK, secret_name
 
 NULL = Raw(b"null")
 _STARTS_OF_NUMBERS = frozenset({b"-", *(str(digit).encode() for digit in range(10))})
 _MASKED = msgspec.json.encode(MASK)
-_ESCAPED_SLASH, _ESCAPED_TILDE = "~1", "~0"
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 #: Deeper than this nothing of a result is looked into.
 DEEPEST = 64
@@ -75,16 +75,13 @@ def text_of(value: Raw) -> str:
 
 def at(value: Raw, pointer: str) -> Raw | None:
     """What stands where a JSON pointer (RFC 6901) leads; None where it leads nowhere."""
-    if pointer == "":
-        return value
-    if not pointer.startswith("/"):
-        return None
     found: Raw | None = value
-    for part in pointer[1:].split("/"):
-        name = part.replace(_ESCAPED_SLASH, "/").replace(_ESCAPED_TILDE, "~")
+    try:
+        names = pointer_parts(pointer)
+    except ValueError:
+        return None
+    for name in names:
         found = _step(found, name)
-        if found is None:
-            return None
     return found
 
 
@@ -99,7 +96,7 @@ def _step(value: Raw | None, name: str) -> Raw | None:
 
 def pointer_to(parts: tuple[str, ...]) -> str:
     """The JSON pointer along some names."""
-    return "".join("/" + part.replace("~", _ESCAPED_TILDE).replace("/", _ESCAPED_SLASH) for part in parts)
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def is_hidden(name: str, value: Raw) -> bool:

@@ -61,8 +61,8 @@ CREATE TYPE job_underway AS (
     next_attempt_at bigint, lease_until bigint
 );
 
--- The newest that ended since then, of each way to end so many at most. A job is not updated after its end, so that the last
--- update is the end.
+-- The newest that ended since then: the ways to end, each in the order of its index, merged until there are enough. A job is
+-- not updated after its end, so that the last update is the end.
 CREATE FUNCTION read_ended(org text, since bigint, most integer) RETURNS SETOF ended_job LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
@@ -70,12 +70,26 @@ BEGIN
     RETURN QUERY
         SELECT one.org_id, one.analysis, one.status, one.queued_at, one.started_at, one.finished_at, one.error_code,
             CASE one.status WHEN 'failed' THEN one.job_id END
-        FROM (VALUES ('completed'), ('failed'), ('canceled')) AS way (name)
-        CROSS JOIN LATERAL (
-            SELECT job.* FROM jobs AS job
-            WHERE job.org_id = org AND job.status = way.name AND job.updated_at >= since AND job.finished_at IS NOT NULL
-            ORDER BY job.updated_at DESC LIMIT most) AS one
-        ORDER BY one.finished_at DESC LIMIT most;
+        FROM (
+            (SELECT job.org_id, job.analysis, job.status, job.queued_at, job.started_at, job.finished_at, job.error_code, job.job_id,
+                 job.updated_at
+             FROM jobs AS job
+             WHERE job.org_id = org AND job.status = 'completed' AND job.updated_at >= since AND job.finished_at IS NOT NULL
+             ORDER BY job.updated_at DESC LIMIT most)
+            UNION ALL
+            (SELECT job.org_id, job.analysis, job.status, job.queued_at, job.started_at, job.finished_at, job.error_code, job.job_id,
+                 job.updated_at
+             FROM jobs AS job
+             WHERE job.org_id = org AND job.status = 'failed' AND job.updated_at >= since AND job.finished_at IS NOT NULL
+             ORDER BY job.updated_at DESC LIMIT most)
+            UNION ALL
+            (SELECT job.org_id, job.analysis, job.status, job.queued_at, job.started_at, job.finished_at, job.error_code, job.job_id,
+                 job.updated_at
+             FROM jobs AS job
+             WHERE job.org_id = org AND job.status = 'canceled' AND job.updated_at >= since AND job.finished_at IS NOT NULL
+             ORDER BY job.updated_at DESC LIMIT most)
+        ) AS one
+        ORDER BY one.updated_at DESC LIMIT most;
 END $$;
 
 -- When the jobs were queued that wait now, of each queue and class so many at most: tickets have the order of time.

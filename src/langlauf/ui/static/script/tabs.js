@@ -12,7 +12,7 @@ function upgrade(box) {
     tab.setAttribute("aria-controls", panel.id);
     panel.setAttribute("role", "tabpanel");
     panel.setAttribute("aria-labelledby", tab.id);
-    panel.tabIndex = 0;
+    if (!panel.querySelector("a, button, summary, [tabindex]")) panel.tabIndex = 0;
     tab.addEventListener("click", (event) => {
       event.preventDefault();
       choose(tabs, tab);

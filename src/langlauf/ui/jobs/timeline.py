@@ -1,0 +1,143 @@
+"""What a job did when, from its log: waiting, attempts, pauses between them, and when something was found."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from langlauf.domain.event import Event, EventType
+from langlauf.domain.instant import SECOND, Instant, seconds_between
+from langlauf.domain.job import Job
+from langlauf.ui.formatting import facts_of
+
+SpanKind = Literal["waiting", "attempt", "backoff"]
+_STARTS = frozenset({EventType.RUNNING, EventType.ATTEMPT_STARTED})
+_ENDS = frozenset({EventType.COMPLETED, EventType.FAILED, EventType.CANCELED})
+_BACK_TO_WAITING = frozenset({EventType.LEASE_LOST, EventType.RELEASED})
+#: Widths of the axis that people count in, in seconds.
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400)
+_MOST_TICKS = 4
+
+
+class Span(msgspec.Struct, kw_only=True):
+    """A stretch of time in which the job did one thing."""
+
+    kind: SpanKind
+    start: Instant
+    end: Instant
+    #: of the attempt, or of the one before a pause
+    number: int = 0
+    #: it goes on
+    open: bool = True
+    #: how it ended: the kind of event that ended it
+    outcome: EventType | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted, or lasts so far."""
+        return max(0.0, seconds_between(self.start, self.end))
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A moment: a snapshot by its number, or progress."""
+
+    at: Instant
+    #: None for progress
+    version: int | None
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it, from the acceptance of the job on."""
+
+    start: Instant
+    end: Instant
+    spans: list[Span]
+    marks: list[Mark]
+    #: the log was cut, or does not begin with the beginning any more
+    incomplete: bool
+
+    @property
+    def attempts(self) -> list[Span]:
+        """The attempts that are known, in their order."""
+        return [span for span in self.spans if span.kind == "attempt"]
+
+    def place(self, at: Instant) -> float:
+        """Where a moment is, in percent of the whole."""
+        whole = max(self.end - self.start, 1)
+        return round(100 * min(max(at - self.start, 0), whole) / whole, 2)
+
+    def ticks(self) -> list[int]:
+        """Round seconds from the start on for an axis, few enough to be read on a phone."""
+        whole = seconds_between(self.start, self.end)
+        step = next((step for step in _STEPS if whole / step <= _MOST_TICKS), round(whole / _MOST_TICKS) or 1)
+        return list(range(0, int(whole) + 1, step))
+
+    def tick_place(self, second: int) -> float:
+        """Where such a second is, in percent of the whole."""
+        return self.place(self.start + second * SECOND)
+
+
+def timeline_of(job: Job, events: Sequence[Event], now: Instant) -> Timeline:
+    """What the events tell; those of a long log may begin in the middle."""
+    spans = _beginning(job, events)
+    marks: list[Mark] = []
+    for event in events:
+        _continue(spans, marks, event)
+    end = job.finished_at or max(now, job.queued_at)
+    last = spans[-1]
+    if last.open:
+        last.end, last.open = end, not job.terminal
+    return Timeline(
+        start=job.queued_at,
+        end=max(end, last.end),
+        spans=spans,
+        marks=marks,
+        incomplete=not events or events[0].event_seq > 1,
+    )
+
+
+def _beginning(job: Job, events: Sequence[Event]) -> list[Span]:
+    """What is known without the log: the wait, and where that begins later, that an attempt was under way."""
+    waiting = Span(kind="waiting", start=job.queued_at, end=job.queued_at)
+    if job.started_at is None or (events and events[0].event_seq == 1):
+        return [waiting]
+    waiting.end, waiting.open = job.started_at, False
+    known = job.attempt_started_at or job.started_at
+    start = known if not events or known < events[0].occurred_at else job.started_at
+    return [waiting, Span(kind="attempt", start=start, end=start, number=job.attempt if start == known else 1)]
+
+
+def _continue(spans: list[Span], marks: list[Mark], event: Event) -> None:
+    last, kind, at = spans[-1], event.event_type, event.occurred_at
+    if kind is EventType.PROGRESS:
+        marks.append(Mark(at, None))
+        return
+    facts = facts_of(event.payload_json)
+    if kind is EventType.PARTIAL:
+        version = facts.get("result_seq")
+        marks.append(Mark(at, version if isinstance(version, int) else None))
+    elif kind in _STARTS:
+        _end(last, at, None)
+        number = facts.get("attempt")
+        count = number if isinstance(number, int) else last.number + 1
+        spans.append(Span(kind="attempt", start=at, end=at, number=count))
+    elif kind is EventType.TIMEOUT:
+        last.error_code = "timeout"
+    elif kind is EventType.RETRY_SCHEDULED or kind in _BACK_TO_WAITING:
+        _end(last, at, event)
+        following: SpanKind = "backoff" if kind is EventType.RETRY_SCHEDULED else "waiting"
+        spans.append(Span(kind=following, start=at, end=at, number=last.number))
+    elif kind in _ENDS:
+        _end(last, at, event)
+
+
+def _end(span: Span, at: Instant, event: Event | None) -> None:
+    span.end, span.open = at, False
+    if event is None or span.kind != "attempt":
+        return
+    facts = facts_of(event.payload_json)
+    span.outcome = event.event_type
+    span.error_code = facts.get("error_code") or span.error_code
+    span.error_message = facts.get("error_message")

@@ -1,0 +1,1 @@
+"""The lists: jobs, failures by cause, and the inbox."""

@@ -1,0 +1,138 @@
+"""What goes wrong, by cause: hundreds of failures with three causes are three rows."""
+
+from collections.abc import Mapping
+
+import msgspec
+from starlette.responses import RedirectResponse, Response
+
+from langlauf.domain.failures import PLACEHOLDER, FailureGroup, over_time
+from langlauf.domain.instant import Instant, after
+from langlauf.http.context import Context
+from langlauf.http.problems import not_found
+from langlauf.service.bulk import MOST_AT_ONCE, repeat_many
+from langlauf.service.failures import FailureReport, failure_report
+from langlauf.service.tenant import Caller
+from langlauf.ui.lists.filters import RANGES
+from langlauf.ui.lists.jobs import deed_of, grouped
+from langlauf.ui.lists.selected import AGAIN
+from langlauf.ui.rendering import Rendering
+from langlauf.ui.visit import Visit
+
+ALL = "all"
+_USUAL = "24h"
+_MOST_GROUPS = 100
+_PARTS = 24
+_HIGH = 20
+#: A word that is this long tells one message from another.
+_TELLING = 8
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """A part of a picture of how many there were over time."""
+
+    x: int
+    y: int
+    height: int
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A group as the page shows it."""
+
+    group: FailureGroup
+    count: str
+    #: how many nobody has had run again
+    left: int
+    bars: list[Bar]
+    #: the filters of the list that shows these jobs
+    asked: dict[str, str]
+
+
+class ErrorPages:
+    """`/errors`, and what its groups can be asked for."""
+
+    def __init__(self, context: Context, rendering: Rendering) -> None:
+        self._context = context
+        self._rendering = rendering
+
+    async def show(self, visit: Visit, caller: Caller) -> Response:
+        """The groups of a time."""
+        back = range_of(visit.request.query_params.get("range"))
+        now = self._context.services.access.now()
+        report = await self._report(caller, back, now)
+        groups = report.groups[:_MOST_GROUPS]
+        alike = [(group.analysis, group.error_code) for group in report.groups]
+        rows = [_row(group, back, now, alone=alike.count((group.analysis, group.error_code)) == 1) for group in groups]
+        return self._rendering.page(
+            visit,
+            "lists/errors.html",
+            rows=rows,
+            range=back,
+            ranges=(*RANGES, ALL),
+            looked_at=grouped(report.looked_at),
+            complete=report.complete,
+            cut=len(report.groups) > _MOST_GROUPS,
+            most_groups=_MOST_GROUPS,
+            deed=deed_of(visit),
+        )
+
+    async def ask(self, visit: Visit, caller: Caller) -> Response:
+        """Asks whether all of a group shall run again, and says how many they are."""
+        asked = visit.request.query_params
+        back = range_of(asked.get("range"))
+        group = await self._group(caller, back, asked.get("group", ""))
+        chosen = group.left[:MOST_AT_ONCE]
+        return self._rendering.page(
+            visit,
+            "lists/errors_again.html",
+            group=group,
+            count=len(chosen),
+            left=len(group.left) - len(chosen),
+            repeated=len(group.failures) - len(group.left),
+            most=MOST_AT_ONCE,
+            range=back,
+            wish=AGAIN + group.left[0].job_id if group.left else "",
+        )
+
+    async def again(self, visit: Visit, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Runs those of a group again that nobody has had run again."""
+        back = range_of(fields.get("range"))
+        group = await self._group(caller, back, fields.get("group", ""))
+        chosen = [one.job_id for one in group.left[:MOST_AT_ONCE]]
+        done = await repeat_many(self._context.services.control, caller, chosen, fields.get("wish", ""))
+        way = visit.link("errors", range=back, repeated=str(done.done), left=str(done.left))
+        return RedirectResponse(way, 303, headers={"Cache-Control": "no-store"})
+
+    async def _report(self, caller: Caller, back: str, now: Instant) -> FailureReport:
+        since = after(now, -RANGES[back]) if back in RANGES else 0
+        return await failure_report(self._context.services.reads.of(caller), since)
+
+    async def _group(self, caller: Caller, back: str, key: str) -> FailureGroup:
+        found = (await self._report(caller, back, self._context.services.access.now())).group(key)
+        if found is None:
+            raise not_found()
+        return found
+
+
+def range_of(text: str | None) -> str:
+    """How far back; a day where nothing is said."""
+    return text if text is not None and (text in RANGES or text == ALL) else _USUAL
+
+
+def _row(group: FailureGroup, back: str, now: Instant, *, alone: bool) -> Row:
+    start = after(now, -RANGES[back]) if back in RANGES else group.first_at
+    counts = over_time([one.failed_at for one in group.failures], start, now, _PARTS)
+    highest = max(counts)
+    heights = [-(-count * _HIGH // highest) for count in counts]
+    bars = [Bar(4 * place, _HIGH - height, height) for place, height in enumerate(heights) if height]
+    asked = {"status": "failed", "analysis": group.analysis, "error": group.error_code}
+    if back in RANGES:
+        asked["range"] = back
+    if not alone and (words := telling_words(group.shape)):
+        asked["q"] = words
+    return Row(group, grouped(len(group.failures)), len(group.left), bars, asked)
+
+
+def telling_words(shape: str) -> str:
+    """The longest part of a message that all of a group have in common, where it is long enough to tell."""
+    longest = max((part.strip() for part in shape.split(PLACEHOLDER)), key=len)
+    return longest if len(longest) >= _TELLING else ""

@@ -1,0 +1,85 @@
+"""The inbox of an org: what has ended, newest first, and what of it nobody has seen yet."""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+from starlette.responses import RedirectResponse, Response
+
+from langlauf.domain.inbox import Message
+from langlauf.domain.instant import Instant
+from langlauf.domain.job import Job
+from langlauf.domain.notification import TEMPLATES
+from langlauf.http.context import Context
+from langlauf.service.tenant import Caller
+from langlauf.ui.formatting import face
+from langlauf.ui.rendering import Rendering
+from langlauf.ui.visit import Visit
+
+PAGE = 50
+_PLACE = re.compile(r"([0-9]{1,18})_([0-9A-Za-z_.:-]{1,128})", re.ASCII)
+_TOLD = {template: status.value for status, template in TEMPLATES.items()}
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as the page shows it."""
+
+    notification_id: str
+    created_at: Instant
+    unread: bool
+    #: what it tells, as one of the words of a state; empty for a message of another making
+    told: str
+    job: Job
+    face: str
+    #: the page of the result where there is one to look at, else that of the job
+    way: tuple[str, str]
+
+
+class InboxPages:
+    """`/inbox`, and where its forms are sent to."""
+
+    def __init__(self, context: Context, rendering: Rendering) -> None:
+        self._context = context
+        self._rendering = rendering
+
+    async def show(self, visit: Visit, caller: Caller) -> Response:
+        """A page of messages."""
+        at = visit.request.query_params.get("at", "")
+        match = _PLACE.fullmatch(at)
+        before = (int(match[1]), match[2]) if match else None
+        page = await self._context.services.reads.of(caller).inbox(before=before, limit=PAGE)
+        older = None if page.after is None else visit.link("inbox", at=f"{page.after[0]}_{page.after[1]}")
+        entries = [self._entry(one) for one in page.messages]
+        return self._rendering.page(
+            visit,
+            "lists/inbox.html",
+            entries=entries,
+            until=entries[0].created_at if entries else 0,
+            older=older,
+            first=match is None,
+            at=at if match else "",
+        )
+
+    async def read(self, visit: Visit, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Marks one message as read, or all up to the newest that the reader had before them."""
+        inbox = self._context.services.inbox
+        if fields.get("until", "").isdecimal():
+            await inbox.read_all(caller, int(fields["until"][:18]))
+        elif "message" in fields:
+            await inbox.read_one(caller, fields["message"])
+        at = fields.get("at", "")
+        way = visit.link("inbox", **({"at": at} if _PLACE.fullmatch(at) else {}))
+        return RedirectResponse(way, 303, headers={"Cache-Control": "no-store"})
+
+    def _entry(self, message: Message) -> Entry:
+        notification, job = message.notification, message.view.job
+        has_result = job.result_id is not None and job.result_expired_at is None and job.terminal
+        return Entry(
+            notification_id=notification.notification_id,
+            created_at=notification.created_at,
+            unread=message.unread,
+            told=_TOLD.get(notification.template_key, ""),
+            job=job,
+            face=face(job.status, self._context.services.reads.phase(message.view)),
+            way=("results", job.result_id) if has_result and job.result_id else ("jobs", job.job_id),
+        )

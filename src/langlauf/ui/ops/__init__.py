@@ -1,0 +1,1 @@
+"""The pages about how all of it is doing."""

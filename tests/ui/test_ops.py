@@ -1,0 +1,129 @@
+"""The page for operators: what it says, to whom, and that the address holds what is looked at."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.support.keys import OPERATOR, bearer, make_key
+from tests.support.live import GATES, Live, live
+from tests.ui.outline import page
+
+#: A cell of a table that becomes cards on a phone: its label, and what it says.
+_CELL = re.compile(r'data-label="([^"]+)">([^<]*)</td>')
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Live, dict[str, str]]]:
+    """A server that asks for keys, with jobs of two orgs; and the headers of somebody of org-a."""
+    folder = tmp_path_factory.mktemp("ops")
+    key = make_key(folder / "store.db", "org-a").text
+    with live(folder, API_AUTH_TOKEN=OPERATOR) as server:
+        server.http.headers.update(bearer(OPERATOR))
+        for org in ("org-a", "org-b"):
+            for _ in range(2):
+                server.wait(server.submit("echo", org, query="x")["job_id"], org)
+        failed = server.submit("failing", "org-b", how="permanent")
+        server.wait(failed["job_id"], "org-b")
+        yield server, bearer(key)
+
+
+def test_an_operator_sees_all_orgs(guarded: tuple[Live, dict[str, str]]) -> None:
+    """Their jobs together, each org by itself, the errors, and every worker by its host."""
+    server, _ = guarded
+    made = page(server.http.get("/ops"))
+    assert "All organisations together." in made.text
+    assert "Healthy" in made.text_of("h2")
+    assert "5 ended, 1 of them failed." in made.text
+    assert "address_intel" in made.text
+    assert {"./ops?range=1h&org=org-a", "./ops?range=1h&org=org-b"} <= set(made.links())
+    assert "Workers that take jobs: 1." in made.text
+    assert "process" in made.text
+
+
+def test_an_operator_can_look_at_one_org(guarded: tuple[Live, dict[str, str]]) -> None:
+    """The address names it, the field shows it, and changing the range or the language keeps it."""
+    server, _ = guarded
+    made = page(server.http.get("/ops?org=org-a&range=24h"))
+    assert "2 ended, 0 of them failed." in made.text
+    assert "address_intel" not in made.text
+    [field] = [one for one in made.all("input") if one["name"] == "org"]
+    assert field["value"] == "org-a"
+    assert {"?range=7d&org=org-a", "?range=24h&org=org-a&lang=de"} <= set(made.links())
+    [current] = [one for one in _choices(server.http.get("/ops?org=org-a&range=24h")) if "aria-current" in one]
+    assert current["href"] == "?range=24h&org=org-a"
+    assert "0 ended" in page(server.http.get("/ops?org=nobody")).text
+    page(server.http.get("/ops?org=a%20b"), 400)
+
+
+def test_others_see_their_own_org(guarded: tuple[Live, dict[str, str]]) -> None:
+    """Whatever the address asks for; and of workers how many there are, nothing else."""
+    server, key = guarded
+    for address in ("/ops", "/ops?org=org-b", "/ops?org="):
+        made = page(server.http.get(address, headers=key))
+        assert "The organisation org-a." in made.text
+        assert "2 ended, 0 of them failed." in made.text
+        assert "org-b" not in made.text
+        assert "address_intel" not in made.text
+        assert "Workers that take jobs: 1." in made.text
+        assert "process" not in made.text
+        assert not [one for one in made.all("input") if one["name"] == "org"]
+    for address in ("/ops/workers", "/ops/orgs"):
+        page(server.http.get(address, headers=key), 403)
+        page(server.http.get(address))
+
+
+def test_an_unknown_range_is_the_usual_one(server: Live) -> None:
+    """A link from another version still leads somewhere."""
+    [current] = [one for one in _choices(server.http.get("/ops?range=3y")) if "aria-current" in one]
+    assert current["href"] == "?range=1h"
+
+
+def _choices(response: httpx2.Response) -> list[dict[str, str]]:
+    return [one for one in page(response).all("a") if one["href"].startswith("?range=") and "lang" not in one["href"]]
+
+
+def test_parts_can_be_replaced_and_charts_have_words(server: Live) -> None:
+    """Each part that changes has an id; each chart a title and its figures in a table."""
+    made = page(server.http.get("/ops"))
+    parts = [attributes for _, attributes in made.elements if "data-part" in attributes]
+    assert [one["id"] for one in parts] == [
+        "health",
+        "tiles",
+        "cover",
+        "series",
+        "analyses",
+        "errors",
+        "workers",
+        "orgs",
+    ]
+    assert made.all("main")[0]["data-follow"] == "org"
+    drawings = [one for one in made.all("svg") if "drawing" in one.get("class", "")]
+    assert len(drawings) == 4
+    rows = [one for one in made.all("th") if one.get("scope") == "row"]
+    assert len(rows) >= 30
+
+
+def test_a_store_without_a_worker_says_so(tmp_path: Path) -> None:
+    """A server whose worker stopped tells that nothing will start, in both languages."""
+    with live(tmp_path, LANGLAUF_WORKERS="0") as idle:
+        idle.submit("echo", query="x")
+        made = page(idle.http.get("/ops"))
+        assert "Something is wrong" in made.text_of("h2")
+        assert "No worker is running. Waiting jobs: 1." in made.text
+        german = page(idle.http.get("/ops?lang=de"))
+        assert "Kein Worker läuft. Wartende Jobs: 1." in german.text
+
+
+def test_what_runs_and_waits_is_told(tmp_path: Path) -> None:
+    """By analysis, with how many may run."""
+    with live(tmp_path, LANGLAUF_MAX_RUNNING="2") as busy:
+        for number in range(3):
+            busy.submit("gated", gate=f"ops-{number}")
+        GATES.wait_until_reached("ops-1")
+        cells = _CELL.findall(busy.http.get("/ops?range=15m").text)
+        assert cells[:3:2] == [("Waiting", "1"), ("Running", "2 of 2")]
+        for number in range(3):
+            GATES.open(f"ops-{number}")

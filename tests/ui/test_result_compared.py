@@ -1,0 +1,116 @@
+"""Versions of a result: one by its number, and two of them compared."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from langlauf.clock import new_id
+from langlauf.ui.results import comparing
+from langlauf.ui.results.comparing import changed_paths, changed_rows
+from langlauf.ui.showing.written import items, written
+from tests.support.live import GATES, Live, live
+from tests.support.showing import ATTACK, showing_app
+from tests.ui.outline import page
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A server with an analysis that has three versions."""
+    with live(tmp_path_factory.mktemp("compared"), showing_app()) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def address(server: Live) -> str:
+    """The address of its result."""
+    gate = new_id()
+    GATES.open(gate)
+    job = server.wait(server.submit("growing", gate=gate)["job_id"])
+    return f"/results/{job['result_id']}"
+
+
+def rows(before: Any, after: Any) -> Any:
+    """Two tables compared."""
+    return changed_rows(items(written(json.dumps(before))), items(written(json.dumps(after))), [])
+
+
+def paths(before: Any, after: Any, without: str | None = None) -> list[tuple[str, str | None, str | None]]:
+    """Two values compared."""
+    found = changed_paths(written(json.dumps(before)), written(json.dumps(after)), without=without)
+    return [
+        (one.name, one.before.text if one.before else None, one.after.text if one.after else None)
+        for one in found.listed
+    ]
+
+
+def test_rows_are_told_apart_by_a_key_or_by_position() -> None:
+    """A column of its own for each row, if possible one that sounds like it; else the place in the list."""
+    found = rows([{"v": 1, "id": 7}, {"v": 1, "id": 8}], [{"v": 2, "id": 8}, {"v": 1, "id": 9}])
+    assert found.key == "id"
+    assert [(one.what, one.key) for one in found.listed] == [("added", "9"), ("removed", "7"), ("changed", "8")]
+    [field] = found.listed[2].fields
+    assert (field.name, field.before.text, field.after.text) == ("v", "1", "2")
+    assert rows([{"a": 1, "b": 1}], [{"a": 1, "b": 2}]).key == "a"
+    by_place = rows([[1, 1], [1, 2]], [[1, 1], [1, 1]])
+    assert (by_place.key, [(one.what, one.key) for one in by_place.listed]) == ("", [("changed", "2")])
+    assert rows([{"a": 1}], [{"a": 1}]).count == 0
+    assert rows([], []).count == 0
+
+
+def test_comparing_rows_is_bounded() -> None:
+    """Too many are not compared; of many differences the first are listed, and all are counted."""
+    assert rows([], [1] * (comparing.MOST_ROWS + 1)) is None
+    many = rows([], [{"id": n} for n in range(500)])
+    assert (many.added, len(many.listed)) == (500, comparing.MOST_LISTED)
+
+
+def test_values_are_compared_where_they_stand() -> None:
+    """By their pointer; digits count, and what is compared as a table is left out."""
+    assert paths({"a": {"b": 1, "c": [1, 2]}, "d": 1}, {"a": {"b": 2, "c": [1, 2, 3]}, "e": "x"}) == [
+        ("/a/b", "1", "2"), ("/a/c/2", None, "3"), ("/d", "1", None), ("/e", None, "x"),
+    ]  # fmt: skip
+    assert paths({"rows": [1], "n": 1}, {"rows": [2], "n": 1}, "/rows") == []
+    assert paths([1], {"0": 1}) == [("/", "[1]", '{"0": 1}')]
+    assert paths({"secret": "a"}, {"secret": "b"}) == [("/secret", "", "")]
+    found = changed_paths(written(json.dumps(list(range(999)))), written(json.dumps([-1] * 999)), without=None)
+    assert (len(found.listed), found.complete) == (comparing.MOST_LISTED, False)
+
+
+def test_a_version_has_an_address(server: Live, address: str) -> None:
+    """Exactly that one, also after later ones; there is none of a number that was not written."""
+    made = page(server.http.get(f"{address}/v/1"))
+    assert "Snapshot 1 of 3" in made.text
+    assert "Interim result · v1" in made.text
+    assert "2 rows" in made.text
+    rail = [one for one in made.all("a") if one.get("title") in ("Interim result", "Final result")]
+    assert [one.get("aria-current") for one in rail] == [None, None, "page"]
+    for number in ("4", "0", "x", "1e3", "99999999999"):
+        page(server.http.get(f"{address}/v/{number}"), 404)
+    page(server.http.get(f"{address}/v/1", headers={"X-Org-Id": "org-b"}), 404)
+
+
+def test_two_versions_are_compared(server: Live, address: str) -> None:
+    """Rows by their key, and values elsewhere; by default the newest with the one before."""
+    made = page(server.http.get(f"{address}/diff?from=1&to=2"))
+    assert "From v1 to v2" in made.text_of("h1")
+    assert "1 added, 0 removed, 1 changed." in made.text
+    assert "Nothing else is different." in made.text
+    newest = page(server.http.get(f"{address}/diff"))
+    assert "From v2 to v3" in newest.text_of("h1")
+    assert "0 added, 2 removed, 0 changed." in newest.text
+    assert ATTACK in newest.text
+    german = page(server.http.get(f"{address}/diff?from=1&to=2&lang=de"))
+    assert "?from=1&to=2&lang=en" in german.links()
+    for flaw, status in (("from=x", 400), ("to=0", 400), ("from=9", 404)):
+        page(server.http.get(f"{address}/diff?{flaw}"), status)
+    page(server.http.get(f"{address}/diff", headers={"X-Org-Id": "org-b"}), 404)
+
+
+def test_how_it_was_made_is_told(server: Live, address: str) -> None:
+    """What was asked for, by which job, in how many attempts, and how long it is kept."""
+    made = page(server.http.get(address))
+    for words in ("How this was made", '"gate": "', "growing", "Kept until", "Finished", "Took"):
+        assert words in made.text
+    assert made.text_of("h1") == "Result: growing"

@@ -1,0 +1,88 @@
+"""Health: each rule holds at its threshold and breaks just beyond it."""
+
+from typing import Any
+
+from langlauf.domain.figures import Figures
+from langlauf.domain.health import FEW_ENDED, FINDINGS, LONG_WAIT_SECONDS, Level, health
+from langlauf.domain.instant import after
+from langlauf.domain.overview import Overview, Queue
+from langlauf.domain.workers import WorkerReport, WorkerSeen
+from tests.unit.domain.test_figures import NOW, ended, look, made, underway
+
+
+def worker(quiet: float = 0.0, *, held: int = 0, **changes: Any) -> WorkerSeen:
+    """A worker of which nothing was heard for so long."""
+    values: dict[str, Any] = {
+        "worker_id": "w",
+        "host": "host",
+        "pid": 1,
+        "version": "1",
+        "analyses": ("survey",),
+        "slots": 8,
+        "busy": 0,
+        "every_seconds": 5.0,
+        "started_at": NOW,
+        "stopping": False,
+    }
+    return WorkerSeen(WorkerReport(**{**values, **changes}), after(NOW, -quiet), held, after(NOW, 5) if held else None)
+
+
+def found(seen: Overview | Figures, *workers: WorkerSeen) -> list[tuple[str, Level]]:
+    """What is wrong, by name."""
+    shown = made(seen) if isinstance(seen, Overview) else seen
+    result = health(shown, workers or [worker()])
+    assert {one.name for one in result.findings} <= set(FINDINGS)
+    assert result.level == (result.findings[0].level if result.findings else Level.OK)
+    return [(one.name, one.level) for one in result.findings]
+
+
+def waiting(seconds: float, analysis: str = "survey") -> Overview:
+    """One job that waits for so long."""
+    return look(queues=[Queue("org-a", analysis, 1, after(NOW, -seconds))])
+
+
+def test_nothing_wrong_is_healthy() -> None:
+    """Also where nothing happens at all."""
+    assert found(look()) == []
+    assert found(look(ended(1), underway=[underway(3)])) == []
+
+
+def test_somebody_must_work() -> None:
+    """A worker that stops or is silent takes nothing; a silent one is graver where it holds jobs."""
+    alone = [("no_worker", Level.BAD)]
+    assert found(look(), worker(stopping=True)) == alone
+    assert found(look(), worker(11.1)) == alone
+    assert found(look(), worker(11.0)) == []
+    assert found(look(), worker(), worker(60)) == [("silent", Level.WARN)]
+    assert found(look(), worker(), worker(60, held=2)) == [("silent", Level.BAD)]
+
+
+def test_what_waits_must_be_known_to_a_worker() -> None:
+    """However short it waits; a long wait besides is not said twice."""
+    assert found(waiting(1, "route")) == [("nobody_knows", Level.BAD)]
+    assert found(waiting(999, "route")) == [("nobody_knows", Level.BAD)]
+    assert found(waiting(1, "route"), worker(), worker(analyses=("route",))) == []
+
+
+def test_a_long_wait_is_worth_a_word() -> None:
+    """Beyond its threshold."""
+    assert found(waiting(LONG_WAIT_SECONDS)) == []
+    assert found(waiting(LONG_WAIT_SECONDS + 0.1)) == [("long_wait", Level.WARN)]
+
+
+def test_many_failures_are_worth_a_word() -> None:
+    """More than one in ten, once there are enough to tell."""
+    bad = [ended(number, status="failed") for number in range(3)]
+    good = [ended(number) for number in range(FEW_ENDED)]
+    assert found(look(*bad[:2], *good[: FEW_ENDED - 2])) == []
+    assert found(look(*bad, *good[: FEW_ENDED - 3])) == [("failing", Level.WARN)]
+    assert found(look(*bad, *good[: FEW_ENDED - 4])) == []
+
+
+def test_the_gravest_comes_first() -> None:
+    """Whatever the order of the rules."""
+    stuck = underway(900, cancel_requested_at=after(NOW, -90))
+    late = Queue("org-a", "survey", 1, after(NOW, -999))
+    seen = look(underway=[stuck], queues=[late, Queue("org-a", "route", 1, NOW)])
+    names = [("nobody_knows", Level.BAD), ("long_wait", Level.WARN), ("canceling", Level.WARN)]
+    assert found(seen) == names

@@ -1,0 +1,109 @@
+"""A worker tells that it is there, and that it goes; a store that is away costs it nothing but reports."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.workers import WorkerReport, WorkerSeen
+from langlauf.worker.presence import Presence
+from tests.support.live import GATES, Live, live
+from tests.support.stores import query
+
+
+class Listener:
+    """Hears what a worker tells; `away` makes it fail."""
+
+    def __init__(self) -> None:
+        self.said: list[WorkerReport | str] = []
+        self.away = False
+        self.heard = asyncio.Event()
+
+    async def note(self, report: WorkerReport) -> None:
+        await self._hear(report)
+
+    async def forget(self, worker_id: str) -> None:
+        await self._hear(worker_id)
+
+    async def seen(self) -> list[WorkerSeen]:
+        return []
+
+    async def _hear(self, said: WorkerReport | str) -> None:
+        self.heard.set()
+        if self.away:
+            raise StoreUnavailable("away")
+        self.said.append(said)
+
+    async def next(self) -> None:
+        """Waits for the next word."""
+        self.heard.clear()
+        async with asyncio.timeout(5):
+            await self.heard.wait()
+
+
+def _with_presence(every: float, scene: Callable[[Presence, Listener], Awaitable[None]]) -> Listener:
+    async def main() -> Listener:
+        listener = Listener()
+        presence = Presence(listener, "w-1", analyses=("survey",), slots=8, every=every, busy=lambda: 3)
+        task = presence.start(7)
+        await listener.next()
+        await scene(presence, listener)
+        await presence.leave()
+        assert task.done()
+        return listener
+
+    return asyncio.run(main())
+
+
+def test_the_last_word_is_the_last() -> None:
+    """It reports at once, says that it stops as soon as it does, and goes."""
+
+    async def scene(presence: Presence, listener: Listener) -> None:
+        presence.stopping()
+        await listener.next()
+
+    first, second, last = _with_presence(60.0, scene).said
+    assert isinstance(first, WorkerReport)
+    assert (first.slots, first.busy, first.analyses, first.started_at) == (8, 3, ("survey",), 7)
+    assert isinstance(second, WorkerReport)
+    assert (first.stopping, second.stopping, last) == (False, True, "w-1")
+
+
+def test_a_store_that_is_away_is_told_later() -> None:
+    """Reports go on, and so does the worker."""
+
+    async def scene(_: Presence, listener: Listener) -> None:
+        listener.away = True
+        await listener.next()
+        listener.away = False
+        await listener.next()
+
+    said = _with_presence(0.01, scene).said
+    assert len(said) >= 3
+    assert said[-1] == "w-1"
+
+
+def _workers(folder: Path) -> list[tuple[object, ...]]:
+    return query(folder / "store.db", "SELECT worker_id, busy, stopping, analyses FROM workers")
+
+
+def test_a_server_is_seen_while_it_works_and_gone_afterwards(tmp_path: Path) -> None:
+    """One row for its worker, which counts what it runs."""
+
+    def busy(server: Live) -> int:
+        [row] = _workers(tmp_path)
+        assert '"gated"' in str(row[3])
+        assert row[2] == 0
+        return int(str(row[1]))
+
+    with live(tmp_path, LANGLAUF_LEASE_SECONDS="1") as server:
+        server.wait(server.submit("echo", query="x")["job_id"])
+        server.submit("gated", gate="presence")
+        GATES.wait_until_reached("presence")
+        for _ in range(1_000):
+            if busy(server) == 1:
+                break
+            server.http.get("/health")
+        assert busy(server) == 1
+        GATES.open("presence")
+    assert _workers(tmp_path) == []
