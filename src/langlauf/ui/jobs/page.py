@@ -62,6 +62,7 @@ class JobPage:
             now=reads.now(),
             events=events,
             ahead=await reads.ahead(view),
+            worker=job.status is not Status.QUEUED or await self._context.services.overviews.workers_seen(job.analysis),
         )
         paused = visit.request.query_params.get("refresh") == "off"
         found = await self._found(visit, caller, job)

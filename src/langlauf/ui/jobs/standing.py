@@ -54,6 +54,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     events: Sequence[Event]
     #: how many of its org start before it, where it waits
     ahead: int | None
+    #: whether somebody is there to start it
+    worker: bool = True
 
 
 def standing_of(look: Look, settings: Settings, language: Language) -> Standing:
@@ -96,6 +98,8 @@ def _lines(look: Look, shown: str, settings: Settings, language: Language) -> li
     """What the state means; what is known beyond that comes first."""
     job, say = look.view.job, language.say
     lines = []
+    if shown == "queued" and not look.worker:
+        lines.append(say("ops.job.no_worker"))
     if shown == "queued" and look.ahead is not None:
         lines.append(say("job.ahead", count=look.ahead) if look.ahead else say("job.next_in_line"))
     if shown == "backoff":
