@@ -4,18 +4,11 @@ import re
 
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.views import ResultView
-from langlauf.http.context import Context
 from langlauf.http.problems import Problem, bad_request, not_found
-from langlauf.service.tenant import Caller
 from langlauf.store.protocol import TenantReads
 from langlauf.ui.visit import Visit
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
-
-
-def reads_of(context: Context, caller: Caller) -> TenantReads:
-    """What the caller can read."""
-    return context.services.reads.of(caller)
 
 
 async def snapshot_of(reads: TenantReads, visit: Visit, *, latest: bool, payload: bool = True) -> ResultView:
