@@ -58,6 +58,14 @@ STATES: dict[str, State] = {
 }
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A server that waits for jobs which do not stop for longer than a test looks at them."""
+    folder = tmp_path_factory.mktemp("site")
+    with live(folder, LANGLAUF_MAX_RUNNING="16", LANGLAUF_CANCEL_GRACE="120") as running:
+        yield running
+
+
 @pytest.fixture
 def gate() -> Iterator[str]:
     """The name of a gate, which is open in the end."""
