@@ -267,3 +267,19 @@ def test_without_a_script_the_link_is_there(browser: Browser, host: Host, jobs: 
     page.goto(host.page(jobs.url, 'src="x"', '<a href="#">The job</a>'))
     expect(page.get_by_role("link", name="The job")).to_be_visible()
     context.close()
+
+
+def test_the_example_works(context: BrowserContext, host: Host, jobs: Live) -> None:
+    """With the address, the job and the token put in."""
+    job_id, gate = gated(jobs, partials=1)
+    text = Path("examples/embedding.html").read_text()
+    for word, value in (("https://jobs.example.ch", jobs.url), ("JOB", job_id), ("TOKEN", token(jobs, job_id))):
+        assert word in text
+        text = text.replace(word, value)
+    (host.folder / "example.html").write_text(text)
+    page = context.new_page()
+    page.goto(f"{host.url}/example.html")
+    expect(element(page)).to_contain_text("10 %")
+    GATES.open(gate)
+    expect(page.get_by_text("Your report is ready.")).to_be_visible()
+    assert_fits(page)

@@ -15,8 +15,8 @@ from tests.support.keys import OPERATOR, bearer, make_key, revoke_key
 from tests.support.live import GATES, Live
 
 GUARDED = [one for one in OPERATIONS if one.scope is not None]
-ONE_JOB = [one for one in GUARDED if one.one_job]
-OTHERS = [one for one in GUARDED if not one.one_job]
+ONE_JOB = [one for one in GUARDED if one.one_job and one.method == "get"]
+OTHERS = [one for one in GUARDED if one not in ONE_JOB]
 
 
 def make_token(closed: Closed, job_id: str, key: str | None = None, **body: Any) -> str:
@@ -35,8 +35,9 @@ def token(closed: Closed, job: dict[str, Any]) -> str:
 
 def test_the_operations_of_a_token_are_a_short_list() -> None:
     """Adding one is a decision."""
-    assert {one.name for one in ONE_JOB} == {"jobStatus", "jobEvents", "jobResults", "result"}
-    assert all((one.method, one.scope) == ("get", Scope.READ) for one in ONE_JOB)
+    assert {one.name for one in ONE_JOB} == {"jobStatus", "jobEvents", "jobResults", "result", "resultViews"}
+    assert all(one.scope is Scope.READ for one in ONE_JOB)
+    assert {one.name for one in GUARDED if one.one_job and one not in ONE_JOB} == {"cancelJob"}
 
 
 def test_a_token_says_what_it_is(closed: Closed, job: dict[str, Any]) -> None:
@@ -217,3 +218,48 @@ def test_where_nobody_is_asked_for_a_key_a_token_still_binds(server: Live) -> No
     assert server.http.get(f"/analyze/jobs/{mine['job_id']}", headers=bearer(token)).status_code == 200
     assert_problem(server.http.get(f"/analyze/jobs/{other['job_id']}", headers=bearer(token)), 404, "not_found")
     assert_problem(server.http.get("/analyze/jobs", headers=bearer(token)), 403, "forbidden")
+
+
+def test_a_token_can_be_made_to_stop_its_job(closed: Closed) -> None:
+    """That job alone, by header alone, and only where it was asked for."""
+    gates = [new_id(), new_id()]
+    own, other = (_gated(closed, gate) for gate in gates)
+    reads, stops = make_token(closed, own), make_token(closed, own, cancel=True)
+    http = closed.live.http
+    assert_problem(http.post(f"/analyze/jobs/{own}/cancel", headers=bearer(reads)), 403, "forbidden")
+    in_address = http.post(f"/analyze/jobs/{own}/cancel", params={"access_token": stops})
+    assert_problem(in_address, 401, "unauthorized")
+    unknown = http.post(f"/analyze/jobs/{new_id()}/cancel", headers=bearer(stops, **{"X-Request-Id": "same"}))
+    foreign = http.post(f"/analyze/jobs/{other}/cancel", headers=bearer(stops, **{"X-Request-Id": "same"}))
+    assert_problem(foreign, 404, "not_found")
+    assert (foreign.content, stable(foreign)) == (unknown.content, stable(unknown))
+    assert http.post(f"/analyze/jobs/{own}/cancel", headers=bearer(stops)).status_code in (200, 202)
+    assert_problem(http.post(f"/analyze/jobs/{own}/retry", headers=bearer(stops)), 403, "forbidden")
+    until(lambda: _status(closed, own) == "canceled")
+    assert _status(closed, other) == "running"
+    for gate in gates:
+        GATES.open(gate)
+
+
+def test_whoever_may_not_cancel_makes_no_token_that_may(closed: Closed) -> None:
+    """403 at once; and a token is never stronger than the key behind it."""
+    job = run_job(closed.live, bearer(closed.admin))
+    reader = make_key(closed.store, "org-a", Scope.READ).text
+    answer = closed.live.http.post(
+        f"/analyze/jobs/{job['job_id']}/token", json={"cancel": True}, headers=bearer(reader)
+    )
+    assert_problem(answer, 403, "forbidden")
+
+
+def _gated(closed: Closed, gate: str) -> str:
+    wish = bearer(closed.admin, Prefer="respond-async")
+    answer = closed.live.http.post("/analyze", json={"analysis": "gated", "gate": gate}, headers=wish)
+    GATES.wait_until_reached(gate)
+    job_id: str = answer.json()["job"]["job_id"]
+    return job_id
+
+
+def _status(closed: Closed, job_id: str) -> str:
+    job = closed.live.http.get(f"/analyze/jobs/{job_id}", headers=bearer(closed.admin)).json()["job"]
+    status: str = job["status"]
+    return status

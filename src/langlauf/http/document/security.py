@@ -32,7 +32,7 @@ def access(operation: Operation, *, is_open: bool, by_id: bool) -> Document:
     if operation.scope is None:
         return {"security": []}
     needs: Document = {"x-scope": operation.scope}
-    if operation.one_job:
+    if "access_token" in operation.parameters:
         is_open = is_open or (by_id and operation.by_id is not None)
         needs["security"] = [*requirements(is_open=is_open), _TOKEN]
     return needs

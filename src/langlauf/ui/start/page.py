@@ -146,7 +146,6 @@ class StartPage:
             "curl": None if offer is None else curl(self._context, visit, caller, offer),
             "largest": self._context.settings.max_body,
             "recent": RECENT,
-            "jobs_url": f"{self._context.links(visit.request).base}/jobs",
             **await self._recent(caller),
         }
         return self._rendering.page(visit, "start/start.html", ordered.status, headers=ordered.headers, **values)
