@@ -21,6 +21,8 @@ const text = badge?.querySelector(".live-text");
 const pause = badge?.querySelector(".live-pause");
 const again = badge?.querySelector(".live-again");
 const alert = document.getElementById("live-alert");
+const { lang } = document.documentElement;
+const locale = navigator.languages.find((one) => one.split("-")[0] === lang) ?? lang;
 const here = new URL(".", import.meta.url);
 
 // Storage may be forbidden; then a choice lasts as long as the page.
@@ -253,7 +255,7 @@ class Page {
   #show() {
     const name = this.#topics.length === 0 ? "" : this.#paused ? "paused" : this.#state;
     document.documentElement.dataset.fresh = name;
-    const time = this.#goodAt.toLocaleTimeString(document.documentElement.lang);
+    const time = this.#goodAt.toLocaleTimeString(locale);
     const words = name ? badge.dataset[name].replace("{time}", time) : "";
     if (text.textContent !== words) text.textContent = words;
     again.hidden = !["offline", "reconnecting", "polling"].includes(name);
