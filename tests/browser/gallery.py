@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from langlauf import Job, Langlauf, PermanentError, TransientError
+from langlauf import Job, Langlauf, PermanentError, Result, TransientError, views
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.hints import Hints
 from langlauf.store.sqlite.driver import SqliteStore
@@ -25,12 +25,42 @@ _SETTINGS = {
 _GATE = "gallery"
 
 
+def shown(region: str, rows: list[dict[str, Any]]) -> list[views.AnyView]:
+    """One view of every kind, pictures aside."""
+    line = {
+        "data": {"values": rows},
+        "mark": {"type": "line", "point": True},
+        "encoding": {
+            "x": {"field": "year", "type": "ordinal", "title": "Year"},
+            "y": {"field": "noise", "type": "quantitative", "title": "Noise (dB)"},
+        },
+    }
+    places = {
+        "type": "FeatureCollection",
+        "features": [
+            {
+                "type": "Feature",
+                "properties": {"year": row["year"], "parcels": row["parcels"]},
+                "geometry": {"type": "Point", "coordinates": [8.52 + number * 0.006, 47.37 + number % 3 * 0.004]},
+            }
+            for number, row in enumerate(rows)
+        ],
+    }
+    return [
+        views.chart(line, title="Noise by year", summary=f"Noise in {region} over {len(rows)} years."),
+        views.table(at="/rows", columns={"year": "Year", "parcels": "Parcels", "noise": "Noise"}, title="By year"),
+        views.map(places, title="Where it was measured"),
+        views.markdown(f"**{len(rows)} years** were read.\n\n- Source: the register\n- Gaps: none", title="Notes"),
+        views.file("by_year.csv", "year,noise\n" + "".join(f"{row['year']},{row['noise']}\n" for row in rows)),
+    ]
+
+
 def gallery_app() -> Langlauf:
     """Analyses that stop where a page is to be looked at."""
     app = Langlauf()
 
     @app.analysis(duplicates=True, max_retries=3)
-    async def survey(job: Job, region: str, years: int = 3, ends: str = "completes") -> dict[str, Any]:
+    async def survey(job: Job, region: str, years: int = 3, ends: str = "completes") -> Any:
         """Reads what is known of a region, year by year.
 
         Every year is a chunk, and each ends in an interim result.
@@ -38,14 +68,15 @@ def gallery_app() -> Langlauf:
         rows = []
         async for year in job.chunks(range(2020, 2020 + years), step="Reading {}"):
             rows.append({"year": year, "parcels": 50 + year % 7, "noise": round(48.2 + year % 5 * 1.3, 1)})
-            await job.partial({"region": region, "rows": rows}, summary={"years": len(rows), "region": region})
+            found = {"region": region, "rows": rows}
+            await job.partial(found, summary={"years": len(rows), "region": region}, views=shown(region, rows))
         if ends == "waits":
             await GATES.wait(_GATE)
         if ends == "fails":
             raise PermanentError("The register of Kreis 4 has no entry for 2023.", code="register_gap")
         if ends == "tries again":
             raise TransientError("The register did not answer in time.")
-        return {"region": region, "rows": rows, "summary": {"region": region, "years": len(rows)}}
+        return Result({"region": region, "rows": rows}, summary={"years": len(rows)}, views=shown(region, rows))
 
     @app.analysis(duplicates=True)
     async def silently(job: Job) -> dict[str, Any]:

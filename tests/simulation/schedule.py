@@ -12,6 +12,7 @@ from langlauf.store.sqlite.sweeping import SweepOne
 from tests.simulation.actors import Actors
 from tests.simulation.disagreement import Disagreement
 from tests.simulation.judging import judge_end, judge_state
+from tests.simulation.model import views_named
 from tests.simulation.oracle import Oracle
 from tests.simulation.rules import ANALYSES, BACKOFF, LEASE_SECONDS, draw_rules
 from tests.simulation.stage import Fate, ListSweepable, Stage, SweepAll
@@ -86,7 +87,8 @@ class Run:
     def _finish_round(self) -> None:
         """All leases are over: a sweep that finds them and takes them back, a claim of all, and their ends."""
         claims = self.step(Step(self.now + _LONG, (*self._last_sweep(), _CLAIM_ALL)))[-1]
-        ends = (Completed(result_id=f"final-{claim.lease.job_id}", payload="{}") for claim in claims)
+        names = (f"final-{claim.lease.job_id}" for claim in claims)
+        ends = (Completed(result_id=name, payload="{}", views=views_named(name)) for name in names)
         if claims:
             self.step(Step(self.now, tuple(map(Recording, (claim.lease for claim in claims), ends))))
 

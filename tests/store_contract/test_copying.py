@@ -16,6 +16,7 @@ from langlauf.cli.copying import copy
 from langlauf.domain.access import USUAL
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.errors import StoreError
+from langlauf.domain.inbox import MarkRead
 from langlauf.domain.keys import HashedKey, Key, hash_of
 from langlauf.domain.retry import Backoff
 from langlauf.store import copying
@@ -72,6 +73,7 @@ def fill(bed: Bed, clock: SetClock, folder: Path) -> None:
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.one_of_each()
         await Maker(store, clock, "org-ü").one_of_each()
+        assert await store.mark_read(MarkRead(org_id="org-a", until=clock.now()))
         assert await store.access.signing_secret("sessions")
         for name in ("llk_000000000001", "llk_000000000002"):
             key = Key(key_id=name, org_id="org-a", name="name", scopes=USUAL, created_at=clock.now())

@@ -114,3 +114,17 @@ def test_how_it_was_made_is_told(server: Live, address: str) -> None:
     for words in ("How this was made", '"gate": "', "growing", "Kept until", "Finished", "Took"):
         assert words in made.text
     assert made.text_of("h1") == "Result: growing"
+
+
+def test_a_result_says_what_it_is_about(server: Live) -> None:
+    """The first short text that its analysis asks for, whatever the order in which it is stored."""
+
+    def subject(analysis: str, **values: Any) -> list[str]:
+        job = server.wait(server.submit(analysis, **values)["job_id"])
+        made = page(server.http.get(f"/results/{job['result_id']}"))
+        return [text for text in ("basic", "Bern", "a b") if f"Result: {analysis} · {text} " in made.text]
+
+    assert subject("echo", query="Bern") == ["Bern"]
+    assert subject("echo", query="a\nb") == []
+    assert subject("plain", payload="a b") == ["a b"]
+    assert subject("plain", payload=["Bern"]) == []

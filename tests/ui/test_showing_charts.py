@@ -118,6 +118,16 @@ def test_a_chart_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch
     assert hasty._hand._process is None
 
 
+def test_who_waits_too_long_is_told_to_come_again() -> None:
+    """The chart is drawn to its end meanwhile, and is there the next time."""
+    board = DrawingBoard(patience=0.0)
+    assert draw(board, BARS) == NotDrawn("busy")
+    board._patience = 30.0
+    assert isinstance(draw(board, BARS), Drawn)
+    board._waiting = drawing._MOST_WAITING
+    assert draw(board, {**BARS, "height": 99}) == NotDrawn("busy")
+
+
 def test_a_chart_that_eats_all_memory_ends_its_process_alone(board: DrawingBoard) -> None:
     """The process is gone or given up, we are not, and the next chart is drawn."""
     endless = {"data": {"sequence": {"start": 0, "stop": 1e9}}, "mark": "point", "encoding": {"x": {"field": "data"}}}

@@ -165,6 +165,9 @@ def test_views_show_what_changed() -> None:
     assert "- Merged: 1" in summary.text
     assert isinstance(chart, Chart)
     assert chart.summary == "9 changes in 2 namespaces."
+    told = {(value["namespace"], value["kind"]): value["count"] for value in chart.spec["data"]["values"]}
+    assert told["process", "Definition or synonyms"] == 2
+    assert sum(told.values()) == 9, "every kind is in a family"
     assert [table.title for table in tables] == [
         "Added (1)", "Removed (1)", "Merged (1)", "Obsoleted (1)", "Revived (1)", "Renamed (1)", "Moved (1)",
         "Definition changed (1)", "Synonyms changed (1)", "Findings",

@@ -30,7 +30,7 @@ def compass(direction: float) -> str:
     return COMPASS[int((direction + 22.5) // 45) % 8]
 
 
-def ring(lat: float, lon: float, radius_km: float, corners: int = 48) -> list[tuple[float, float]] | None:
+def ring(lat: float, lon: float, radius_km: float, corners: int = 72) -> list[tuple[float, float]] | None:
     """A closed circle of (longitude, latitude); None where it would cross a pole or the date line, and tear a map."""
     phi, reach = radians(lat), radius_km / EARTH_RADIUS_KM
     if abs(phi) + reach >= pi / 2:

@@ -119,6 +119,7 @@ def _bars(
     return {
         "$schema": _SCHEMA,
         "data": {"values": values},
+        "height": {"step": 28},
         "mark": {"type": "bar", "tooltip": True},
         "encoding": {
             "y": {"field": name, "type": "nominal", "title": None, "sort": None},

@@ -15,12 +15,13 @@ from .columns import Choice, choose
 from .errors import bad_table
 from .reading import read_table
 from .showing import final_views, partial_views
-from .table import Table
+from .table import LONGEST_TABLE, Table
 
 TableText = Annotated[
     str,
     msgspec.Meta(
         min_length=1,
+        max_length=LONGEST_TABLE,
         description="The table, as CSV or as JSON (a list of objects or a list of lists). Delimiter, header and "
         "decimal comma are found out. At most 100 000 rows and 200 columns.",
         examples=["height;width\n1,2;3,4\n1,3;3,5\n7,5;0,4\n7,4;0,5\n"],

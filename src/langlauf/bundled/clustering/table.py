@@ -4,6 +4,8 @@ from typing import Final, Literal
 
 import msgspec
 
+#: Characters; what a server takes of it is up to its limit for requests.
+LONGEST_TABLE: Final = 50_000_000
 MOST_ROWS: Final = 100_000
 MOST_COLUMNS: Final = 200
 

@@ -13,12 +13,13 @@ from .comparing import KINDS, Comparison
 from .reading import read_index
 from .showing import final_views, partial_views
 from .structure import findings
-from .terms import Index, compact, index_from
+from .terms import LONGEST_TEXT, Index, compact, index_from
 
 Text = Annotated[
     str,
     msgspec.Meta(
         min_length=1,
+        max_length=LONGEST_TEXT,
         description="The ontology as an OBO document (format 1.2 or 1.4), at most 200 000 terms.",
         examples=["format-version: 1.2\nontology: demo\n\n[Term]\nid: D:1\nname: root\n"],
     ),
@@ -37,6 +38,7 @@ PreviousText = Annotated[
     str,
     msgspec.Meta(
         min_length=1,
+        max_length=LONGEST_TEXT,
         description="The version to compare with, as an OBO document. Without it, the version of the last completed "
         "job of the same ontology.",
     ),

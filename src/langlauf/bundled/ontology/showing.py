@@ -39,6 +39,20 @@ _COLUMNS: Final = {
     "parents_added": "New parents",
     "parents_removed": "Former parents",
 }
+#: Kinds that share a colour: more than eight cannot be told apart.
+_FAMILIES: Final = {
+    "Added": ("added",),
+    "Removed": ("removed",),
+    "Merged": ("merged",),
+    "Obsoleted": ("obsoleted",),
+    "Renamed": ("renamed",),
+    "Moved": ("moved",),
+    "Definition or synonyms": ("redefined", "synonyms_changed"),
+    "Other": ("revived", "namespace_changed"),
+}
+#: Pixels: of a bar with its room, and of a line in the legend, which must not be cut off.
+_ROW: Final = 28
+_LEGEND_ROW: Final = 18
 
 
 def partial_views(result: Result) -> list[AnyView]:
@@ -82,19 +96,23 @@ def namespaces_chart(result: Result) -> Chart:
         values = [{"namespace": part["namespace"], "count": part["terms"]} for part in result["namespaces"]]
     else:
         values = [
-            {"namespace": part["namespace"], "kind": TITLES[kind], "count": count}
+            {"namespace": part["namespace"], "kind": family, "count": count}
             for part in result["namespaces"]
-            for kind, count in part["counts"].items()
-            if count
+            for family, kinds in _FAMILIES.items()
+            if (count := sum(part["counts"][kind] for kind in kinds))
         ]
-    color = {} if first else {"color": {"field": "kind", "type": "nominal", "title": "Change"}}
+    families = [family for family in _FAMILIES if any(value.get("kind") == family for value in values)]
+    whole = {"format": ",d", "tickMinStep": 1}
+    domain = {"scale": {"domain": families}}
+    color = {} if first else {"color": {"field": "kind", "type": "nominal", "title": "Change", **domain}}
     spec = {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "data": {"values": values},
-        "mark": {"type": "bar", "tooltip": True},
+        "height": max(_ROW * max(len(result["namespaces"]), 2), _LEGEND_ROW * (len(families) + 2)),
+        "mark": {"type": "bar", "tooltip": True, "size": 22},
         "encoding": {
             "y": {"field": "namespace", "type": "nominal", "title": None},
-            "x": {"field": "count", "type": "quantitative", "title": "Terms" if first else "Changes"},
+            "x": {"field": "count", "type": "quantitative", "title": "Terms" if first else "Changes", "axis": whole},
             **color,
         },
     }

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+#: Characters; what a server takes of it is up to its limit for requests.
+LONGEST_TEXT: Final = 100_000_000
 MOST_TERMS: Final = 200_000
 _FORMAT: Final = 1
 _DIGEST_BYTES: Final = 6

@@ -13,7 +13,7 @@ from langlauf.domain.state import Status
 from langlauf.http.context import Context
 from langlauf.http.problems import not_found
 from langlauf.service.tenant import Caller
-from langlauf.ui.formatting import clock_text, glance, machine_time, took
+from langlauf.ui.formatting import clock_text, glance, took
 from langlauf.ui.jobs.events import log_of
 from langlauf.ui.jobs.input import Asked, asked_of
 from langlauf.ui.jobs.standing import Look, standing_of
@@ -62,6 +62,7 @@ class JobPage:
             now=reads.now(),
             events=events,
             ahead=await reads.ahead(view),
+            worker_seen=await self._context.services.overviews.workers_seen(job.analysis),
         )
         paused = visit.request.query_params.get("refresh") == "off"
         found = await self._found(visit, caller, job)
@@ -74,7 +75,6 @@ class JobPage:
             standing=standing_of(look, self._context.settings, visit.language),
             refresh=None if job.terminal or paused else max(_SHORTEST_REFRESH, look.moment.poll_after),
             again=_LOOK_AGAIN,
-            now=machine_time(look.now),
             paused=paused,
             onward=self._onward(visit, job),
             cancelable=self._cancelable(job),

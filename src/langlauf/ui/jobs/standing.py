@@ -54,6 +54,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     events: Sequence[Event]
     #: how many of its org start before it, where it waits
     ahead: int | None
+    #: whether some worker would take it
+    worker_seen: bool
 
 
 def standing_of(look: Look, settings: Settings, language: Language) -> Standing:
@@ -96,6 +98,8 @@ def _lines(look: Look, shown: str, settings: Settings, language: Language) -> li
     """What the state means; what is known beyond that comes first."""
     job, say = look.view.job, language.say
     lines = []
+    if shown in ("queued", "waiting") and not look.worker_seen:
+        return [say("job.no_worker")]
     if shown == "queued" and look.ahead is not None:
         lines.append(say("job.ahead", count=look.ahead) if look.ahead else say("job.next_in_line"))
     if shown == "backoff":
@@ -121,7 +125,7 @@ def _estimate(look: Look, shown: str, language: Language) -> tuple[Markup | None
         if found is None:
             return None, None
         return left_text(found, language), language.say("job.source.pace", steps=found.steps)
-    if shown == "queued" and look.moment.estimated_seconds is not None:
+    if shown == "queued" and look.worker_seen and look.moment.estimated_seconds is not None:
         return about(look.moment.estimated_seconds, language), language.say("job.source.others")
     return None, None
 

@@ -25,6 +25,8 @@ from langlauf.ui.rendering import Rendering
 from langlauf.ui.visit import Visit
 
 USUAL = Span.HOUR
+#: Seconds after which an open page looks again: workers fall silent without an event, and other orgs have their own.
+_LOOK_AGAIN = 5
 #: Rows of a table on the first page; the others are on a page of their own.
 _FIRST = 10
 _MOST_ERRORS = 10
@@ -81,6 +83,7 @@ class OpsPages:
             "spans": list(Span),
             "operates": visit.may(Scope.OPERATE),
             "limit": self._context.settings.max_running,
+            "again": _LOOK_AGAIN,
             "none_sign": NONE,
             "amount": amount,
             "lasting": lasting,

@@ -1,5 +1,6 @@
 """Results to take away: the JSON as it is stored, a table as CSV, a map as GeoJSON."""
 
+import asyncio
 import csv
 import io
 from urllib.parse import quote
@@ -8,7 +9,7 @@ from msgspec import Raw
 from starlette.responses import Response
 
 from langlauf.domain.job import Job
-from langlauf.domain.result import Snapshot
+from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.http.context import Context
 from langlauf.http.problems import VARY, not_found
 from langlauf.http.requests import choice
@@ -41,7 +42,7 @@ class Downloads:
         wish = choice(visit.request, "format", (JSON, CSV, GEOJSON)) or JSON
         found = await snapshot_of(self._context.services.reads.of(caller), visit, latest=False)
         stored = still_there(found.delivered)
-        body = (stored.payload or "").encode() if wish == JSON else made(seen(stored), wish)
+        body = await asyncio.to_thread(made, stored, wish)
         if body is None:
             raise not_found()
         name = f"{found.job.analysis}-{_short(found.job, stored.snapshot)}.{wish}"
@@ -58,8 +59,11 @@ def formats_of(found: Seen) -> list[str]:
     return kinds
 
 
-def made(found: Seen, wish: str) -> bytes | None:
-    """The table of a snapshot as CSV, or its map; None where it has none."""
+def made(stored: StoredResult, wish: str) -> bytes | None:
+    """A snapshot as it is stored, its table as CSV, or its map; None where it has none."""
+    if wish == JSON:
+        return (stored.payload or "").encode()
+    found = seen(stored)
     if wish == GEOJSON:
         shown = _map(found)
         return None if shown is None else bytes(shown)

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 from starlette.responses import Response
 
+from langlauf.analysis.registry import Analysis
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import Job
 from langlauf.domain.result import Snapshot
@@ -24,7 +26,7 @@ from langlauf.ui.results.versions import kept_until, neighbours, snapshots_made
 from langlauf.ui.showing.panels import Showing
 from langlauf.ui.showing.table import cut
 from langlauf.ui.showing.views import seen
-from langlauf.ui.showing.written import is_hidden, is_text, masked, members, text_of, written
+from langlauf.ui.showing.written import NULL, is_hidden, is_text, masked, members, text_of, written
 from langlauf.ui.visit import Visit
 
 _LONGEST_SUBJECT = 80
@@ -77,7 +79,7 @@ class ResultPage:
             formats=formats_of(seen(found.delivered)),
             around=neighbours(await reads.results(job.job_id), delivered),
             code_known=is_known(job.error_code),
-            subject=subject_of(asked),
+            subject=subject_of(asked, services.registry.get(job.analysis)),
             asked=_input(asked),
             api=f"{self._context.links(visit.request).result(delivered.result_id)}?view={REQUESTED}",
             **self._times(job, delivered),
@@ -91,10 +93,15 @@ class ResultPage:
         }
 
 
-def subject_of(asked: str | None) -> str:
-    """What a job is about, in a few words: the first text of its input."""
-    for name, value in members(written(asked or "null")).items():
-        if is_text(value) and not is_hidden(name, value) and (text := text_of(value).strip()):
+def subject_of(asked: str | None, analysis: Analysis | None) -> str:
+    """What a job is about, in a few words: the first short text that its analysis cannot do without."""
+    if asked is None or analysis is None:
+        return ""
+    given = members(written(asked))
+    for field in msgspec.structs.fields(analysis.input_type):
+        value = given.get(field.encode_name, NULL)
+        text = text_of(value).strip() if field.required and is_text(value) else ""
+        if text and "\n" not in text and not is_hidden(field.encode_name, value):
             return cut(text, _LONGEST_SUBJECT)
     return ""
 

@@ -27,6 +27,8 @@ _PROGRAM = Path(__file__).with_name("draughtsman.py")
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "HOME", "LANG", "TZ", "LD_LIBRARY_PATH")
 _START_SECONDS = 30.0
 DRAW_SECONDS = 8.0
+#: So long a page waits for one of its charts, those of others before it included.
+_PATIENCE = 20.0
 _MOST_WAITING = 16
 _MOST_KEPT = 64
 _LARGEST_SVG = 2 * 1024 * 1024
@@ -55,11 +57,12 @@ class NotDrawn(msgspec.Struct, frozen=True):
 class DrawingBoard:
     """Keeps one process that draws, and what it drew."""
 
-    def __init__(self, seconds: float = DRAW_SECONDS) -> None:
+    def __init__(self, seconds: float = DRAW_SECONDS, patience: float = _PATIENCE) -> None:
         self._seconds = seconds
+        self._patience = patience
         self._hand = _Hand()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="charts")
-        self._kept: OrderedDict[str, Drawn | NotDrawn] = OrderedDict()
+        self._kept = _Kept()
         self._waiting = 0
         weakref.finalize(self, self._hand.stop)
 
@@ -68,7 +71,6 @@ class DrawingBoard:
         request = json.dumps({"spec": spec, "config": config_of(theme)}).encode()
         key = hashlib.sha256(request).hexdigest()
         if (known := self._kept.get(key)) is not None:
-            self._kept.move_to_end(key)
             return known
         if not charts_installed():
             return NotDrawn("missing")
@@ -76,17 +78,38 @@ class DrawingBoard:
             return NotDrawn("busy")
         self._waiting += 1
         try:
-            loop = asyncio.get_running_loop()
-            drawn = await loop.run_in_executor(self._thread, self._hand.draw, request, self._seconds)
+            # Who waits no longer gives up their place; what is being drawn by then is drawn to its end, and kept.
+            async with asyncio.timeout(self._patience):
+                return await asyncio.wrap_future(self._thread.submit(self._drawn, key, request))
+        except TimeoutError:
+            return NotDrawn("busy")
         finally:
             self._waiting -= 1
-        self._keep(key, drawn)
-        return drawn
 
-    def _keep(self, key: str, drawn: Drawn | NotDrawn) -> None:
-        self._kept[key] = drawn
-        while len(self._kept) > _MOST_KEPT:
-            self._kept.popitem(last=False)
+    def _drawn(self, key: str, request: bytes) -> Drawn | NotDrawn:
+        known = self._kept.get(key)  # another one may have waited for the same
+        return known if known is not None else self._kept.add(key, self._hand.draw(request, self._seconds))
+
+
+class _Kept:
+    """What was drawn last, and what could not be."""
+
+    def __init__(self) -> None:
+        self._drawn: OrderedDict[str, Drawn | NotDrawn] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> Drawn | NotDrawn | None:
+        with self._lock:
+            if key in self._drawn:
+                self._drawn.move_to_end(key)
+            return self._drawn.get(key)
+
+    def add(self, key: str, drawn: Drawn | NotDrawn) -> Drawn | NotDrawn:
+        with self._lock:
+            self._drawn[key] = drawn
+            while len(self._drawn) > _MOST_KEPT:
+                self._drawn.popitem(last=False)
+        return drawn
 
 
 class _Hand:

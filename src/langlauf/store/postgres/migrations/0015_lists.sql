@@ -4,7 +4,7 @@
 -- Failed jobs in the order of time: the list of them, and what groups them by cause.
 CREATE INDEX idx_jobs_failed ON jobs (org_id, queued_at, job_id) WHERE failed_at IS NOT NULL;
 -- Which jobs were run again by somebody.
-CREATE INDEX idx_jobs_retry_of ON jobs (retry_of, org_id) WHERE retry_of IS NOT NULL;
+CREATE INDEX idx_jobs_retry_of ON jobs (retry_of COLLATE "C", org_id) WHERE retry_of IS NOT NULL;
 -- Ended jobs whose result is still there: counted without a look at the jobs.
 CREATE INDEX idx_jobs_history ON jobs (org_id, queued_at, job_id)
     WHERE finished_at IS NOT NULL AND result_id IS NOT NULL AND result_expired_at IS NULL;
@@ -39,7 +39,8 @@ BEGIN
         LIMIT most;
 END $$;
 
--- How many jobs are in each state, counted no further than told.
+-- How many jobs are in each state, counted no further than told. The order keeps the planner to the index of states, also on
+-- a table that is still empty.
 CREATE FUNCTION read_counts(org text, most integer) RETURNS TABLE (status text, counted bigint) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
@@ -53,7 +54,8 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT count(*) AS counted FROM (
                 SELECT 1 FROM jobs AS one
-                WHERE one.org_id = org AND one.status = ended.status AND one.finished_at IS NOT NULL LIMIT most) AS newest_few) AS few;
+                WHERE one.org_id = org AND one.status = ended.status AND one.finished_at IS NOT NULL
+                ORDER BY one.updated_at DESC LIMIT most) AS newest_few) AS few;
 END $$;
 
 -- All jobs in a state, where they are no more than so many: then they need not be looked for among the others.
@@ -66,7 +68,8 @@ BEGIN
     IF state IN ('completed', 'failed', 'canceled') THEN
         found := ARRAY(
             SELECT one.job_id FROM jobs AS one
-            WHERE one.org_id = org AND one.status = state AND one.finished_at IS NOT NULL LIMIT most + 1);
+            WHERE one.org_id = org AND one.status = state AND one.finished_at IS NOT NULL
+            ORDER BY one.updated_at DESC LIMIT most + 1);
     ELSIF state = 'queued' THEN
         found := ARRAY(
             SELECT one.job_id FROM lanes AS lane
@@ -143,7 +146,7 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- Failed jobs, newest first, and whether somebody had them run again.
+-- Failed jobs, newest first, and whether somebody had them run again: a look by key for each, which LIMIT keeps it.
 CREATE FUNCTION read_failures(org text, since bigint, before_at bigint, before_id text, longest integer, most integer)
 RETURNS TABLE (job_id text, analysis text, error_code text, error_message text, queued_at bigint, failed_at bigint, repeated boolean)
 LANGUAGE plpgsql STABLE AS $$
@@ -152,7 +155,9 @@ BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     RETURN QUERY
         SELECT one.job_id, one.analysis, one.error_code, left(one.error_message, longest), one.queued_at, one.failed_at,
-            EXISTS (SELECT FROM jobs AS again WHERE again.retry_of = one.job_id AND again.org_id = org)
+            coalesce((
+                SELECT true FROM jobs AS again
+                WHERE again.retry_of COLLATE "C" = one.job_id AND again.retry_of IS NOT NULL AND again.org_id = org LIMIT 1), false)
         FROM jobs AS one
         WHERE one.org_id = org AND one.failed_at IS NOT NULL AND one.queued_at >= since
           AND (one.queued_at, one.job_id) < (before_at, before_id)

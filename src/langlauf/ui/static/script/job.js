@@ -1,7 +1,8 @@
 // What the page of a job does beyond being up to date: it asks before it stops a job, counts the time, copies, and says
 // aloud what matters.
 
-const CHANGED = "langlauf:changed";
+import { changed as CHANGED, now } from "./frame.js";
+
 // New versions are said at most so often.
 const BETWEEN_VERSIONS = 15_000;
 
@@ -71,14 +72,6 @@ document.addEventListener("click", (event) => {
 
 // -- time --------------------------------------------------------------------------------------------------------------
 
-// The clock of the server counts: how far this one is off is known from each page it sent.
-let offset = 0;
-let shown = main.dataset.now;
-
-function synchronise() {
-  offset = new Date(main.dataset.now) - Date.now();
-}
-
 function clock(seconds) {
   const [hours, minutes, rest] = [seconds / 3600, (seconds / 60) % 60, seconds % 60].map(Math.floor);
   const two = (number) => String(number).padStart(2, "0");
@@ -89,12 +82,11 @@ function clock(seconds) {
 function tick() {
   if (!["live", "polling"].includes(document.documentElement.dataset.fresh)) return;
   for (const one of document.querySelectorAll("[data-elapsed]")) {
-    const seconds = Math.max(0, (Date.now() + offset - new Date(one.dataset.elapsed)) / 1000);
+    const seconds = Math.max(0, (now() - new Date(one.dataset.elapsed)) / 1000);
     one.textContent = clock(seconds);
   }
 }
 
-synchronise();
 setInterval(tick, 1_000);
 
 // -- saying ------------------------------------------------------------------------------------------------------------
@@ -119,8 +111,6 @@ function say() {
 }
 
 document.addEventListener(CHANGED, () => {
-  if (main.dataset.now !== shown) synchronise();
-  shown = main.dataset.now;
   say();
   const dialog = document.getElementById("stop");
   if (dialog?.open && !main.dataset.follow) dialog.close();

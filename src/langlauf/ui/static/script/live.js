@@ -59,6 +59,7 @@ class Page {
   #pollTimer = 0;
   #sleepTimer = 0;
   #moving = false;
+  #focused = "";
 
   constructor() {
     const on = {
@@ -187,10 +188,20 @@ class Page {
   #take(next) {
     if (!next.querySelector("main")) return;
     const followed = main.dataset.follow;
+    this.#focused = document.activeElement?.id;
     this.#held = swap(next);
     if (main.dataset.follow !== followed) this.#start();
-    document.dispatchEvent(new CustomEvent(CHANGED));
+    const now = next.querySelector("meta[name=langlauf-now]")?.content;
+    document.dispatchEvent(new CustomEvent(CHANGED, { detail: { now } }));
+    this.#refocus();
     if (main.dataset.onward) this.#move(main.dataset.onward);
+  }
+
+  // A link that was clicked keeps the focus, also where it was drawn anew.
+  #refocus() {
+    if (this.#focused && document.activeElement === document.body) {
+      document.getElementById(this.#focused)?.focus({ preventScroll: true });
+    }
   }
 
   // On to where the page leads now, unless its reader is busy here. A page that led there from the start stays.

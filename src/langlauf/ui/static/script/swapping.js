@@ -30,7 +30,8 @@ export function swap(next) {
 function isBusy(part) {
   if (part.querySelector("dialog[open]")) return true;
   const focus = document.activeElement;
-  if (focus !== null && focus !== document.body && part.contains(focus)) return true;
+  // What was clicked with the mouse has the focus too, but nobody is finding their way from it.
+  if (focus && part.contains(focus) && focus.matches(":focus-visible, input, textarea, select")) return true;
   const chosen = getSelection();
   return chosen !== null && !chosen.isCollapsed && chosen.containsNode(part, true);
 }

@@ -1,0 +1,163 @@
+"""What a person does with a job from its page, over plain forms: done, refused with a reason, or not offered."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from langlauf.clock import new_id
+from langlauf.domain.access import Scope
+from tests.support.keys import OPERATOR, make_key
+from tests.support.live import GATES, Live, live
+from tests.ui.outline import Outline, page
+
+
+def _running(server: Live, gate: str, **values: Any) -> str:
+    job_id: str = server.submit("gated", gate=gate, **values)["job_id"]
+    GATES.wait_until_reached(gate)
+    return job_id
+
+
+def _actions(made: Outline) -> list[str]:
+    return [form["action"] for form in made.all("form") if "/jobs/" in form["action"]]
+
+
+def test_a_job_is_stopped_and_run_again_by_forms(server: Live) -> None:
+    """Each leads on to the job it is about."""
+    gate = new_id()
+    job_id = _running(server, gate, partials=1)
+    asked = page(server.http.get(f"/jobs/{job_id}/cancel"))
+    assert "Interim results up to v1 stay available." in asked.text
+    assert _actions(asked) == [f"../../jobs/{job_id}/cancel"]
+    done = server.http.post(f"/jobs/{job_id}/cancel", data={"reason": " wrong city "})
+    assert (done.status_code, done.headers["location"]) == (303, f"../../jobs/{job_id}")
+    assert server.wait(job_id)["cancel_reason"] == "wrong city"
+    again = server.http.post(f"/jobs/{job_id}/retry", data={"resume": "yes"})
+    assert again.status_code == 303
+    new = again.headers["location"].rpartition("/")[2]
+    GATES.open(gate)
+    assert server.wait(new)["retry_of"] == job_id
+
+
+def test_stopping_twice_or_too_late_is_no_mistake(server: Live) -> None:
+    """The page of the job tells how it ended."""
+    job = server.wait(server.submit("echo", query="Bern")["job_id"])
+    address = f"/jobs/{job['job_id']}/cancel"
+    assert server.http.get(address).headers["location"] == f"../../jobs/{job['job_id']}"
+    assert server.http.post(address, data={"reason": ""}).status_code == 303
+    assert server.job(job["job_id"])["status"] == "completed"
+
+
+def test_what_cannot_be_done_is_told_calmly(server: Live) -> None:
+    """Why, what next, and the way back; nothing of it is offered where it is known before."""
+    gate = new_id()
+    stubborn = server.submit("stubborn", gate=gate)["job_id"]
+    GATES.wait_until_reached(gate)
+    refused = page(server.http.post(f"/jobs/{stubborn}/cancel", data={"reason": ""}), 409)
+    assert "cannot be canceled" in refused.text_of("h1")
+    assert f"../../jobs/{stubborn}" in refused.links()
+    assert _actions(page(server.http.get(f"/jobs/{stubborn}"))) == []
+    early = page(server.http.post(f"/jobs/{stubborn}/retry", data={"reason": ""}), 409)
+    assert "not ended" in early.text_of("h1")
+    GATES.open(gate)
+    server.wait(stubborn)
+
+
+def test_a_job_that_runs_already_is_shown_instead(server: Live) -> None:
+    """The same input has not ended elsewhere: here is the way to it."""
+    first, second = new_id(), new_id()
+    done = _running(server, first)
+    GATES.open(first)
+    server.wait(done)
+    body = {"analysis": "gated", "input": {"gate": second}}
+    old = server.http.post("/analyze", json=body, headers={"Prefer": "respond-async"}).json()["job"]["job_id"]
+    GATES.wait_until_reached(second)
+    server.http.post(f"/analyze/jobs/{old}/cancel")
+    server.wait(old)
+    running = server.http.post("/analyze", json=body, headers={"Prefer": "respond-async"}).json()["job"]["job_id"]
+    refused = page(server.http.post(f"/jobs/{old}/retry", data={"reason": ""}), 409)
+    assert f"../../jobs/{running}" in refused.links()
+    GATES.open(second)
+    server.wait(running)
+
+
+def test_unknown_and_foreign_jobs_are_not_there(server: Live) -> None:
+    """For forms as for pages."""
+    job = server.wait(server.submit("echo", "org-a", query="Bern")["job_id"], "org-a")
+    for job_id in (job["job_id"], new_id()):
+        page(server.http.get(f"/jobs/{job_id}/cancel"), 404)
+        page(server.http.post(f"/jobs/{job_id}/cancel", data={"reason": ""}), 404)
+        page(server.http.post(f"/jobs/{job_id}/retry", data={"reason": ""}), 404)
+
+
+def test_only_what_the_reader_may_do_is_offered(tmp_path: Path) -> None:
+    """A key that only reads sees no form, and one sent all the same is refused; so is one without its mark."""
+    with live(tmp_path, API_AUTH_TOKEN=OPERATOR) as closed:
+        reader = make_key(tmp_path / "store.db", "default-org", Scope.READ).text
+        writer = make_key(tmp_path / "store.db", "default-org").text
+        gate = new_id()
+        headers = {"Authorization": f"Bearer {writer}", "Prefer": "respond-async"}
+        body = {"analysis": "gated", "input": {"gate": gate}}
+        job_id = closed.http.post("/analyze", json=body, headers=headers).json()["job"]["job_id"]
+        GATES.wait_until_reached(gate)
+        mine = {"Authorization": f"Bearer {reader}"}
+        made = page(closed.http.get(f"/jobs/{job_id}", headers=mine))
+        assert _actions(made) == []
+        assert not [link for link in made.links() if link.endswith("/cancel")]
+        page(closed.http.post(f"/jobs/{job_id}/cancel", data={"reason": ""}, headers=mine), 403)
+        assert _actions(page(closed.http.get(f"/jobs/{job_id}", headers=headers))) == [f"../jobs/{job_id}/cancel"]
+        _refuse_without_mark(closed, writer, job_id)
+        GATES.open(gate)
+
+
+def _refuse_without_mark(closed: Live, key: str, job_id: str) -> None:
+    with httpx2.Client(base_url=closed.url, trust_env=False) as browser:
+        form = page(browser.get("/login"))
+        mark = next(one["value"] for one in form.all("input") if one.get("name") == "csrf_token")
+        browser.post("/login", data={"key": key, "csrf_token": mark}, headers={"Sec-Fetch-Site": "same-origin"})
+        here = {"Sec-Fetch-Site": "same-origin"}
+        page(browser.post(f"/jobs/{job_id}/cancel", data={"csrf_token": "x"}, headers=here), 403)
+        made = page(browser.get(f"/jobs/{job_id}"))
+        mark = next(one["value"] for one in made.all("input") if one.get("name") == "csrf_token")
+        done = browser.post(f"/jobs/{job_id}/cancel", data={"csrf_token": mark}, headers=here)
+        assert done.status_code == 303
+
+
+def test_versions_are_pinned_by_the_address(server: Live) -> None:
+    """One that exists is shown as it was; one that does not is not there."""
+    gate = new_id()
+    job_id = _running(server, gate, partials=9)
+    made = page(server.http.get(f"/jobs/{job_id}?v=2"))
+    assert "This version is pinned; the newest is v9." in made.text
+    assert '"n": 2' in made.text
+    assert [link for link in made.links() if link.endswith("diff?from=1&to=2")]
+    assert "?v=9" in made.links()
+    page(server.http.get(f"/jobs/{job_id}?v=77"), 404)
+    page(server.http.get(f"/jobs/{job_id}?v=x"), 400)
+    GATES.open(gate)
+    server.wait(job_id)
+
+
+@pytest.mark.parametrize(
+    ("sort", "shown", "hidden"), [("attempts", "Started", "Accepted"), ("decisions", "Accepted", "Started")]
+)
+def test_events_of_one_sort_are_shown_by_the_address(server: Live, sort: str, shown: str, hidden: str) -> None:
+    """And nothing else of the log; a sort that there is not is a mistake."""
+    job = server.wait(server.submit("echo", query="Bern")["job_id"])
+    made = page(server.http.get(f"/jobs/{job['job_id']}?event={sort}"))
+    rows = made.text[made.text.index("Events, newest first") :].partition("Input")[0]
+    assert shown in rows
+    assert hidden not in rows
+    page(server.http.get(f"/jobs/{job['job_id']}?event=all-of-them"), 400)
+
+
+def test_the_input_is_shown_without_secrets(server: Live) -> None:
+    """In the input, in the heading and in the command."""
+    job = server.wait(server.submit("echo", query="token=abcdef123456", intelligence_mode="Bern")["job_id"])
+    made = page(server.http.get(f"/jobs/{job['job_id']}"))
+    heard = made.text.replace(job["job_id"], "")
+    assert "token=[redacted]" in made.text
+    assert "Bern" in made.text_of("title")
+    assert "curl -i -X POST" in made.text
+    assert "abcdef123456" not in heard.partition("Result")[0]
