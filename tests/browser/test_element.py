@@ -176,8 +176,8 @@ def test_a_failure_is_told_once_and_says_why(context: BrowserContext, host: Host
     job = jobs.wait(jobs.submit("failing", how="permanent")["job_id"])
     page = context.new_page()
     page.goto(host.page(jobs.url, f'src="{jobs.url}/jobs/{job["job_id"]}" token="{token(jobs, job["job_id"])}"'))
-    expect(element(page).get_by_role("alert")).to_have_text("Failed")
-    expect(element(page)).to_contain_text("no such place")
+    expect(element(page).get_by_role("alert")).to_have_text("no such place")
+    expect(element(page)).to_contain_text("Failed")
     expect(element(page)).to_contain_text("The last interim result is kept.")
 
 

@@ -400,7 +400,7 @@ export class JobProgress extends HTMLElement {
     if (kind === "connection") {
       const lost = detail.state === "offline";
       if (lost) put(this.#parts.alert, this.#t("offline", { time: this.#time(this.#follower.at ?? Date.now()) }));
-      else if (this.#lost) put(this.#parts.alert, this.status === "failed" ? this.#t("failed") : "");
+      else if (this.#lost) put(this.#parts.alert, this.#failure());
       this.#lost = lost;
     }
     if (kind === "partial" && Date.now() - this.#versionSaidAt > 15_000) {
@@ -412,10 +412,16 @@ export class JobProgress extends HTMLElement {
 
   #ended() {
     const word = this.#t(this.status);
-    if (this.status === "failed") put(this.#parts.alert, word);
+    put(this.#parts.alert, this.#failure());
     if (this.hasAttribute("notify") && globalThis.Notification?.permission === "granted") {
       new Notification(word, { body: this.job.analysis, tag: this.job.job_id });
     }
+  }
+
+  /** Why the job failed, where it did. */
+  #failure() {
+    const { status, error_message: message, error_code: code } = this.job ?? {};
+    return status === "failed" ? message ?? code ?? this.#t(status) : "";
   }
 
   /** Milestones, for whoever listens: states, each quarter, versions now and then. */
@@ -483,7 +489,7 @@ export class JobProgress extends HTMLElement {
     if (percent === null) p.bar.removeAttribute("value");
     else p.bar.value = percent;
     put(p.more, this.#extras(face));
-    put(p.error, job.status === "failed" ? job.error_message ?? job.error_code : (job.status === "canceled" && job.cancel_reason) || "");
+    put(p.error, (job.status === "canceled" && job.cancel_reason) || "");
     p.state.name = job.status;
     p.box.className = job.status;
     const quarter = Math.floor((percent ?? 0) / 25);
