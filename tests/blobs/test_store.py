@@ -19,6 +19,8 @@ from tests.support.orders import ORG, accept, started
 from tests.support.places import INLINE_BYTES, SilentBlobs, keys_in, play_with
 from tests.support.stores import SetClock, query
 
+#: They stay in the row, whatever their payload does.
+VIEWS = '[{"kind":"table","at":""}]'
 LARGE = '{"text":"' + "Zürich " * 50 + '"}'
 OTHER = '{"text":"' + "Genf " * 60 + '"}'
 SMALL = '{"text":"Bern"}'
@@ -48,11 +50,14 @@ def test_only_what_is_large_goes_out_and_all_comes_back(path: str, opened: Open)
     async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
         made = await started(store, clock)
         for result_id, payload in (("r-1", LARGE), ("r-2", SMALL)):
-            assert await store.record(made.lease, Partial(result_id=result_id, payload=payload, summary='{"n":1}'))
+            assert await store.record(
+                made.lease, Partial(result_id=result_id, payload=payload, summary='{"n":1}', views=VIEWS)
+            )
         assert (await _result(store, "r-1", latest=True)).delivered.payload == SMALL
         assert await store.record(made.lease, Completed(result_id="r-3", payload=OTHER))
         found = {name: await _result(store, name) for name in ("r-1", "r-2", "r-3")}
         assert [one.delivered.payload for one in found.values()] == [LARGE, SMALL, OTHER]
+        assert [one.delivered.views for one in found.values()] == [VIEWS, VIEWS, None]
         refs = [one.result_payload_ref for one in await store.tenant(ORG).results(made.lease.job_id)]
         assert refs[1] == INLINE
         sizes = [ref.size for text in (refs[0], refs[2]) if (ref := read_ref(text))]

@@ -34,8 +34,8 @@ def test_clustering_as_a_job(tmp_path: Path) -> None:
         assert (found["best"]["k"], len(found["labels"]), view.job.partial_count) == (3, 60, 3)
         assert view.job.step == "k = 4 measured"
         partial, *_, final = await _views(runtime, view)
-        assert partial == ["Silhouette by k", "Measures by k"]
-        assert (final[0], final[-1]) == ("Best number of clusters", "Labels")
+        assert partial == ["Silhouette", "Measures"]
+        assert (final[0], final[-1]) == ("Scatter", "Labels")
 
     run(bundled, tmp_path, body, **_PATIENCE)
 
@@ -70,7 +70,7 @@ def test_the_next_version_is_compared_with_the_last(tmp_path: Path) -> None:
         other = await result(runtime, await done(app, runtime, "ontology", text=AFTER, ontology="other"))
         assert other["first_run"]
         partial, *_, final = await _views(runtime, view)
-        assert (partial, len(final)) == (["Summary", "Changes by namespace"], 12)
+        assert (partial, len(final)) == (["Summary", "By namespace"], 12)
 
     run(bundled, tmp_path, body, **_PATIENCE)
 

@@ -81,6 +81,16 @@ def sample_app(**options: Any) -> Langlauf:  # noqa: C901 - a list of small func
             return "x" * 3_000_000
         raise RuntimeError(f"broken {how}")
 
+    @app.analysis
+    async def deaf(job: Job, gate: str) -> dict[str, Any]:
+        """Does not stop when it is asked to."""
+        while True:
+            try:
+                await GATES.wait(gate)
+            except asyncio.CancelledError:
+                continue
+            return {}
+
     @app.analysis(cancelable=False)
     async def stubborn(job: Job, gate: str) -> dict[str, Any]:
         """Cannot be canceled."""

@@ -46,15 +46,22 @@ BARS: dict[str, Any] = {
         "y": {"field": "level", "type": "quantitative", "title": "Level (dB)"},
     },
 }
+
+
+def feature(kind: str, coordinates: Any, **properties: Any) -> dict[str, Any]:
+    """Something on a map."""
+    return {"type": "Feature", "properties": properties, "geometry": {"type": kind, "coordinates": coordinates}}
+
+
 PLACES: dict[str, Any] = {
     "type": "FeatureCollection",
     "features": [
-        {"type": "Feature", "properties": {"name": "Zürich", "level": 71.5}, "geometry": {"type": "Point", "coordinates": [8.54, 47.37]}},
-        {"type": "Feature", "properties": {"name": ATTACK}, "geometry": {"type": "Point", "coordinates": [7.44, 46.95]}},
-        {"type": "Feature", "properties": {"name": "A way"}, "geometry": {"type": "LineString", "coordinates": [[8.54, 47.37], [8.1, 47.2], [7.44, 46.95]]}},
-        {"type": "Feature", "properties": {"name": "An area"}, "geometry": {"type": "Polygon", "coordinates": [[[8.2, 46.9], [8.9, 46.9], [8.7, 47.2], [8.2, 46.9]]]}},
+        feature("Point", [8.54, 47.37], name="Zürich", level=71.5),
+        feature("Point", [7.44, 46.95], name=ATTACK),
+        feature("LineString", [[8.54, 47.37], [8.1, 47.2], [7.44, 46.95]], name="A way"),
+        feature("Polygon", [[[8.2, 46.9], [8.9, 46.9], [8.7, 47.2], [8.2, 46.9]]], name="An area"),
     ],
-}  # fmt: skip
+}
 SVG = f"<svg xmlns='http://www.w3.org/2000/svg'><script>window.hit=1</script>{ATTACK}</svg>".encode()
 
 
@@ -71,17 +78,20 @@ def png(width: int = 2, height: int = 3) -> bytes:
 
 def all_views() -> list[views.AnyView]:
     """One of each kind, hostile where it can be."""
+    columns = [
+        views.Column(name="name", title="City"),
+        views.Column(name="id"),
+        views.Column(name="level", title="Level", unit="dB"),
+        *(views.Column(name=name) for name in ("share", "tags", "api_token")),
+    ]
     return [
-        views.table(CITIES, title="Cities", columns=[
-            views.Column(name="name", title="City"), views.Column(name="id"), views.Column(name="level", title="Level", unit="dB"),
-            views.Column(name="share"), views.Column(name="tags"), views.Column(name="api_token"),
-        ]),
+        views.table(CITIES, title="Cities", columns=columns),
         views.chart(BARS, title="Levels", summary="Zürich is the loudest of three cities."),
         views.map(PLACES, title="Where"),
         views.markdown(MARKDOWN, title="Report"),
         views.image(png(320, 120), alt="A grey field", title="Picture"),
         views.file("levels.csv", "a,b\n1,2\n", title="Levels as CSV"),
-    ]  # fmt: skip
+    ]
 
 
 def showing_app(**options: Any) -> Langlauf:

@@ -104,7 +104,7 @@ def page(response: httpx2.Response, status: int = 200) -> Outline:
     names = {tag for tag, _ in made.elements}
     assert not names & {"iframe", "object", "embed", "style", "base"}
     for script in made.all("script"):
-        assert (script["type"], set(script) - {"type", "src"}) == ("module", set())
+        assert (script["type"], set(script) - {"type", "src", "blocking"}) == ("module", set())
         assert "/static/" in script["src"]
     for form in made.all("form"):
         assert form["method"] in ("get", "post")

@@ -21,6 +21,11 @@ def addresses(server: Live) -> list[str]:
     job = server.wait(server.submit("echo", query="Bern")["job_id"])
     return [
         "/",
+        "/jobs",
+        "/jobs?status=completed&q=bern&range=24h",
+        f"/jobs/selected?do=again&job={job['job_id']}",
+        "/errors",
+        "/inbox",
         f"/jobs/{job['job_id']}",
         f"/results/{job['result_id']}",
         f"/results/{job['result_id']}?view=requested",
@@ -32,6 +37,8 @@ def addresses(server: Live) -> list[str]:
         "/docs",
         "/problems",
         "/problems/timeout",
+        "/settings",
+        "/help/states",
     ]
 
 
@@ -50,7 +57,7 @@ def test_tenant_pages_are_not_kept(server: Live) -> None:
     """What belongs to an org is stored by nobody on the way; what is the same for all may be, for a while."""
     for address in addresses(server):
         cache = server.http.get(address).headers["cache-control"]
-        public = address.startswith(("/docs", "/problems"))
+        public = address.startswith(("/docs", "/problems", "/help"))
         assert cache == ("public, max-age=300" if public else "private, no-store")
 
 
@@ -146,6 +153,8 @@ def test_links_work_below_a_mount_point(tmp_path: Path) -> None:
                 "docs",
                 "problems",
                 "problems/timeout",
+                "settings",
+                "help/states",
             ):
                 address = f"/tools/jobs/{start}"
                 made = page(await client.get(address))

@@ -82,11 +82,8 @@ def test_pointers_lead_into_the_result(pointer: str, found: bytes | None) -> Non
 def test_secrets_are_hidden_and_nothing_else_changes() -> None:
     """Texts under names of secrets, at any depth; numbers stay, and what was masked before stays masked."""
     text = '{"api_key":"k","tokens":12,"n":1.10,"in":[{"Password":"p","a":"[redacted]"}],"cookie":{"a":"b"}}'
-    shown = bytes(masked(written(text)))
-    assert (
-        shown
-        == b'{"api_key":"[redacted]","tokens":12,"n":1.10,"in":[{"Password":"[redacted]","a":"[redacted]"}],"cookie":"[redacted]"}'
-    )
+    hidden = '{"api_key":"*","tokens":12,"n":1.10,"in":[{"Password":"*","a":"*"}],"cookie":"*"}'
+    assert bytes(masked(written(text))).decode() == hidden.replace("*", "[redacted]")
     kinds = {step.name: step.cell.kind for step in steps_of(written(text)) or [] if step.cell is not None}
     assert kinds == {
         "api_key": "hidden",
@@ -96,7 +93,6 @@ def test_secrets_are_hidden_and_nothing_else_changes() -> None:
         "a": "hidden",
         "cookie": "hidden",
     }
-    assert masked(written('{"a":1}')) is not None
 
 
 def test_a_tree_is_bounded() -> None:

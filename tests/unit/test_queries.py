@@ -11,8 +11,8 @@ from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.driver import _FENCE
 
 PACKAGE = "langlauf.store.sqlite"
-READS = load(PACKAGE, "reads.sql")
-HOT = {**load(PACKAGE, "writes.sql", "clock.sql", "access.sql", "workers.sql", "overview.sql"), **READS}
+READS = load(PACKAGE, "reads.sql", "lists.sql")
+HOT = {**load(PACKAGE, "writes.sql", "clock.sql", "access.sql", "inbox.sql", "workers.sql", "overview.sql"), **READS}
 #: Tables that grow with history. Leases, lanes and the clock stay as small as what runs and waits.
 GROWING = ("jobs", "job", "job_events", "event", "job_results", "snapshot", "notifications", "job_inputs", "job_chunks")
 

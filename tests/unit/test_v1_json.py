@@ -255,6 +255,7 @@ def test_nothing_is_lost_on_the_way_out_and_in(tmp_path: Path) -> None:
         "canceled",
     }
     assert any(result.get("removed_at") for result in first["results"].values())
+    assert any("views" in result for result in first["results"].values())
     assert any(job["events_expired_at"] for job in first["jobs"].values())
     assert any("chunks" in job for job in first["jobs"].values())
     assert any("idempotency_key" in job for job in first["jobs"].values())
@@ -283,6 +284,17 @@ def test_an_export_has_the_form_of_the_earlier_system(tmp_path: Path) -> None:
     [message] = document["notifications"].values()
     assert (message["job_id"], message["payload_json"]["status"]) == (ids[0], "completed")
     assert "imported_at" not in job
+
+
+def test_what_others_call_views_is_left_out(tmp_path: Path) -> None:
+    """Only what this program would write is taken for views."""
+    earlier = tmp_path / "s.json"
+    earlier.write_text(
+        '{"schema_version":1,"jobs":{"j":{"status":"completed","result_id":"r"}},"results":{"r":{"job_id":"j",'
+        '"result_kind":"final","result_seq":1,"result_payload":{},"views":17}}}'
+    )
+    import_v1(str(tmp_path / "s.db"), earlier)
+    assert query(tmp_path / "s.db", "SELECT payload, views FROM job_results") == [("{}", None)]
 
 
 def test_numbers_keep_their_digits(tmp_path: Path) -> None:

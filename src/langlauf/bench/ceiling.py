@@ -130,7 +130,7 @@ def _event(new: NewJob, seq: int, kind: EventType, actor: ActorType, facts: dict
 
 def _snapshot(new: NewJob, result_id: str, kind: ResultKind, seq: int, now: int) -> tuple[Any, ...]:
     kept = Snapshot(ORG, result_id, new.job.job_id, kind, seq, SCHEMA_VERSION, INLINE, now, None)
-    return (*astuple(kept), RESULT)
+    return (*astuple(kept), RESULT, None)
 
 
 def _notification(new: NewJob, result_id: str, now: int) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from langlauf.domain.instant import Instant
 #: what stands in quotes, and words with digits in them.
 _VARIABLE = re.compile(
     r"""\b[a-z][a-z0-9+.-]*://[^\s'"<>]+"""
-    r"""|"[^"\n]{0,200}"|'[^'\n]{0,200}'|`[^`\n]{0,200}`|«[^»\n]{0,200}»|„[^“\n]{0,200}“"""
+    r"""|"[^"\n]{0,200}"|(?<!\w)'[^'\n]{0,200}'(?!\w)|`[^`\n]{0,200}`|«[^»\n]{0,200}»|„[^“\n]{0,200}“"""
     r"""|(?<!\w)(?:/[\w.-]+){2,}"""
     r"""|\w*\d[\w.,:+-]*\d\w*|\w*\d\w*""",
     re.IGNORECASE,

@@ -66,7 +66,7 @@ def test_every_k_is_a_checkpoint_and_a_snapshot(job: RecordingJob) -> None:
         [2], [2, 3], [2, 3, 4], [2, 3, 4, 5],
     ]  # fmt: skip
     assert [summary["best_k"] for summary in job.summaries] == [2, 3, 3, 3]
-    assert [[view.title for view in views] for views in job.views] == [["Silhouette by k", "Measures by k"]] * 4
+    assert [[view.title for view in views] for views in job.views] == [["Silhouette", "Measures"]] * 4
 
 
 def test_a_crashed_job_goes_on_at_the_next_k(job: RecordingJob) -> None:
@@ -168,17 +168,16 @@ def test_views_show_what_the_result_holds() -> None:
     shown = clustering(RecordingJob(), blobs(3, 60) + "\nstray,25,400,blue", k_max=4)
     by_title = {view.title: view for view in shown.views}
     assert list(by_title) == [
-        "Best number of clusters", "Clusters on two principal components", "Clusters and their centers",
-        "Silhouette by k", "Measures by k", "Outliers", "Labels",
+        "Scatter", "Why this k", "Clusters", "Silhouette", "Measures", "Outliers", "Labels",
     ]  # fmt: skip
-    curve, scatter = by_title["Silhouette by k"], by_title["Clusters on two principal components"]
+    curve, scatter = by_title["Silhouette"], by_title["Scatter"]
     assert isinstance(curve, Chart)
     assert isinstance(scatter, Chart)
     best = [point["k"] for point in curve.spec["data"]["values"] if point["best"]]
     assert best == [shown.payload["best"]["k"]]
     assert len(scatter.spec["data"]["values"]) == 61
     assert scatter.summary.startswith("61 rows in ")
-    clusters = by_title["Clusters and their centers"]
+    clusters = by_title["Clusters"]
     assert isinstance(clusters, Table)
     assert clusters.rows is not None
     assert all(column.name in row for column in clusters.columns for row in clusters.rows)

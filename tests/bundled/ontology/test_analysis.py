@@ -133,7 +133,7 @@ def test_each_namespace_is_a_checkpoint_and_a_snapshot(job: RecordingJob) -> Non
         ["process", "thing"],
     ]
     assert [summary["changes"] for summary in job.summaries] == [6, 9]
-    assert [[view.title for view in views] for views in job.views] == [["Summary", "Changes by namespace"]] * 2
+    assert [[view.title for view in views] for views in job.views] == [["Summary", "By namespace"]] * 2
 
 
 def test_a_crashed_job_goes_on_at_the_next_namespace(job: RecordingJob) -> None:
@@ -162,12 +162,12 @@ def test_views_show_what_changed() -> None:
     summary, chart, *tables = shown.views
     assert isinstance(summary, Markdown)
     assert "Compared with version 2026-01, which had 8 terms:" in summary.text
-    assert "- Merged into others: 1" in summary.text
+    assert "- Merged: 1" in summary.text
     assert isinstance(chart, Chart)
     assert chart.summary == "9 changes in 2 namespaces."
     assert [table.title for table in tables] == [
-        "Added (1)", "Removed (1)", "Merged into others (1)", "Made obsolete (1)", "No longer obsolete (1)",
-        "Renamed (1)", "Moved to other parents (1)", "Definition changed (1)", "Synonyms changed (1)", "Findings",
+        "Added (1)", "Removed (1)", "Merged (1)", "Obsoleted (1)", "Revived (1)", "Renamed (1)", "Moved (1)",
+        "Definition changed (1)", "Synonyms changed (1)", "Findings",
     ]  # fmt: skip
     for table in tables:
         assert isinstance(table, Table)
@@ -178,7 +178,7 @@ def test_views_show_what_changed() -> None:
         )
     first = ontology(RecordingJob(), BEFORE).views[1]
     assert isinstance(first, Chart)
-    assert (first.title, first.summary) == ("Terms by namespace", "8 terms in 2 namespaces.")
+    assert (first.title, first.summary) == ("By namespace", "8 terms in 2 namespaces.")
 
 
 @pytest.mark.parametrize(

@@ -32,13 +32,21 @@ def test_each_stage_adds_what_it_can_show(analyse: Analyse, bern: dict[str, Any]
 
 
 def test_the_map_has_the_place_its_neighbours_rings_and_the_region(bern: dict[str, Any]) -> None:
-    """The place is on it once, with ten neighbours, three rings, and the middle of its canton."""
+    """The place is on it once, with ten neighbours, the rings that reach as far, and the middle of its canton."""
     shown = surroundings_map(bern).geojson
     assert shown is not None
     roles = [feature["properties"]["role"] for feature in shown["features"]]
-    assert {role: roles.count(role) for role in roles} == {"radius": 3, "region": 1, "place": 1, "nearby": 10}
+    assert {role: roles.count(role) for role in roles} == {"radius": 2, "region": 1, "place": 1, "nearby": 10}
     names = [feature["properties"]["name"] for feature in shown["features"]]
-    assert names[:5] == ["5 km", "10 km", "25 km", "Centre of population of Bern", "Bern"]
+    assert names[:4] == ["5 km", "10 km", "Centre of population of Bern", "Bern"]
+
+
+def test_a_far_place_has_a_wide_map(analyse: Analyse) -> None:
+    """All rings are drawn where the neighbours are far, and the middle of a large region is not."""
+    shown = surroundings_map(analyse("Alice Springs", until="rank")).geojson
+    assert shown is not None
+    roles = [feature["properties"]["role"] for feature in shown["features"]]
+    assert (roles.count("radius"), roles.count("nearby")) == (3, 10)
 
 
 def test_the_rank_is_told_in_words_and_figures(bern: dict[str, Any]) -> None:

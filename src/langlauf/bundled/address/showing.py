@@ -11,6 +11,8 @@ Results = dict[str, Any]
 
 _SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
 _PLACE: Final = {"name": "Place", "country": "Country", "population": "People", "distance_km": "Distance"}
+#: A map that shows more than this many times the distance of the furthest neighbour shows the neighbours too small.
+_BEYOND: Final = 1.5
 _UNITS: Final = {"distance_km": "km"}
 
 
@@ -31,15 +33,16 @@ def views(results: Results) -> list[AnyView]:
 
 
 def surroundings_map(results: Results) -> Map:
-    """The place and its neighbours, rings around it, and the middle of its region's people."""
-    place = results["locate"]["place"]
-    shown = results["surroundings"]["map"]
-    features = [*_rings(place), *_region(results), *shown["features"]]
+    """The place and its neighbours, with rings and the middle of the region's people as far as these reach."""
+    place, around = results["locate"]["place"], results["surroundings"]
+    reach = _BEYOND * max((other["distance_km"] for other in around["nearest"]), default=RADII_KM[-1])
+    features = [*_rings(place, reach), *_region(results, reach), *around["map"]["features"]]
     return Map(title=f"Around {place['name']}", geojson={"type": "FeatureCollection", "features": features})
 
 
-def _rings(place: dict[str, Any]) -> list[dict[str, Any]]:
-    drawn = [(radius, ring(place["latitude"], place["longitude"], radius)) for radius in RADII_KM]
+def _rings(place: dict[str, Any], reach: float) -> list[dict[str, Any]]:
+    radii = [radius for radius in RADII_KM if radius <= reach] or RADII_KM[:1]
+    drawn = [(radius, ring(place["latitude"], place["longitude"], radius)) for radius in radii]
     return [
         {
             "type": "Feature",
@@ -51,10 +54,10 @@ def _rings(place: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _region(results: Results) -> list[dict[str, Any]]:
+def _region(results: Results, reach: float) -> list[dict[str, Any]]:
     """Where the middle of the region's people is, as far as the stages know it."""
     central = results.get("rank", {}).get("region", {}).get("centrality")
-    if not central:
+    if not central or central["distance_to_centre_km"] > reach:
         return []
     region = results["region"]["region"]
     middle = central["centre_of_population"]

@@ -15,10 +15,10 @@ def partial_views(result: Result) -> list[AnyView]:
 
 
 def final_views(result: Result) -> list[AnyView]:
-    """Everything, the answer first."""
+    """Everything, the picture of the answer first."""
     return [
-        answer(result),
         scatter_chart(result),
+        answer(result),
         clusters_table(result),
         curve_chart(result),
         curve_table(result),
@@ -33,7 +33,7 @@ def answer(result: Result) -> Markdown:
     lines = [f"**{best['k']} clusters** fit these rows best.", "", *(f"- {reason}" for reason in best["reasons"])]
     if result["notes"]:
         lines += ["", "Worth knowing:", "", *(f"- {note}" for note in result["notes"])]
-    return Markdown(title="Best number of clusters", text="\n".join(lines))
+    return Markdown(title="Why this k", text="\n".join(lines))
 
 
 def curve_chart(result: Result) -> Chart:
@@ -56,7 +56,7 @@ def curve_chart(result: Result) -> Chart:
         ],
     }
     found = f"k = {best} fits best, with {result['best']['silhouette']:.3f}" if best else "none could be measured"
-    return Chart(title="Silhouette by k", spec=spec, summary=f"Silhouettes of {len(values)} values of k: {found}.")
+    return Chart(title="Silhouette", spec=spec, summary=f"Silhouettes of {len(values)} values of k: {found}.")
 
 
 def curve_table(result: Result) -> Table:
@@ -64,7 +64,7 @@ def curve_table(result: Result) -> Table:
     measured = [key for key in ("silhouette", "inertia", "bic") if any(one[key] is not None for one in result["curve"])]
     titles = {"silhouette": "Silhouette", "inertia": "Inertia", "bic": "BIC"}
     columns = [Column(name="k", title="k"), *(Column(name=key, title=titles[key]) for key in measured)]
-    return Table(title="Measures by k", at="/curve", columns=columns)
+    return Table(title="Measures", at="/curve", columns=columns)
 
 
 def scatter_chart(result: Result) -> Chart:
@@ -88,7 +88,7 @@ def scatter_chart(result: Result) -> Chart:
     summary = (
         f"{rows} in {len(result['clusters'])} clusters, on two axes that hold {sum(shares):.0%} of their variance."
     )
-    return Chart(title="Clusters on two principal components", spec=spec, summary=summary)
+    return Chart(title="Scatter", spec=spec, summary=summary)
 
 
 def clusters_table(result: Result) -> Table:
@@ -105,7 +105,7 @@ def clusters_table(result: Result) -> Table:
         Column(name="silhouette", title="Silhouette"),
         *(Column(name=f"center:{used['column']}", title=used["column"]) for used in result["table"]["used"]),
     ]
-    return Table(title="Clusters and their centers", rows=rows, columns=columns)
+    return Table(title="Clusters", rows=rows, columns=columns)
 
 
 def _center(value: Any) -> Any:

@@ -11,23 +11,23 @@ Result = dict[str, Any]
 TITLES: Final = {
     "added": "Added",
     "removed": "Removed",
-    "merged": "Merged into others",
-    "obsoleted": "Made obsolete",
-    "revived": "No longer obsolete",
+    "merged": "Merged",
+    "obsoleted": "Obsoleted",
+    "revived": "Revived",
     "renamed": "Renamed",
-    "moved": "Moved to other parents",
-    "namespace_changed": "Moved to another namespace",
+    "moved": "Moved",
+    "namespace_changed": "Namespace changed",
     "redefined": "Definition changed",
     "synonyms_changed": "Synonyms changed",
 }
 _FINDINGS: Final = {
-    "cycles": "circles of parents",
-    "dangling_parents": "parents that are not in the document",
-    "obsolete_parents": "parents that are obsolete",
-    "unknown_replacements": "replacements that are not in the document",
-    "alternatives_in_use": "alternative ids that are terms themselves",
-    "duplicates": "ids with more than one frame",
-    "unnamed": "terms without a name",
+    "cycles": "Circles of parents",
+    "dangling_parents": "Parents that are not in the document",
+    "obsolete_parents": "Parents that are obsolete",
+    "unknown_replacements": "Replacements that are not in the document",
+    "alternatives_in_use": "Alternative ids that are terms themselves",
+    "duplicates": "Ids with more than one frame",
+    "unnamed": "Terms without a name",
 }
 _COLUMNS: Final = {
     "namespace": "Namespace",
@@ -68,7 +68,9 @@ def summary(result: Result) -> Markdown:
         lines += told or ["- No change."]
     lines += ["", *(f"- {note}" for note in result["notes"])] if result["notes"] else []
     if result["findings"] is not None:
-        found = [f"- {each['count']:,} {_FINDINGS[kind]}" for kind, each in result["findings"].items() if each["count"]]
+        found = [
+            f"- {_FINDINGS[kind]}: {each['count']:,}" for kind, each in result["findings"].items() if each["count"]
+        ]
         lines += ["", "Findings:", "", *found] if found else ["", "No findings in its structure."]
     return Markdown(title="Summary", text="\n".join(lines))
 
@@ -99,7 +101,7 @@ def namespaces_chart(result: Result) -> Chart:
     total = sum(value["count"] for value in values)
     what = "terms" if first else "changes"
     return Chart(
-        title="Terms by namespace" if first else "Changes by namespace",
+        title="By namespace",
         spec=spec,
         summary=f"{total:,} {what} in {len(result['namespaces'])} namespaces.",
     )

@@ -96,12 +96,13 @@ class SqliteLists:
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         def read(connection: apsw.Connection) -> tuple[list[HistoryEntry], int]:
             unfinished = self._rows(connection, "walk_unfinished")
-            total = self._rows(connection, "count_history")[0][0] + len(unfinished)
+            ended = self._rows(connection, "count_history")[0][0]
             skipped = max(0, offset - len(unfinished))
-            finished = self._rows(connection, "walk_history", limit=offset - skipped + limit, offset=skipped)
+            way, place = nearer_end(ended, skipped, offset - skipped + limit)
+            finished = self._rows(connection, way, **place)
             page = merged(unfinished, finished)[offset - skipped :][:limit]
             found = self._rows(connection, "read_history", rows=json_text([row for row, _, _ in page]))
-            return [_entry(row) for row in found], total
+            return [_entry(row) for row in found], ended + len(unfinished)
 
         return await self._run(read)
 
@@ -125,6 +126,14 @@ class SqliteLists:
             lambda connection: self._rows(connection, "count_unread", walk=unread_walk(most))[0][0]
         )
         return min(most, counted)
+
+
+def nearer_end(total: int, skipped: int, wanted: int) -> tuple[str, dict[str, int]]:
+    """How to come to a stretch of the history with the fewest steps: from its newest job on, or from its oldest."""
+    if skipped <= total // 2:
+        return "walk_history", {"offset": skipped, "limit": wanted}
+    behind = max(0, total - skipped - wanted)
+    return "walk_history_back", {"offset": behind, "limit": max(0, total - skipped - behind)}
 
 
 def _entry(row: Row) -> HistoryEntry:

@@ -69,6 +69,12 @@ SELECT one.rowid, one.queued_at, one.job_id FROM jobs AS one INDEXED BY idx_jobs
 WHERE one.org_id = :org_id AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
 ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :limit OFFSET :offset
 
+-- name: walk_history_back
+-- The same from the other end.
+SELECT one.rowid, one.queued_at, one.job_id FROM jobs AS one INDEXED BY idx_jobs_history
+WHERE one.org_id = :org_id AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+ORDER BY one.queued_at, one.job_id LIMIT :limit OFFSET :offset
+
 -- name: read_history
 SELECT job.result_id, job.job_id, result.created_at, job.status, input.payload
 FROM json_each(:rows) AS walked CROSS JOIN jobs AS job ON job.rowid = walked.value

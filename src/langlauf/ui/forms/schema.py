@@ -21,7 +21,7 @@ _NO_BOUND = (LARGEST_INTEGER, -LARGEST_INTEGER)
 #: What browsers and Python read alike: the attribute is left out for any other pattern, and the server checks.
 _PLAIN_PATTERN = re.compile(
     r"(?:\[\^?(?:[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_ ])+\]|[A-Za-z0-9_ ]|\\[d.]|[.+*?|]|\{\d+(?:,\d*)?\}"
-    r"|\((?:\?:)?|\))*"
+    r"|\((?:\?:|(?!\?))|\))*"
 )
 _YES_NO = (Choice("true", ""), Choice("false", ""))
 

@@ -160,38 +160,48 @@ BEGIN
 END $$;
 
 -- Some lines of an org's history and how many there are. Jobs that work and have a snapshot are few and in no index: they are
--- put among the ended ones, of which that many more are read.
+-- put among the ended ones, of which that many more are read, from whichever end is nearer.
 CREATE FUNCTION read_history(org text, skipped bigint, most integer)
 RETURNS TABLE (entries history_entry[], counted bigint) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
-    unfinished text[];
+    ids text[];
     from_place bigint;
+    wanted bigint;
+    ended bigint;
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
-    unfinished := ARRAY(SELECT one.job_id FROM read_started(org, 100000) AS one WHERE one.status = 'partial');
-    from_place := greatest(0, skipped - cardinality(unfinished));
-    SELECT count(*) + cardinality(unfinished) INTO counted FROM jobs AS one
+    ids := ARRAY(SELECT one.job_id FROM read_started(org, 100000) AS one WHERE one.status = 'partial');
+    from_place := greatest(0, skipped - cardinality(ids));
+    wanted := skipped - from_place + most;
+    SELECT count(*) INTO ended FROM jobs AS one
     WHERE one.org_id = org AND one.queued_at > 0
       AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL;
+    counted := ended + cardinality(ids);
+    IF from_place <= ended / 2 THEN
+        ids := ids || ARRAY(
+            SELECT one.job_id FROM jobs AS one
+            WHERE one.org_id = org AND one.queued_at > 0
+              AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+            ORDER BY one.queued_at DESC, one.job_id DESC OFFSET from_place LIMIT wanted);
+    ELSE
+        ids := ids || ARRAY(
+            SELECT one.job_id FROM jobs AS one
+            WHERE one.org_id = org AND one.queued_at > 0
+              AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+            ORDER BY one.queued_at, one.job_id
+            OFFSET greatest(0, ended - from_place - wanted) LIMIT greatest(0, least(wanted, ended - from_place)));
+    END IF;
     entries := ARRAY(
         SELECT line.entry FROM (
-            SELECT shown_lines.job_id, shown_lines.queued_at FROM (
-                SELECT input.job_id, input.queued_at FROM unnest(unfinished) AS working (job_id) CROSS JOIN LATERAL (
-                    SELECT one.job_id, one.queued_at FROM job_inputs AS one
-                    WHERE one.org_id = org AND one.job_id = working.job_id OFFSET 0) AS input
-                UNION ALL
-                (SELECT one.job_id, one.queued_at FROM jobs AS one
-                WHERE one.org_id = org AND one.queued_at > 0
-                  AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
-                ORDER BY one.queued_at DESC, one.job_id DESC OFFSET from_place LIMIT skipped - from_place + most)) AS shown_lines
-            ORDER BY shown_lines.queued_at DESC, shown_lines.job_id DESC OFFSET skipped - from_place LIMIT most) AS page
+            SELECT input.job_id, input.queued_at, input.payload FROM unnest(ids) AS shown (job_id) CROSS JOIN LATERAL (
+                SELECT one.job_id, one.queued_at, one.payload FROM job_inputs AS one
+                WHERE one.org_id = org AND one.job_id = shown.job_id OFFSET 0) AS input
+            ORDER BY input.queued_at DESC, input.job_id DESC OFFSET skipped - from_place LIMIT most) AS page
         CROSS JOIN LATERAL (
             SELECT ROW(one.result_id, one.job_id,
                 (SELECT shown.created_at FROM job_results AS shown WHERE shown.org_id = org AND shown.result_id = one.result_id),
-                one.status,
-                (SELECT input.payload FROM job_inputs AS input WHERE input.org_id = org AND input.job_id = page.job_id)
-            )::history_entry AS entry
+                one.status, page.payload)::history_entry AS entry
             FROM jobs AS one WHERE one.org_id = org AND one.job_id = page.job_id OFFSET 0) AS line
         ORDER BY page.queued_at DESC, page.job_id DESC);
     RETURN NEXT;

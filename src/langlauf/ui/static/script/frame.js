@@ -65,10 +65,9 @@ function sayZone() {
 
 function readClock() {
   const [visit] = performance.getEntriesByType("navigation");
-  // A page out of the browser's cache tells an old time.
-  if (visit && visit.transferSize > 0) {
-    heard(document.querySelector("meta[name=langlauf-now]")?.content, performance.timeOrigin + visit.responseStart);
-  }
+  if (visit?.transferSize === 0) return; // a page out of the browser's cache tells an old time
+  const age = visit ? Math.max(0, performance.now() - visit.responseStart) : 0;
+  heard(document.querySelector("meta[name=langlauf-now]")?.content, Date.now() - age);
 }
 
 // Shortcuts ------------------------------------------------------------------------------------------------------

@@ -273,7 +273,7 @@ class Follower {
 const template = document.createElement("template");
 template.innerHTML = `<div id="box" part="box"><div id="shown">
 <div class="line"><span part="chip" class="chip"><svg viewBox="0 0 16 16" aria-hidden="true"><path class="drawn"/><path class="area"/><path class="cut"/></svg><span id="word"></span></span><span id="label" part="label"></span><span id="percent"></span></div>
-<progress id="bar" part="bar" max="100"></progress><p id="more"></p><p id="error"></p><slot id="state"></slot></div>
+<progress id="bar" part="bar" max="100"></progress><p id="more"></p><p id="error"></p><slot id="state" name="queued"></slot></div>
 <p id="fresh"></p><slot id="lost" name="offline"></slot><p id="alert" role="alert"></p><slot id="fallback"></slot>
 <div id="actions" part="actions" class="actions"><button id="cancel" type="button"></button><button id="again" type="button"></button></div>
 <p id="status" role="status"></p>
@@ -289,6 +289,7 @@ export class JobProgress extends HTMLElement {
   #quarter = -1;
   #versionSaidAt = 0;
   #asked = false;
+  #lost = false;
   #paused = false;
   #ticking = 0;
   #heard = (kind, detail) => this.#news(kind, detail);
@@ -396,8 +397,12 @@ export class JobProgress extends HTMLElement {
   #news(kind, detail) {
     if (kind) this.#tell(kind, detail);
     if (kind === "done") this.#ended();
-    if (kind === "connection" && detail.state === "offline") put(this.#parts.alert, this.#t("offline", { time: this.#time(this.#follower.at ?? Date.now()) }));
-    if (kind === "connection" && ["live", "polling", "ended"].includes(detail.state)) put(this.#parts.alert, "");
+    if (kind === "connection") {
+      const lost = detail.state === "offline";
+      if (lost) put(this.#parts.alert, this.#t("offline", { time: this.#time(this.#follower.at ?? Date.now()) }));
+      else if (this.#lost) put(this.#parts.alert, this.status === "failed" ? this.#t("failed") : "");
+      this.#lost = lost;
+    }
     if (kind === "partial" && Date.now() - this.#versionSaidAt > 15_000) {
       this.#versionSaidAt = Date.now();
       this.#say(this.#t("version", { n: detail.version }));

@@ -1,0 +1,210 @@
+"""The page of a job, in every state, and what a person does with it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from langlauf.clock import new_id
+from tests.browser.conftest import OpenTab
+from tests.browser.reading import assert_accessible, assert_fits
+from tests.support.live import GATES, Live, live
+
+State = Callable[[Live, str], str]
+
+
+def _running(site: Live, gate: str) -> str:
+    job_id: str = site.submit("gated", gate=gate)["job_id"]
+    GATES.wait_until_reached(gate)
+    return job_id
+
+
+def _partial(site: Live, gate: str) -> str:
+    job_id: str = site.submit("gated", gate=gate, partials=9)["job_id"]
+    GATES.wait_until_reached(gate)
+    return job_id
+
+
+def _canceling(site: Live, gate: str) -> str:
+    job_id: str = site.submit("deaf", gate=gate)["job_id"]
+    GATES.wait_until_reached(gate)
+    site.http.post(f"/analyze/jobs/{job_id}/cancel", json={"reason": "wrong city"})
+    return job_id
+
+
+def _completed(site: Live, gate: str) -> str:
+    return str(site.wait(site.submit("echo", query=gate)["job_id"])["job_id"])
+
+
+def _failed(site: Live, _gate: str) -> str:
+    return str(site.wait(site.submit("failing", how="permanent")["job_id"])["job_id"])
+
+
+def _canceled(site: Live, gate: str) -> str:
+    job_id = _partial(site, gate)
+    site.http.post(f"/analyze/jobs/{job_id}/cancel", json={"reason": "wrong city"})
+    site.wait(job_id)
+    return job_id
+
+
+STATES: dict[str, State] = {
+    "Running": _running,
+    "Interim result, still running": _partial,
+    "Cancel requested": _canceling,
+    "Completed": _completed,
+    "Failed": _failed,
+    "Canceled": _canceled,
+}
+
+
+@pytest.fixture
+def gate() -> Iterator[str]:
+    """The name of a gate, which is open in the end."""
+    name = new_id()
+    yield name
+    GATES.open(name)
+
+
+@pytest.mark.parametrize("headline", STATES)
+def test_every_state_can_be_read_by_everybody(tab: OpenTab, site: Live, gate: str, headline: str) -> None:
+    """In light and dark, wide and on a phone."""
+    job_id = STATES[headline](site, gate)
+    pages = [
+        tab(color_scheme=scheme, viewport={"width": width, "height": 700})
+        for scheme, width in (("light", 1280), ("dark", 320))
+    ]
+    for page in pages:
+        page.goto(f"/jobs/{job_id}")
+        expect(page.locator("#state")).to_have_text(headline)
+        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    for page in pages:
+        assert_accessible(page)
+        assert_fits(page)
+
+
+@pytest.mark.parametrize(("headline", "analysis"), [("Waiting to start", "echo"), ("Starts again at", "failing")])
+def test_jobs_that_wait_can_be_read_by_everybody(
+    tab: OpenTab, tmp_path: Path, troubles: list[str], headline: str, analysis: str
+) -> None:
+    """One that has no place yet, and one between two attempts."""
+    with live(tmp_path, LANGLAUF_MAX_RUNNING="1", LANGLAUF_RETRY_BASE="60") as slow:
+        gate = new_id()
+        if analysis == "echo":
+            _running(slow, gate)
+            job_id = slow.submit("echo", query="Bern")["job_id"]
+        else:
+            job_id = slow.submit("failing", how="transient")["job_id"]
+            while slow.job(job_id, wait=5)["phase"] != "backoff":
+                pass
+        for scheme in ("light", "dark"):
+            page = tab(base_url=slow.url, color_scheme=scheme, viewport={"width": 320, "height": 700})
+            page.goto(f"/jobs/{job_id}")
+            expect(page.locator("#state")).to_contain_text(headline)
+            assert_accessible(page)
+            assert_fits(page)
+            page.close()
+        GATES.open(gate)
+    troubles.clear()  # it is another server than the one whose tabs are listened to
+
+
+def test_a_job_is_stopped_by_a_dialog(page: Page, site: Live, gate: str) -> None:
+    """The safe answer has the focus; the reason is kept; the page shows the end without being loaded again."""
+    job_id = _partial(site, gate)
+    page.goto(f"/jobs/{job_id}")
+    page.get_by_role("link", name="Cancel…").click()
+    dialog = page.get_by_role("dialog", name="Stop this job?")
+    expect(dialog.get_by_role("button", name="Keep running")).to_be_focused()
+    assert_accessible(page)
+    dialog.get_by_role("button", name="Keep running").click()
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("link", name="Cancel…")).to_be_focused()
+    page.get_by_role("link", name="Cancel…").click()
+    dialog.get_by_label("Reason").fill("wrong city")
+    dialog.get_by_role("button", name="Stop job").click()
+    expect(page.locator("#state")).to_have_text("Canceled")
+    expect(page.locator("#part-state")).to_contain_text("wrong city")
+    expect(page.locator("#part-state")).to_contain_text("Interim result v9 is kept.")
+    assert site.job(job_id)["cancel_reason"] == "wrong city"
+
+
+def test_a_job_is_stopped_by_the_keyboard_alone(page: Page, site: Live, gate: str) -> None:
+    """Tab to the button, Escape closes and gives the focus back, Enter stops."""
+    job_id = _running(site, gate)
+    page.goto(f"/jobs/{job_id}")
+    button = page.get_by_role("link", name="Cancel…")
+    for _ in range(40):
+        if button.evaluate("one => one === document.activeElement"):
+            break
+        page.keyboard.press("Tab")
+    expect(button).to_be_focused()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Stop this job?")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(button).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#state")).to_have_text("Canceled")
+    assert site.job(job_id)["status"] == "canceled"
+
+
+def test_a_job_is_stopped_without_a_script(tab: OpenTab, site: Live, gate: str) -> None:
+    """A page asks, and its form does it."""
+    page = tab(java_script_enabled=False, viewport={"width": 320, "height": 700})
+    job_id = _running(site, gate)
+    page.goto(f"/jobs/{job_id}")
+    page.get_by_role("link", name="Cancel…").click()
+    expect(page.get_by_role("heading", name="Stop this job?")).to_be_visible()
+    assert_fits(page)
+    page.get_by_label("Reason").fill("by hand")
+    page.get_by_role("button", name="Stop job").click()
+    site.wait(job_id)
+    page.goto(f"/jobs/{job_id}")
+    expect(page.locator("#part-state")).to_contain_text("by hand")
+
+
+def test_a_failed_job_goes_on_where_it_stopped(page: Page, site: Live) -> None:
+    """The new job is followed to its end; what was computed before is not computed again."""
+    failed = site.wait(site.submit("chunked", parts=4, fail_at=2)["job_id"])
+    assert failed["status"] == "failed"
+    page.goto(f"/jobs/{failed['job_id']}")
+    page.get_by_role("button", name="Go on where it stopped").click()
+    page.wait_for_url(lambda url: failed["job_id"] not in url)
+    again = page.url.rpartition("/")[2].partition("?")[0]
+    if "/jobs/" in page.url:
+        assert site.wait(again)["retry_of"] == failed["job_id"]
+
+
+def test_a_version_can_be_kept_in_view(page: Page, site: Live) -> None:
+    """Pinned, it stays when newer ones come, and the reader is not led away at the end."""
+    first, second, third = (new_id() for _ in range(3))
+    job_id = site.submit("stepwise", gates=[first, second, third])["job_id"]
+    GATES.open(first)
+    GATES.wait_until_reached(second)
+    page.goto(f"/jobs/{job_id}?v=1")
+    expect(page.locator(".live-text")).to_have_text("Live")
+    GATES.open(second)
+    expect(page.locator("#part-result")).to_contain_text("This version is pinned; the newest is v2.")
+    expect(page.locator("#part-result")).to_contain_text('"n": 1')
+    GATES.open(third)
+    expect(page.locator("#state")).to_have_text("Completed")
+    page.wait_for_timeout(2_000)
+    assert "/jobs/" in page.url
+    page.get_by_role("link", name="Show the newest").click()
+    expect(page.locator("#part-result")).to_contain_text('"n": 3')
+
+
+def test_links_and_commands_are_copied(tab: OpenTab, site: Live) -> None:
+    """The address of the page, and a command that asks the same again."""
+    page = tab(permissions=["clipboard-read", "clipboard-write"])
+    job_id = _completed(site, "Bern")
+    page.goto(f"/jobs/{job_id}")
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.locator("#said")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    page.get_by_role("button", name="Copy as curl").click()
+    page.wait_for_function("navigator.clipboard.readText().then((text) => text.startsWith('curl'))")
+    assert '"query":"Bern"' in page.evaluate("navigator.clipboard.readText()")

@@ -1,0 +1,216 @@
+"""The first page in a real browser: by keyboard alone, with errors, files, colours, times, shortcuts; its weight."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from playwright.sync_api import Browser, Page, Response, expect
+
+from langlauf import Job, Langlauf
+from tests.browser.conftest import OpenTab, listened
+from tests.browser.reading import assert_accessible, assert_fits
+from tests.support.foreign import uvicorn
+from tests.support.live import Live, live, sample_app
+
+#: In bytes, as they are sent, without compression.
+LIGHT = 100_000
+FORM = "/?analysis=survey"
+
+
+def form_app() -> Langlauf:
+    """The sample analyses, and one with entries of many kinds."""
+    app = sample_app()
+
+    @app.analysis(duplicates=True)
+    async def survey(
+        job: Job,
+        region: Annotated[str, msgspec.Meta(min_length=2, description="A region.", examples=["Bern", "Basel"])],
+        years: Annotated[int, msgspec.Meta(ge=1, le=9)] = 3,
+        mode: Literal["basic", "deep"] = "basic",
+        strict: bool = False,
+        codes: list[int] | None = None,
+        weights: dict[str, float] | None = None,
+        text: Annotated[str, msgspec.Meta(max_length=5_000)] = "",
+    ) -> dict[str, Any]:
+        """Reads a region."""
+        return {"region": region, "years": years, "mode": mode, "strict": strict, "text": text}
+
+    return app
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A server with them."""
+    with live(tmp_path_factory.mktemp("start"), form_app()) as running:
+        yield running
+
+
+def job_id(page: Page) -> str:
+    """The job whose page is open."""
+    page.wait_for_url(re.compile(r"/jobs/[0-9a-f-]{36}"))
+    return page.url.partition("/jobs/")[2].partition("?")[0]
+
+
+def test_a_job_is_started_by_keyboard_alone(page: Page, site: Live) -> None:
+    """From the skip link to the job's page."""
+    page.goto(FORM)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.name") == "in.region":
+            break
+    page.keyboard.type("Zürich")
+    page.keyboard.press("Tab")
+    page.keyboard.type("7")
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    page.keyboard.press("Enter")
+    result = site.wait(job_id(page))["result"]
+    assert result == {"region": "Zürich", "years": 7, "mode": "deep", "strict": True, "text": ""}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_errors_have_the_focus_and_lead_to_their_entries(tab: OpenTab, troubles: list[str], scheme: str) -> None:
+    """On a phone as well, accessible in both colour schemes."""
+    page = tab(color_scheme=scheme, viewport={"width": 320, "height": 640})
+    page.goto(FORM)
+    assert_accessible(page)
+    assert_fits(page)
+    page.fill("[name='in.region']", "Bern")
+    page.fill("[name='in.codes']", "1\nx")
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("#flaws")).to_be_focused()
+    assert_accessible(page)
+    assert_fits(page)
+    page.get_by_role("link", name="Codes", exact=True).click()
+    field = page.locator("[name='in.codes']")
+    expect(field).to_be_focused()
+    expect(field).to_have_accessible_description(re.compile("Value 2: A whole number is needed"))
+    expect(page.locator("[name='in.region']")).to_have_value("Bern")
+    troubles[:] = [one for one in troubles if "400" not in one]  # the answer to the form
+
+
+def test_a_text_comes_out_of_a_file(page: Page, site: Live, tmp_path: Path) -> None:
+    """Into the field, where it can still be read and changed; one that is no text is refused with a reason."""
+    page.goto(FORM)
+    entry = page.locator(".entry", has=page.locator("[name='in.text']"))
+    picture = tmp_path / "picture.png"
+    picture.write_bytes(b"\x89PNG\xff")
+    entry.locator("input[type=file]").set_input_files(picture)
+    expect(entry.get_by_role("status")).to_have_text("This file is not text in UTF-8.")
+    notes = tmp_path / "notes.txt"
+    notes.write_text("Grüsse\naus Bern")
+    entry.locator("input[type=file]").set_input_files(notes)
+    expect(page.locator("[name='in.text']")).to_have_value("Grüsse\naus Bern")
+    page.fill("[name='in.region']", "Bern")
+    page.locator("[name='in.region']").press("Enter")
+    assert site.wait(job_id(page))["result"]["text"] == "Grüsse\naus Bern"
+
+
+def test_all_of_it_works_without_a_script(tab: OpenTab, site: Live) -> None:
+    """Choosing, filling in, starting; colours and language as well."""
+    page = tab(java_script_enabled=False)
+    page.goto("/")
+    page.locator(".offers").get_by_role("link", name=re.compile("^survey")).click()
+    page.fill("[name='in.region']", "Bern")
+    page.get_by_role("button", name="Start").click()
+    assert site.wait(job_id(page))["result"]["region"] == "Bern"
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_role("radio", name="Dark").check()
+    page.get_by_role("radio", name="Deutsch").check()
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Einstellungen")
+    page.get_by_role("button", name="Farben: dunkel").click()
+    expect(page.locator("html")).not_to_have_attribute("data-theme", re.compile("."))
+
+
+def test_the_first_page_is_light(page: Page) -> None:
+    """HTML, style and scripts together, as they are sent."""
+    sizes: dict[str, int] = {}
+
+    def came(response: Response) -> None:
+        if not response.url.endswith("/stream"):
+            sizes[response.url] = int(response.headers.get("content-length", "0"))
+
+    page.on("response", came)
+    page.goto("/", wait_until="load")
+    assert len(sizes) >= 4
+    assert all(sizes.values())
+    assert sum(sizes.values()) < LIGHT, sizes
+
+
+def test_times_are_those_of_the_reader(tab: OpenTab, site: Live) -> None:
+    """In their zone, which is named, and as ages by the server's clock where the reader's is wrong."""
+    site.wait(site.submit("echo", query="x")["job_id"])
+    page = tab(timezone_id="Asia/Tokyo", locale="de-CH")
+    page.clock.install(time="2020-01-01T00:00:00Z")
+    page.goto("/")
+    first = page.locator("#recent-jobs time").first
+    expect(first).to_have_text(re.compile(r"^(jetzt|(vor|in) \d+ Sek\.)$"))
+    expect(first).to_have_attribute("title", re.compile(r"GMT\+9"))
+    expect(page.locator(".bottom")).to_contain_text("Japanische Normalzeit")
+
+
+def test_the_switch_changes_colours_at_once(page: Page) -> None:
+    """Without loading the page, and for the next one too."""
+    page.goto("/problems")
+    page.evaluate("window.same = true")
+    with page.expect_response("**/settings"):
+        page.get_by_role("button", name="Colours: as the system").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    page.get_by_role("button", name="Colours: light").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert page.evaluate("window.same")
+    page.goto("/")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
+
+
+def test_shortcuts_go_places(page: Page) -> None:
+    """`?` lists them and Escape closes the list; in a field they are letters; turned off, they do nothing."""
+    page.goto("/")
+    field = page.locator("[name='in.query']")
+    field.focus()
+    page.keyboard.type("?g/")
+    expect(field).to_have_value("?g/")
+    field.blur()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    assert_accessible(page)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.keyboard.press("g")
+    page.keyboard.press("d")
+    page.wait_for_url("**/docs")
+    page.goto("/settings")
+    page.get_by_role("radio", name="Off").check()
+    page.get_by_role("button", name="Save").click()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_it_works_below_a_prefix(browser: Browser, tmp_path: Path) -> None:
+    """The form, the switch and the shortcuts find their addresses where another application mounts this one."""
+    with uvicorn("mounted_starlette:app", tmp_path) as outer:
+        context = browser.new_context(base_url=str(outer.http.base_url), locale="en-GB")
+        troubles: list[str] = []
+        page = listened(context.new_page(), str(outer.http.base_url), troubles)
+        page.goto("/tools/")
+        page.get_by_role("button", name="Colours: as the system").click()
+        expect(page.locator("html")).to_have_attribute("data-theme", "light")
+        page.fill("[name='in.text']", "one two")
+        page.get_by_role("button", name="Start").click()
+        page.wait_for_url(re.compile(r"/tools/jobs/[0-9a-f-]{36}"))
+        expect(page.locator("html")).to_have_attribute("data-theme", "light")
+        page.keyboard.press("g")
+        page.keyboard.press("d")
+        page.wait_for_url("**/tools/docs")
+        context.close()
+        assert troubles == []

@@ -1,0 +1,200 @@
+"""Forms from schemas: an entry for every kind of parameter, and what is filled in becomes what the API would get."""
+
+import datetime as dt
+import enum
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+
+from langlauf.ui.forms.entry import Choice, Entry, Kind
+from langlauf.ui.forms.reading import Filled, read_form_values
+from langlauf.ui.forms.schema import entries_of
+from langlauf.ui.language import load_language
+
+ENGLISH = load_language("en")
+
+
+class Colour(enum.Enum):
+    """An enum of strings."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+class Place(msgspec.Struct):
+    """A nested object."""
+
+    x: int
+
+
+class Everything(msgspec.Struct, kw_only=True):
+    """One field of every kind."""
+
+    text: Annotated[str, msgspec.Meta(min_length=2, max_length=20, description="Words.", examples=["ab", "cd"])]
+    long: Annotated[str, msgspec.Meta(max_length=5_000)] = ""
+    noted: Annotated[str, msgspec.Meta(extra_json_schema={"format": "multiline"})] = ""
+    whole: Annotated[int, msgspec.Meta(ge=1, le=5)] = 3
+    number: Annotated[float, msgspec.Meta(gt=0, multiple_of=0.5)] = 1.0
+    flag: bool = True
+    maybe: bool | None = None
+    colour: Colour = Colour.BLUE
+    mode: Literal["a", "b", 1]
+    mode_or_none: Literal["a", "b"] | None = None
+    text_or_none: str | None = None
+    whole_or_none: int | None = 4
+    words: list[str] = []
+    codes: Annotated[list[int], msgspec.Meta(max_length=2)] = []
+    colours: list[Colour] = []
+    place: Place
+    places: list[Place] = []
+    weights: dict[str, float] = {}
+    either: int | str = 1
+    anything: Any = None
+    pair: tuple[int, str] = (1, "a")
+    day: dt.date | None = None
+    shaped: Annotated[str, msgspec.Meta(pattern="^[A-Z]{2}$")] = "AB"
+    api_token: str = ""
+
+
+def entries() -> dict[str, Entry]:
+    """The entries of the form, by name."""
+    [_], components = msgspec.json.schema_components([Everything], ref_template="#/components/schemas/{name}")
+    return {entry.name: entry for entry in entries_of(components["Everything"], components)}
+
+
+def filled(**texts: str) -> Filled:
+    """A form with these texts; what must be there and is not given is."""
+    blank = {entry.field: entry.initial for entry in entries().values()}
+    needed = {"text": "ab", "mode": '"a"', "place": '{"x": 1}'}
+    fields = blank | {f"in.{name}": text for name, text in {**needed, **texts}.items()}
+    return read_form_values(list(entries().values()), Everything, fields, 64)
+
+
+def flaw(**texts: str) -> str:
+    """What is wrong with the one entry that is."""
+    [found] = filled(**texts).flaws.values()
+    return str(found.say(ENGLISH))
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (Kind.TEXT, ["text", "text_or_none", "shaped", "api_token"]),
+        (Kind.LONG, ["long", "noted"]),
+        (Kind.WHOLE, ["whole", "whole_or_none"]),
+        (Kind.NUMBER, ["number"]),
+        (Kind.FLAG, ["flag"]),
+        (Kind.CHOICE, ["maybe", "colour", "mode", "mode_or_none"]),
+        (Kind.LINES, ["words", "codes", "colours"]),
+        (Kind.JSON, ["place", "places", "weights", "either", "anything", "pair"]),
+        (Kind.DATE, ["day"]),
+    ],
+)
+def test_each_schema_has_its_kind_of_entry(kind: Kind, names: list[str]) -> None:
+    """As narrow as it can be; JSON for what has no form of its own."""
+    assert [entry.name for entry in entries().values() if entry.kind is kind] == names
+
+
+def test_an_entry_says_what_the_schema_says() -> None:
+    """Description, examples, default, limits, and whether it must be there."""
+    found = entries()
+    text = found["text"]
+    assert (text.required, text.description, text.examples) == (True, "Words.", ("ab", "cd"))
+    assert text.limits == {"minlength": "2", "maxlength": "20"}
+    assert found["whole"].limits == {"min": "1", "max": "5", "step": "1"}
+    assert found["number"].limits == {"step": "0.5"}
+    assert found["shaped"].limits == {"pattern": "[A-Z]{2}"}
+    assert (found["whole"].initial, found["flag"].initial, found["colour"].initial) == ("3", "on", '"blue"')
+    assert found["colour"].choices == (Choice('"blue"', "blue"), Choice('"red"', "red"))
+    assert found["pair"].initial == '[1,"a"]'
+    assert [name for name, entry in found.items() if entry.secret] == ["api_token"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "attribute"),
+    [("^a+$", "a+"), ("a|b", ".*(?:a|b).*"), (r"^\d{4}", r"(?:\d{4}).*"), (r"^[\w-]+$", None), ("(?i)x", None)],
+)
+def test_a_pattern_is_given_to_browsers_that_read_it_alike(pattern: str, attribute: str | None) -> None:
+    """Over the whole text, and not at all where the two would differ."""
+    kind = msgspec.defstruct("Kind", [("text", Annotated[str, msgspec.Meta(pattern=pattern)])])
+    [entry] = entries_of(msgspec.json.schema_components([kind])[1]["Kind"], {})
+    assert entry.limits.get("pattern") == attribute
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("text", " ab ", " ab "),
+        ("long", "one\r\ntwo", "one\ntwo"),
+        ("whole", " 4 ", 4),
+        ("number", "1.5", 1.5),
+        ("number", "2", 2),
+        ("flag", "on", True),
+        ("flag", "", False),
+        ("maybe", "false", False),
+        ("maybe", "", None),
+        ("colour", '"red"', "red"),
+        ("mode", "1", 1),
+        ("mode_or_none", "", None),
+        ("text_or_none", "", None),
+        ("whole_or_none", "", None),
+        ("words", "one\r\n\r\n two \r\n", ["one", "two"]),
+        ("codes", "1\n2", [1, 2]),
+        ("colours", "red", ["red"]),
+        ("place", '{"x": 7}', {"x": 7}),
+        ("weights", '{"a": 0.5}', {"a": 0.5}),
+        ("either", '"1"', "1"),
+        ("anything", "[1]", [1]),
+        ("day", "2026-03-12", "2026-03-12"),
+    ],
+)
+def test_what_is_filled_in_becomes_a_value(name: str, text: str, value: Any) -> None:
+    """As the API would get it, and as the analysis takes it."""
+    made = filled(**{name: text})
+    assert made.flaws == {}
+    assert made.values[name] == value
+    msgspec.convert(made.values, Everything)
+
+
+@pytest.mark.parametrize("name", ["whole", "number", "words", "weights", "either", "shaped"])
+def test_what_is_left_empty_is_left_out(name: str) -> None:
+    """Then the analysis takes its default."""
+    assert name not in filled(**{name: ""}).values
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("text", "", "This is needed."),
+        ("text", "a", "At least 2 characters are needed."),
+        ("text", "a" * 21, "At most 20 characters fit."),
+        ("mode", "", "This is needed."),
+        ("mode", '"c"', "&#34;c&#34; is not among the choices."),
+        ("whole", "1.5", "A whole number is needed, such as 12."),
+        ("whole", "0", "It must be 1 or more."),
+        ("whole", "6", "It must be 5 or less."),
+        ("number", "much", "A number is needed, such as 1.5."),
+        ("number", "0", "It must be more than 0."),
+        ("number", "0.7", "It must be a multiple of 0.5."),
+        ("codes", "1\n\nx", "Value 2: A whole number is needed, such as 12."),
+        ("codes", "1\n2\n3", "At most 2 values fit."),
+        ("colours", "red\ngreen", "Value 2: &#39;green&#39; is not among the choices."),
+        ("shaped", "x", "It must match the pattern &#39;^[A-Z]{2}$&#39;."),
+        ("day", "yesterday", "Invalid RFC3339 encoded date"),
+        ("place", "{", "This cannot be read as JSON. The body is not valid JSON: Input data was truncated."),
+        ("place", '{"x": 1, "x": 2}', "This cannot be read as JSON. The name &#39;x&#39; stands twice in one object."),
+        ("place", '{"y": 1}', "Object missing required field `x`"),
+        ("places", '[{"x": "a"}]', "Expected `int`, got `str` - at `$[0].x`"),
+    ],
+)
+def test_each_flaw_is_told_in_words(name: str, text: str, sentence: str) -> None:
+    """In our own where there are some, else as the check said it."""
+    assert flaw(**{name: text}) == sentence
+
+
+def test_all_flaws_are_told_at_once() -> None:
+    """Nobody corrects one entry only to hear about the next."""
+    made = filled(text="", whole="x", place="{")
+    assert sorted(made.flaws) == ["in.place", "in.text", "in.whole"]
+    assert made.texts["in.whole"] == "x"

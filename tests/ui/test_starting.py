@@ -1,0 +1,274 @@
+"""Starting a job from the page: what is sent becomes a job, once; what is wrong stands beside its entry."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import httpx2
+import msgspec
+import pytest
+
+from langlauf import Job, Langlauf
+from langlauf.clock import new_id
+from langlauf.domain.access import Scope
+from tests.support.keys import make_key
+from tests.support.live import GATES, Live, live, sample_app
+from tests.ui.outline import Outline, page
+from tests.ui.sheets import FROM_HERE, fill, send, sheet
+
+
+def form_app() -> Langlauf:
+    """The sample analyses, and one with entries of many kinds."""
+    app = sample_app()
+
+    @app.analysis(duplicates=True)
+    async def survey(
+        job: Job,
+        region: Annotated[str, msgspec.Meta(min_length=2, max_length=20, description="A `region`.", examples=["Bern"])],
+        years: Annotated[int, msgspec.Meta(ge=1, le=9)] = 3,
+        mode: Literal["basic", "deep"] = "basic",
+        strict: bool = True,
+        codes: list[int] | None = None,
+        text: Annotated[str, msgspec.Meta(max_length=5_000)] = "",
+        api_token: str = "",
+    ) -> dict[str, Any]:
+        """Reads a region."""
+        return {"region": region, "years": years, "mode": mode, "strict": strict, "codes": codes, "text": text}
+
+    @app.analysis
+    async def bare(job: Job) -> dict[str, Any]:
+        return {}
+
+    return app
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A server with them."""
+    with live(tmp_path_factory.mktemp("starting"), form_app(), LANGLAUF_MAX_RUNNING="16") as running:
+        yield running
+
+
+def started(response: httpx2.Response) -> str:
+    """The id of the job that a form led to."""
+    assert response.status_code == 303, response.text
+    assert response.headers["cache-control"] == "no-store"
+    address: str = response.headers["location"]
+    assert address.startswith("./jobs/")
+    return address.removeprefix("./jobs/").partition("?")[0]
+
+
+def refused(response: httpx2.Response, status: int = 400) -> Outline:
+    """The form again, with the focus on what is wrong."""
+    made = page(response, status)
+    [summary] = [one for _, one in made.elements if one.get("id") == "flaws"]
+    assert (summary["role"], summary["tabindex"], "autofocus" in summary) == ("alert", "-1", True)
+    return made
+
+
+def test_the_form_starts_a_job(server: Live, org: str) -> None:
+    """With defaults filled in, options taken over, and the page of the job as the answer."""
+    data = fill(server, "/?analysis=survey", region="Zürich", codes="4\r\n5", text="one\r\ntwo")
+    data |= {"option.timeout_seconds": "90", "option.priority_class": '"expedite"', "option.max_retries": "1"}
+    job = server.wait(started(send(server, data, {"X-Org-Id": org})), org)
+    expected = {"region": "Zürich", "years": 3, "mode": "basic", "strict": True, "codes": [4, 5], "text": "one\ntwo"}
+    assert job["result"] == expected
+    assert (job["timeout_seconds"], job["priority_class"], job["max_retries"]) == (90, "expedite", 1)
+
+
+def test_an_unticked_box_is_no(server: Live) -> None:
+    """A browser leaves it out."""
+    data = fill(server, "/?analysis=survey", region="Bern")
+    del data["in.strict"]
+    assert server.wait(started(send(server, data)))["result"]["strict"] is False
+
+
+def test_an_analysis_without_parameters_is_one_button(server: Live) -> None:
+    """And says so."""
+    made = page(server.http.get("/?analysis=bare"))
+    assert "It takes no parameters." in made.text
+    server.wait(started(send(server, sheet(made))))
+
+
+def test_every_flaw_stands_beside_its_entry(server: Live) -> None:
+    """Named in the summary with a link, described at the entry; what was filled in is kept, and nothing was started."""
+    data = fill(server, "/?analysis=survey", region="B", years="12", mode='"other"', codes="x", text="kept <b>")
+    made = refused(send(server, data))
+    fields = {one["id"]: one for tag, one in made.elements if tag in ("input", "select", "textarea") and "id" in one}
+    for name in ("region", "years", "mode", "codes"):
+        field = fields[f"in.{name}"]
+        assert field["aria-invalid"] == "true"
+        assert f"flaw-in.{name}" in field["aria-describedby"].split()
+        assert f"#in.{name}" in made.links()
+    assert "aria-invalid" not in fields["in.text"]
+    kept = sheet(made)
+    assert (kept["in.region"], kept["in.years"], kept["in.codes"]) == ("B", "12", "x")
+    assert kept["in.text"] == "kept <b>"
+    assert kept["key"] == data["key"]
+    assert made.text_of("title").startswith("Not started: ")
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "sentence"),
+    [
+        ("option.timeout_seconds", "soon", "timeout_seconds must be a number over 0 or a text like 30m."),
+        ("option.max_retries", "many", "Expected `int"),
+        ("option.max_retries", "101", "It must be 100 or less."),
+        ("option.priority_class", '"first"', "is not among the choices."),
+    ],
+)
+def test_a_flaw_of_an_option_stands_beside_it(server: Live, field: str, text: str, sentence: str) -> None:
+    """And the part with the options is open."""
+    made = refused(send(server, fill(server, "/?analysis=survey", region="Bern") | {field: text}))
+    assert f"#{field}" in made.links()
+    assert sentence in made.text
+    assert "open" in next(one for one in made.all("details") if one.get("class") == "more")
+
+
+def test_what_no_store_keeps_is_told_at_its_entry(server: Live) -> None:
+    """The check of the service, not of the form."""
+    made = refused(send(server, fill(server, "/?analysis=survey", region="Be\x00rn")))
+    assert "#in.region" in made.links()
+    assert "NUL" in made.text
+
+
+def test_flaws_are_told_in_german(server: Live) -> None:
+    """As everything is."""
+    data = fill(server, "/?analysis=survey", region="B")
+    made = refused(send(server, data, {"Accept-Language": "de"}))
+    assert "Mindestens 2 Zeichen sind nötig." in made.text
+
+
+def test_two_clicks_are_one_job(server: Live, org: str) -> None:
+    """The same form with the same values is one wish; with others, or from a new page, it is another."""
+    headers = {"X-Org-Id": org}
+    data = fill(server, "/?analysis=survey", headers, region="Bern")
+    first, second = (started(send(server, data, headers)) for _ in range(2))
+    assert first == second
+    assert started(send(server, data | {"in.region": "Basel"}, headers)) != first
+    assert started(send(server, fill(server, "/?analysis=survey", headers, region="Bern"), headers)) != first
+    assert started(send(server, data | {"key": "made up"}, headers)) != first
+
+
+def test_the_same_job_is_not_started_twice(server: Live, org: str) -> None:
+    """The page says so and leads to it; the box that allows it is in sight, and works."""
+    gate, headers = new_id(), {"X-Org-Id": org}
+    first = started(send(server, fill(server, "/?analysis=gated", headers, gate=gate), headers))
+    response = send(server, fill(server, "/?analysis=gated", headers, gate=gate), headers)
+    made = refused(response, 409)
+    assert f"./jobs/{first}" in made.links()
+    assert "The same job has not ended yet." in made.text
+    assert "open" in next(one for one in made.all("details") if one.get("class") == "more")
+    again = started(send(server, sheet(made) | {"option.allow_duplicate": "on"}, headers))
+    assert again != first
+    GATES.open(gate)
+    assert [server.wait(one, org)["status"] for one in (first, again)] == ["completed"] * 2
+
+
+def test_a_full_queue_keeps_what_was_filled_in(tmp_path: Path) -> None:
+    """429, when to come back, and the form as it was."""
+    with live(tmp_path, form_app(), LANGLAUF_MAX_WAITING_PER_ORG="1", LANGLAUF_MAX_RUNNING="1") as small:
+        gate = new_id()
+        small.submit("gated", gate=gate)
+        GATES.wait_until_reached(gate)
+        small.submit("echo", query="waits")
+        response = send(small, fill(small, "/?analysis=survey", region="Bern"))
+        made = refused(response, 429)
+        assert int(response.headers["retry-after"]) > 0
+        assert sheet(made)["in.region"] == "Bern"
+        assert "Too many jobs are waiting" in made.text
+        GATES.open(gate)
+
+
+def test_a_form_too_large_is_refused(tmp_path: Path) -> None:
+    """By the limit of the API."""
+    with live(tmp_path, form_app(), LANGLAUF_MAX_BODY="2000") as small:
+        response = send(small, fill(small, "/?analysis=survey", region="Bern", text="x" * 3_000))
+        assert "The request body is too large" in page(response, 413).text_of("h1")
+
+
+def test_a_form_is_filled_from_an_earlier_job(server: Live, org: str) -> None:
+    """All but what looks like a secret, which is said."""
+    headers = {"X-Org-Id": org}
+    values = {"region": "Bern", "years": 5, "codes": [1, 2], "strict": False, "api_token": "abc"}
+    job = server.wait(server.submit("survey", org, **values)["job_id"], org)
+    made = page(server.http.get(f"/?from={job['job_id']}", headers=headers))
+    filled = sheet(made)
+    assert (filled["in.region"], filled["in.years"], filled["in.codes"]) == ("Bern", "5", "1\n2")
+    assert "in.strict" not in filled
+    assert filled["in.api_token"] == ""
+    assert "abc" not in made.text
+    assert "Values that look like secrets are not shown" in made.text
+    again = server.wait(started(send(server, filled, headers)), org)
+    assert (again["result"]["years"], again["result"]["codes"], again["retry_of"]) == (5, [1, 2], None)
+
+
+def test_a_job_that_stopped_can_be_resumed(server: Live, org: str) -> None:
+    """As a new job that repeats it; twice pressed it is one. A completed one is not resumed."""
+    headers = {"X-Org-Id": org}
+    job = server.wait(server.submit("chunked", org, parts=3, fail_at=2)["job_id"], org)
+    made = page(server.http.get(f"/?from={job['job_id']}", headers=headers))
+    data = {one["name"]: one["value"] for one in made.all("input") if one.get("name") in ("key", "resume")}
+    first, second = (started(send(server, data, headers)) for _ in range(2))
+    assert first == second
+    assert server.wait(first, org)["retry_of"] == job["job_id"]
+    done = server.wait(server.submit("echo", org, query="x")["job_id"], org)
+    assert "resume" not in sheet(page(server.http.get(f"/?from={done['job_id']}", headers=headers)))
+
+
+def test_a_job_of_another_org_fills_nothing(server: Live, org: str) -> None:
+    """It is not there, as one that never was; neither to be resumed."""
+    job = server.wait(server.submit("chunked", org, parts=1, fail_at=0)["job_id"], org)
+    same = {"X-Org-Id": new_id(), "X-Request-Id": "same"}
+    texts = []
+    for job_id in (job["job_id"], new_id()):
+        response = server.http.get(f"/?from={job_id}", headers=same)
+        texts.append(page(response, 404).text)
+        page(send(server, {"resume": job_id, "key": ""}, same), 404)
+    assert texts[0] == texts[1]
+    page(server.http.get("/?analysis=nobody"), 404)
+
+
+def test_whoever_may_not_start_is_not_offered_it(tmp_path: Path) -> None:
+    """A key that reads sees the page without the form, and a form it sends is refused."""
+    store = tmp_path / "store.db"
+    reader = make_key(store, "org-a", Scope.READ).text
+    with live(tmp_path, form_app()) as closed:
+        headers = {"Authorization": f"Bearer {reader}"}
+        made = page(closed.http.get("/", headers=headers))
+        assert "may look at jobs but not start any" in made.text
+        assert not [one for one in made.all("form") if one.get("class") == "start"]
+        page(send(closed, {"analysis": "echo", "in.query": "x"}, headers), 403)
+
+
+def test_a_form_of_another_site_starts_nothing(server: Live, org: str) -> None:
+    """A browser says where it comes from."""
+    data = fill(server, "/?analysis=survey", region="Bern")
+    for site in ("cross-site", "same-site"):
+        response = server.http.post("/", data=data, headers={**FROM_HERE, "Sec-Fetch-Site": site, "X-Org-Id": org})
+        page(response, 403)
+    assert server.http.get("/analyze/jobs", headers={"X-Org-Id": org}).json()["jobs"] == []
+
+
+def test_a_signed_in_browser_needs_the_mark_of_its_session(tmp_path: Path) -> None:
+    """Without it, or with another's, nothing is started; with it the job is the session's org's."""
+    key = make_key(tmp_path / "store.db", "org-a").text
+    with live(tmp_path, form_app()) as closed, httpx2.Client(base_url=closed.url, trust_env=False) as browser:
+        browser.headers.update(FROM_HERE)
+        login = page(browser.get("/login"))
+        marks = {one["name"]: one["value"] for one in login.all("input") if one.get("name") in ("csrf_token", "next")}
+        assert browser.post("/login", data={**marks, "key": key, "org": ""}).status_code == 303
+        data = sheet(page(browser.get("/?analysis=survey"))) | {"in.region": "Bern"}
+        assert data["csrf_token"]
+        for mark in ("", "wrong"):
+            page(browser.post("/", data=data | {"csrf_token": mark}), 403)
+        job_id = started(browser.post("/", data=data))
+        found = closed.http.get(f"/analyze/jobs/{job_id}", headers={"Authorization": f"Bearer {key}"}).json()
+        assert found["job"]["org_id"] == "org-a"
+
+
+def test_the_language_of_the_address_is_kept(server: Live) -> None:
+    """From the form to the page of the job."""
+    data = fill(server, "/?analysis=survey&lang=de", region="Bern")
+    response = server.http.post("/?lang=de", data=data, headers=FROM_HERE, follow_redirects=False)
+    assert response.headers["location"].endswith("?lang=de")
