@@ -81,3 +81,12 @@ def test_it_is_all_there_without_scripts(busy: Live, tab: OpenTab) -> None:
         assert box["height"] == 48
     page.locator("details.series summary").click()
     expect(page.locator("#series tbody tr")).to_have_count(30)
+
+
+def test_an_open_page_follows(busy: Live, page: Page) -> None:
+    """What happens is there after a moment, and what its reader opened stays open."""
+    page.goto("/ops")
+    page.locator("details.series summary").click()
+    busy.wait(busy.submit("failing", how="unheard_of")["job_id"])
+    expect(page.locator("#errors")).to_contain_text("internal", timeout=20_000)
+    expect(page.locator("#series tbody tr").first).to_be_visible()

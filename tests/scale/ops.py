@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import asyncpg
@@ -26,7 +27,7 @@ from tests.support.postgres_stores import migrated_database
 LIMIT_SECONDS = 0.3
 #: What is remembered is older than this when a page is asked for again.
 _FORGOTTEN_SECONDS = 6.0
-_ROUNDS = 3
+_ROUNDS = 5
 _SQL = parse(Path(__file__).with_name("filling.sql").read_text("utf-8"))
 PAGES = (
     *(f"/ops?range={span}" for span in ("15m", "1h", "24h", "7d")),
@@ -110,26 +111,34 @@ def postgres_store(scene: Scene, jobs: int) -> Iterator[str]:
         yield url
 
 
-async def measure(place: str) -> dict[str, float]:
-    """The longest that each page took, in seconds."""
+class Taken(NamedTuple):
+    """What a page took, in seconds: by the clock, and of the processor's time in this process."""
+
+    clock: float
+    processor: float
+
+
+async def measure(place: str) -> dict[str, list[Taken]]:
+    """What each page took, round by round. Templates are read before, as on a server that has been running."""
     settings = load_settings({"LANGLAUF_STORE": place, "LANGLAUF_WORKERS": "0", "LANGLAUF_RETENTION_EVERY": "86400"})
     app = sample_app(settings=settings)
-    longest = dict.fromkeys(PAGES, 0.0)
+    taken: dict[str, list[Taken]] = {page: [] for page in PAGES}
     async with app.lifespan():
         transport = httpx2.ASGITransport(app.asgi())
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
+            await client.get("/ops?org=nobody")
             for _ in range(_ROUNDS):
                 for page in PAGES:
-                    began = time.perf_counter()
+                    began, used = time.perf_counter(), time.process_time()
                     response = await client.get(page)
-                    longest[page] = max(longest[page], time.perf_counter() - began)
+                    taken[page].append(Taken(time.perf_counter() - began, time.process_time() - used))
                     assert response.status_code == 200, response.text
                 await asyncio.sleep(_FORGOTTEN_SECONDS)
-    return longest
+    return taken
 
 
 def main() -> int:
-    """Prints a line per page; 1 where one took too long."""
+    """Prints a line per page: of its rounds the one in the middle, and the longest; 1 where the former is too long."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--postgres", action="store_true", help="on PostgreSQL instead of SQLite")
@@ -140,9 +149,15 @@ def main() -> int:
         began = time.perf_counter()
         with store(scene, options.jobs) as place:
             print(f"{scene.name}: {options.jobs:,} jobs, filled in {time.perf_counter() - began:.0f} s", flush=True)
-            for page, seconds in asyncio.run(measure(place)).items():
-                slow += seconds > LIMIT_SECONDS
-                print(f"  {seconds * 1_000:6.0f} ms  {page}", flush=True)
+            for page, taken in asyncio.run(measure(place)).items():
+                usual = median(one.clock for one in taken)
+                used = median(one.processor for one in taken)
+                longest = max(one.clock for one in taken)
+                slow += usual > LIMIT_SECONDS
+                print(
+                    f"  {usual * 1_000:5.0f} ms (longest {longest * 1_000:.0f}, processor {used * 1_000:.0f})  {page}",
+                    flush=True,
+                )
     return 1 if slow else 0
 
 

@@ -9,7 +9,7 @@ from langlauf.clock import Clock
 from langlauf.domain.access import Scope
 from langlauf.domain.figures import Figures, figures
 from langlauf.domain.health import CANCEL_SECONDS, Health, health
-from langlauf.domain.instant import after
+from langlauf.domain.instant import Instant, after
 from langlauf.domain.periods import Span
 from langlauf.domain.workers import WorkerSeen, known_by
 from langlauf.service.estimates import Remembered
@@ -65,6 +65,10 @@ class Overviews:
     async def workers(self) -> list[WorkerSeen]:
         """Who works, or did until a while ago."""
         return await self._workers.get()
+
+    def now(self) -> Instant:
+        """The store's time, by which workers are seen."""
+        return self._clock.now()
 
     async def workers_seen(self, analysis: str) -> bool:
         """Whether some worker would take a job of this analysis; it costs next to nothing to ask."""

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from langlauf.domain.access import Scope
 from langlauf.domain.figures import Figures
 from langlauf.domain.health import CANCEL_SECONDS, FAILED_SHARE, FEW_ENDED, LONG_WAIT_SECONDS
-from langlauf.domain.instant import seconds_between
+from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.periods import Span
 from langlauf.domain.workers import MISSED_REPORTS, WorkerSeen
 from langlauf.http.context import Context
@@ -60,11 +60,15 @@ class OpsPages:
             rules=_rules(),
         )
 
-    async def workers(self, visit: Visit, caller: Caller) -> Response:
+    async def workers(self, visit: Visit, _: Caller) -> Response:
         """`/ops/workers`, for operators."""
         _refuse_others(visit)
-        seen = await self._glance(visit, caller)
-        return self._page(visit, seen, "ops/workers.html", workers=seen.workers)
+        overviews = self._context.services.overviews
+        workers, at = await overviews.workers(), overviews.now()
+        working = sum(worker.works(at) for worker in workers)
+        return self._rendering.page(
+            visit, "ops/workers.html", workers=workers, working=working, at=at, again=_LOOK_AGAIN, **_words(visit, at)
+        )
 
     async def orgs(self, visit: Visit, caller: Caller) -> Response:
         """`/ops/orgs`, for operators."""
@@ -76,7 +80,6 @@ class OpsPages:
         return await self._context.services.overviews.glance(caller, _span_in(visit), _org_in(visit))
 
     def _page(self, visit: Visit, seen: Glance, template: str, **values: Any) -> Response:
-        at = seen.figures.at
         shared: dict[str, Any] = {
             "glance": seen,
             "figures": seen.figures,
@@ -85,11 +88,9 @@ class OpsPages:
             "limit": self._context.settings.max_running,
             "again": _LOOK_AGAIN,
             "none_sign": NONE,
-            "amount": amount,
             "lasting": lasting,
             "share": share,
-            "age": lambda instant: NONE if instant is None else lasting(seconds_between(instant, at)),
-            "doing": lambda worker: doing(worker, at, visit.language),
+            **_words(visit, seen.figures.at),
         }
         return self._rendering.page(visit, template, **shared, **values)
 
@@ -107,6 +108,15 @@ class OpsPages:
         """Those that something is wrong with come first."""
         at = seen.figures.at
         return sorted(seen.workers, key=lambda one: (not one.silent(at), one.works(at)))[:_FIRST]
+
+
+def _words(visit: Visit, at: Instant) -> dict[str, Any]:
+    """How templates say amounts, ages, and what workers do."""
+    return {
+        "amount": amount,
+        "age": lambda instant: NONE if instant is None else lasting(seconds_between(instant, at)),
+        "doing": lambda worker: doing(worker, at, visit.language),
+    }
 
 
 def _rules() -> dict[str, str]:
