@@ -55,19 +55,18 @@ def test_every_view_is_a_panel_and_attacks_are_texts(server: Live) -> None:
 
 
 def test_a_chart_is_a_picture_at_its_own_address(server: Live) -> None:
-    """SVG that is kept, cannot run and cannot load, in two themes; nothing is at other addresses."""
+    """SVG that is kept, cannot run and cannot load, in two themes and two sizes; nothing is at other addresses."""
     address = result(server, "shown", place="Zürich")
     made = page(server.http.get(address))
-    [source] = [one["srcset"] for one in made.all("source")]
-    light = server.http.get(urljoin(address, made.all("img")[0]["src"]))
-    dark = server.http.get(urljoin(address, source))
-    for answer in (light, dark):
+    addresses = [made.all("img")[0]["src"], *(one["srcset"] for one in made.all("source"))]
+    drawn = [server.http.get(urljoin(address, one)) for one in addresses]
+    for answer in drawn:
         assert answer.status_code == 200
         assert answer.headers["content-type"] == "image/svg+xml"
         assert answer.headers["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'; sandbox"
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["cache-control"] == "private, max-age=86400, immutable"
-    assert light.content != dark.content
+    assert len({answer.content for answer in drawn}) == len(drawn) == 4
     for missing in ("1.svg", "3.svg", "9.svg", "0", "1", "x", "-1", "999", "2"):
         page(server.http.get(f"{address}/views/{missing}"), 404)
     page(server.http.get(f"{address}/views/2.svg?theme=pink"), 400)

@@ -12,7 +12,7 @@ from langlauf.domain.notification import Notification, dedupe_key
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.showing import views_from
 from langlauf.domain.state import Status
-from langlauf.store.masking import masked
+from langlauf.domain.masking import masked
 from langlauf.store.v1_json import (
     EarlierEvent,
     EarlierNotification,

@@ -11,7 +11,7 @@ from langlauf.service.tenant import Caller
 from langlauf.ui.results.downloads import attachment
 from langlauf.ui.results.finding import snapshot_of, still_there
 from langlauf.ui.showing.chart_theme import Theme
-from langlauf.ui.showing.charts import Refused, harmless
+from langlauf.ui.showing.charts import Refused, Room, harmless
 from langlauf.ui.showing.drawing import NotDrawn, drawing_board
 from langlauf.ui.showing.panels import MOST_VIEWS
 from langlauf.ui.showing.pictures import download_type, picture_of
@@ -39,11 +39,12 @@ class Media:
         """A chart as SVG."""
         wish = choice(visit.request, "theme", ("light", "dark"))
         theme: Theme = "dark" if wish == "dark" else "light"
+        room: Room = "narrow" if choice(visit.request, "size", ("wide", "narrow")) == "narrow" else "wide"
         view = await self._view(visit, caller)
         if not isinstance(view, ShownChart):
             raise not_found()
         try:
-            drawn = await drawing_board().draw(harmless(view.spec), theme)
+            drawn = await drawing_board().draw(harmless(view.spec, room), theme)
         except Refused:
             raise not_found() from None
         if isinstance(drawn, NotDrawn):

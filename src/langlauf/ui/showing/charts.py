@@ -11,7 +11,9 @@ from langlauf.ui.showing.written import NULL, is_list, items, members
 LARGEST_SPEC = 2 * 1024 * 1024
 MOST_POINTS = 20_000
 LARGEST_SIDE = 4_000
-_WIDTH, _HEIGHT = 720, 340
+#: A chart without a size of its own: on a page, and on a phone, where a shrunken one could not be read.
+Room = Literal["wide", "narrow"]
+_SIZES: dict[Room, tuple[int, int]] = {"wide": (720, 340), "narrow": (340, 280)}
 #: About as wide is a letter of a label, and the room between two labels.
 _LETTER, _GAP = 7, 14
 _DEEPEST = 40
@@ -32,8 +34,8 @@ class Refused(Exception):
         self.why: Refusal = why
 
 
-def harmless(spec_text: Raw) -> dict[str, Any]:
-    """The specification, where it loads nothing and is not too large; made to fill the width of a page."""
+def harmless(spec_text: Raw, room: Room = "wide") -> dict[str, Any]:
+    """The specification, where it loads nothing and is not too large; made to fill the width that there is."""
     if memoryview(spec_text).nbytes > LARGEST_SPEC:
         raise Refused("large")
     try:
@@ -45,7 +47,7 @@ def harmless(spec_text: Raw) -> dict[str, Any]:
     _check(spec, 0)
     if sum(_points(spec)) > MOST_POINTS:
         raise Refused("large")
-    return _sized(spec)
+    return _sized(spec, *_SIZES[room])
 
 
 def _check(part: Any, depth: int) -> None:
@@ -87,30 +89,30 @@ def _points(part: Any) -> Iterator[int]:
             yield from _points(one)
 
 
-def _sized(spec: dict[str, Any]) -> dict[str, Any]:
+def _sized(spec: dict[str, Any], width: int, height: int) -> dict[str, Any]:
     """A single view without a size of its own is as wide as a page; the height follows what it shows."""
     if _COMPOSED & spec.keys():
         return spec
     sized = {name: value for name, value in spec.items() if value != "container" or name not in ("width", "height")}
     if "width" in sized:
         return sized
-    sized["width"] = _WIDTH
-    if _labels_fit(sized):
+    sized["width"] = width
+    if _labels_fit(sized, width):
         config = sized.get("config")
         sized["config"] = {"axisXDiscrete": {"labelAngle": 0}, **(config if isinstance(config, dict) else {})}
     sized.setdefault("autosize", {"type": "fit-x", "contains": "padding"})
     if "height" not in sized and not _steps_down(sized):
-        sized["height"] = _HEIGHT
+        sized["height"] = height
     return sized
 
 
-def _labels_fit(spec: dict[str, Any]) -> bool:
+def _labels_fit(spec: dict[str, Any], width: int) -> bool:
     """Whether the labels below a chart have room side by side, so that nobody has to turn their head."""
     channel = spec["encoding"].get("x") if isinstance(spec.get("encoding"), dict) else None
     if not isinstance(channel, dict) or channel.get("type") not in _DISCRETE:
         return False
     labels = {str(row.get(channel.get("field"))) for row in _rows(spec) if isinstance(row, dict)}
-    return len(labels) * (max(map(len, labels), default=0) * _LETTER + _GAP) < _WIDTH
+    return len(labels) * (max(map(len, labels), default=0) * _LETTER + _GAP) < width
 
 
 def _rows(spec: dict[str, Any]) -> list[Any]:

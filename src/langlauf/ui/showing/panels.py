@@ -103,8 +103,12 @@ class Showing:
         drawn = await self._board.draw(spec, "light")
         if isinstance(drawn, NotDrawn):
             return self._html(place, "chart", drawn=None, trouble=drawn.trouble, tables=tables)
-        axes = axes_of(spec)
-        return self._html(place, "chart", drawn=drawn, alt=view.summary, axes=axes, title=view.title, tables=tables)
+        small = harmless(view.spec, "narrow")
+        narrow = drawn if small == spec else await self._board.draw(small, "light")
+        values = {"drawn": drawn, "narrow": None if isinstance(narrow, NotDrawn) or narrow is drawn else narrow}
+        return self._html(
+            place, "chart", **values, alt=view.summary, axes=axes_of(spec), title=view.title, tables=tables
+        )
 
     async def _map(self, place: Place, found: Seen, view: ShownMap) -> Markup:
         features = await asyncio.to_thread(features_of, found.geojson(view))

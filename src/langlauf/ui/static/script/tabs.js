@@ -56,8 +56,9 @@ function show(tabs, chosen) {
 // A chart has a light and a dark picture; who chose a theme by hand gets that one.
 function dress() {
   const theme = document.documentElement.dataset.theme;
-  for (const source of document.querySelectorAll("picture[data-themed] > source")) {
-    source.media = { light: "not all", dark: "all" }[theme] ?? "(prefers-color-scheme: dark)";
+  for (const source of document.querySelectorAll("picture[data-themed] > source[data-dark]")) {
+    const room = source.dataset.dark;
+    source.media = { light: "not all", dark: room }[theme] ?? `${room} and (prefers-color-scheme: dark)`;
   }
 }
 
