@@ -13,7 +13,7 @@ _WIDTH, _HEIGHT = 240, 48
 #: Room above the highest point and below the lowest, so that strokes are not cut off.
 _EDGE = 3
 _FRAME = Markup(
-    '<svg class="drawing {}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-labelledby="{}" '
+    '<svg class="drawing drawing-{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-labelledby="{}" '
     'focusable="false"><title id="{}">{}</title><path class="ground" d="M0 {}H{}"/>{}</svg>'
 )
 
