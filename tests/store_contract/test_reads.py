@@ -23,6 +23,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "job": (lambda reads, job, _: reads.job(job), None),
     "status": (lambda reads, job, _: reads.status(job, events=100, inline_limit=1_000), None),
     "payload": (lambda reads, job, _: reads.payload(job), None),
+    "inputs": (lambda reads, job, _: reads.inputs([job], largest=10_000), {}),
     "events": (lambda reads, job, _: reads.events(job, after=0, limit=10), []),
     "log": (
         lambda reads, job, _: reads.log(job, after=0, limit=10, most_bytes=1_000),

@@ -43,6 +43,9 @@ class OneJob:
     async def payload(self, job_id: str) -> str | None:
         return await self._tenant.payload(job_id) if job_id == self._job_id else None
 
+    async def inputs(self, job_ids: Sequence[str], *, largest: int) -> dict[str, str]:
+        return await self._tenant.inputs([one for one in job_ids if one == self._job_id], largest=largest)
+
     async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
         return await self._tenant.events(job_id, after=after, limit=limit) if job_id == self._job_id else []
 

@@ -52,6 +52,9 @@ class TenantReads(Protocol):
     async def payload(self, job_id: str) -> str | None:
         """The input of a job as JSON text."""
 
+    async def inputs(self, job_ids: Sequence[str], *, largest: int) -> dict[str, str]:
+        """The inputs of some jobs as JSON text, those that are no larger than so many bytes."""
+
     async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
         """A job's events past a sequence number, ascending."""
 

@@ -84,6 +84,9 @@ class ReadsWithBlobs:
     async def payload(self, job_id: str) -> str | None:
         return await self._inner.payload(job_id)
 
+    async def inputs(self, job_ids: Sequence[str], *, largest: int) -> dict[str, str]:
+        return await self._inner.inputs(job_ids, largest=largest)
+
     async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
         return await self._inner.events(job_id, after=after, limit=limit)
 

@@ -42,6 +42,10 @@ class PostgresTenantReads(PostgresLists):
     async def chunk(self, job_id: str, key: str) -> str | None:
         return await self._text("read_chunk", job_id, key)
 
+    async def inputs(self, job_ids: Sequence[str], *, largest: int) -> dict[str, str]:
+        rows = await self._rows("read_inputs", list(filter(holdable, job_ids)), largest)
+        return {job_id: payload for job_id, payload in rows}  # noqa: C416 - a row is no pair
+
     async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
         found: dict[str, str] = {}
         for start in range(0, len(keys), _KEYS_AT_ONCE):  # other readers have their turn in between

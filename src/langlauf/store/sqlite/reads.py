@@ -46,6 +46,12 @@ class SqliteTenantReads(SqliteLists):
     async def payload(self, job_id: str) -> str | None:
         return await self._first("read_input", job_id=job_id)
 
+    async def inputs(self, job_ids: Sequence[str], *, largest: int) -> dict[str, str]:
+        def read(connection: apsw.Connection) -> dict[str, str]:
+            return dict(self._rows(connection, "read_inputs", job_ids=json_text(job_ids), largest=largest))
+
+        return await self._run(read)
+
     async def chunk(self, job_id: str, key: str) -> str | None:
         return await self._first("read_chunk", job_id=job_id, key=key)
 

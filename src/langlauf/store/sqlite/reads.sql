@@ -21,6 +21,10 @@ WHERE org_id = :org_id AND result_id = :result_id
 -- name: read_input
 SELECT payload FROM job_inputs WHERE org_id = :org_id AND job_id = :job_id
 
+-- name: read_inputs
+SELECT job_id, payload FROM job_inputs
+WHERE org_id = :org_id AND job_id IN (SELECT value FROM json_each(:job_ids)) AND octet_length(payload) <= :largest
+
 -- name: read_snapshots
 SELECT {snapshot_columns} FROM job_results AS snapshot
 WHERE snapshot.org_id = :org_id AND snapshot.job_id = :job_id AND snapshot.removed_at IS NULL

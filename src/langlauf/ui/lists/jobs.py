@@ -17,6 +17,7 @@ from langlauf.ui.formatting import face, took
 from langlauf.ui.lists.filters import RANGES, Filters, Place, cursor_of, filters_of, place_of
 from langlauf.ui.lists.names import MOST_COUNTED
 from langlauf.ui.rendering import Rendering
+from langlauf.ui.showing.subject import subjects_of
 from langlauf.ui.visit import Visit
 
 PAGE = 50
@@ -29,6 +30,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the list."""
 
     job: Job
+    #: what it is about, where its input tells
+    subject: str
     face: str
     #: None while the job works and has not said how far it is
     percent: int | None
@@ -76,6 +79,7 @@ class JobsPage:
         reads, now = self._context.services.reads.of(caller), self._context.services.access.now()
         which = filters.which(now, PAGE, place.before)
         page, counts = await asyncio.gather(reads.jobs(which), reads.counts(most=MOST_COUNTED + 1))
+        subjects = await subjects_of(self._context, caller, [view.job for view in page.views])
         return self._rendering.page(
             visit,
             "lists/jobs.html",
@@ -83,7 +87,7 @@ class JobsPage:
             chips=chips_of(filters),
             tabs=tabs_of(filters, counts),
             anything=bool(counts),
-            lines=[self._line(view) for view in page.views],
+            lines=[self._line(view, subjects.get(view.job.job_id, "")) for view in page.views],
             analyses=sorted({one.name for one in self._context.services.registry} | ({filters.analysis} - {""})),
             ranges=tuple(RANGES),
             most_chosen=MOST_AT_ONCE,
@@ -100,14 +104,15 @@ class JobsPage:
         found = await reads.result(name, latest=False, payload=False)
         return None if found is None else ("results", name)
 
-    def _line(self, view: JobView) -> Line:
+    def _line(self, view: JobView, subject: str) -> Line:
         job = view.job
         working = job.status in STARTED and job.progress_percent == 0
         ran = None
         if job.started_at is not None and job.finished_at is not None:
             ran = took(seconds_between(job.started_at, job.finished_at))
         shown = face(job.status, self._context.services.reads.phase(view))
-        return Line(job=job, face=shown, percent=None if working else job.progress_percent, took=ran)
+        percent = None if working else job.progress_percent
+        return Line(job=job, subject=subject, face=shown, percent=percent, took=ran)
 
 
 def _ways(visit: Visit, caller: Caller, filters: Filters, place: Place, page: JobPage) -> Ways:

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 from starlette.responses import Response
 
-from langlauf.analysis.registry import Analysis
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import Job
 from langlauf.domain.result import Snapshot
@@ -24,12 +22,10 @@ from langlauf.ui.results.downloads import formats_of
 from langlauf.ui.results.finding import is_gone, number_in, snapshot_of, version_of
 from langlauf.ui.results.versions import kept_until, neighbours, snapshots_made
 from langlauf.ui.showing.panels import Showing
-from langlauf.ui.showing.table import cut
+from langlauf.ui.showing.subject import subject_of
 from langlauf.ui.showing.views import seen
-from langlauf.ui.showing.written import NULL, is_hidden, is_text, masked, members, text_of, written
+from langlauf.ui.showing.written import masked, written
 from langlauf.ui.visit import Visit
-
-_LONGEST_SUBJECT = 80
 
 
 class ResultPage:
@@ -91,19 +87,6 @@ class ResultPage:
             "took": took(seconds_between(job.started_at, job.finished_at)) if ended else None,  # type: ignore[arg-type]
             "until": kept_until(job, snapshot, self._context.settings.retention),
         }
-
-
-def subject_of(asked: str | None, analysis: Analysis | None) -> str:
-    """What a job is about, in a few words: the first short text that its analysis cannot do without."""
-    if asked is None or analysis is None:
-        return ""
-    given = members(written(asked))
-    for field in msgspec.structs.fields(analysis.input_type):
-        value = given.get(field.encode_name, NULL)
-        text = text_of(value).strip() if field.required and is_text(value) else ""
-        if text and "\n" not in text and not is_hidden(field.encode_name, value):
-            return cut(text, _LONGEST_SUBJECT)
-    return ""
 
 
 def _input(asked: str | None) -> Any:

@@ -1,6 +1,5 @@
 """An analysis as people see it: what its author says, the entries of its form, and how a program asks for it."""
 
-import shlex
 from typing import Any
 
 import msgspec
@@ -8,7 +7,8 @@ import msgspec
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.http.context import Context
 from langlauf.http.document.samples import required_example
-from langlauf.service.tenant import DEFAULT_ORG, Caller
+from langlauf.service.tenant import Caller
+from langlauf.ui.command import submission
 from langlauf.ui.fields import Field, fields_of
 from langlauf.ui.forms.entry import Entry
 from langlauf.ui.forms.schema import entries_of
@@ -61,22 +61,4 @@ def offer_of(analysis: Analysis, *, is_default: bool) -> Offer:
 
 def curl(context: Context, visit: Visit, caller: Caller, offer: Offer) -> str:
     """A command that starts the analysis, ready to be pasted into a shell."""
-    headers = ["Content-Type: application/json", "Prefer: respond-async"]
-    if caller.org_id != DEFAULT_ORG:
-        headers.append(f"X-Org-Id: {caller.org_id}")
-    lines = [f"curl -i -X POST {shlex.quote(_address(context, visit))}"]
-    if not context.services.access.open:
-        # In double quotes: the shell puts the key in, so that it is on no page.
-        lines.append('-H "Authorization: Bearer $LANGLAUF_KEY"')
-    lines += [f"-H {shlex.quote(header)}" for header in headers]
-    body = msgspec.json.encode(offer.example).decode()
-    return " \\\n  ".join([*lines, f"-d {shlex.quote(body)}"])
-
-
-def _address(context: Context, visit: Visit) -> str:
-    """Where a shell reaches the API: the public address, or the one the browser used."""
-    base = context.links(visit.request).base
-    if context.settings.public_url is not None:
-        return base
-    url = visit.request.url
-    return f"{url.scheme}://{url.netloc}{base}"
+    return submission(context, visit, caller, msgspec.json.encode(offer.example).decode())

@@ -17,6 +17,7 @@ from langlauf.ui.formatting import face
 from langlauf.ui.forms.flaws import Flaw
 from langlauf.ui.forms.writing import text_of
 from langlauf.ui.rendering import Rendering
+from langlauf.ui.showing.subject import subjects_of
 from langlauf.ui.start.offers import Offer, curl, offers_of
 from langlauf.ui.start.ordering import (
     OPTIONS,
@@ -41,6 +42,8 @@ class Line(msgspec.Struct, frozen=True):
     """A row of the list of jobs."""
 
     job: Job
+    #: what it is about, where its input tells
+    subject: str
     face: str
 
 
@@ -155,9 +158,13 @@ class StartPage:
         reads = self._context.services.reads
         try:
             page = await reads.of(caller).jobs(JobFilter(limit=RECENT))
+            subjects = await subjects_of(self._context, caller, [view.job for view in page.views])
         except StoreUnavailable:
             return {"lines": None, "more": False}
-        lines = [Line(view.job, face(view.job.status, reads.phase(view))) for view in page.views]
+        lines = [
+            Line(view.job, subjects.get(view.job.job_id, ""), face(view.job.status, reads.phase(view)))
+            for view in page.views
+        ]
         return {"lines": lines, "more": page.after is not None}
 
 
