@@ -7,9 +7,9 @@ import msgspec
 from langlauf.domain.event import STATE_AFTER, EventType
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import Job
+from langlauf.domain.masking import masked
 from langlauf.domain.redact import redacted
 from langlauf.domain.state import STARTED, TERMINAL, Status, allowed
-from langlauf.store.masking import masked
 
 _decode = msgspec.json.Decoder().decode
 _TELL_PROGRESS = frozenset({EventType.PROGRESS, EventType.PARTIAL, EventType.COMPLETED})

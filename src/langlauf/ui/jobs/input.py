@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from langlauf.domain.job import Job
+from langlauf.domain.masking import masked
 from langlauf.domain.redact import MASK
 from langlauf.http.context import Context
 from langlauf.service.tenant import DEFAULT_ORG, Caller
-from langlauf.store.masking import masked
 from langlauf.ui.formatting import Excerpt, excerpt
 from langlauf.ui.visit import Visit
 

@@ -3,10 +3,10 @@
 import msgspec
 
 from langlauf.domain.job import Job
+from langlauf.domain.masking import masked
 from langlauf.domain.state import Status
 from langlauf.service.read import Reads
 from langlauf.service.tenant import Caller
-from langlauf.store.masking import masked
 from langlauf.ui.forms.entry import Entry
 from langlauf.ui.forms.writing import text_of
 
