@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pytest
 
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.masking import masked
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.state import Status
-from langlauf.domain.masking import masked
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.verifying import check_file, verify_file
 from langlauf.store.verify import RULES
