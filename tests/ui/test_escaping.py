@@ -19,7 +19,7 @@ def assert_only_text(response: httpx2.Response, times: int, status: int = 200) -
 
 def test_the_first_page_shows_texts_of_authors_as_text(server: Live) -> None:
     """Descriptions and defaults of an analysis are no markup."""
-    assert_only_text(server.http.get("/"), 3)
+    assert_only_text(server.http.get("/", params={"analysis": "hostile"}), 3)
 
 
 def test_the_reference_shows_texts_of_authors_as_text(server: Live) -> None:
@@ -67,7 +67,8 @@ def test_addresses_and_headers_are_not_reflected(server: Live) -> None:
     """An org, a parameter or an id that is an attack is nowhere in the markup."""
     raw = [(b"x-org-id", HOSTILE.encode())]
     assert_only_text(server.http.get("/", headers=raw), 0, 400)
-    assert_only_text(server.http.get("/", params={"lang": HOSTILE, "refresh": HOSTILE}), 3)
+    assert_only_text(server.http.get("/", params={"lang": HOSTILE, "refresh": HOSTILE, "analysis": "hostile"}), 3)
+    assert_only_text(server.http.get("/", params={"analysis": HOSTILE}), 0, 404)
     assert_only_text(server.http.get("/results/x", params={"view": HOSTILE}), 0, 400)
     for address in ("/jobs/", "/results/", "/problems/"):
         assert_only_text(server.http.get(address + "%3Cscript%3Ealert('x')%3C%22%3E"), 0, 404)
