@@ -42,7 +42,7 @@ def test_lists_are_accessible_and_fit_a_phone(site: Live, tab: OpenTab, org: str
         "/jobs",
         "/jobs?status=failed&q=row&range=24h&lang=de",
         "/jobs?q=nowhere",
-        f"/jobs/selected?do=cancel&job={job}",
+        f"/selected?do=cancel&job={job}",
         "/errors",
         "/inbox?lang=de",
     ):

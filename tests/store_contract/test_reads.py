@@ -31,6 +31,8 @@ READS: dict[str, tuple[Read, Any]] = {
     ),
     "results": (lambda reads, job, _: reads.results(job), []),
     "result": (lambda reads, _, result: reads.result(result, latest=True), None),
+    "views": (lambda reads, _, result: reads.views(result), None),
+    "completed": (lambda reads, _, __: reads.completed("survey", before=None, limit=10), []),
     "notifications": (lambda reads, job, _: reads.notifications(job, channel=None, limit=10), []),
     "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), JobPage([], None)),
     "counts": (lambda reads, _, __: reads.counts(most=10), {}),
@@ -46,14 +48,14 @@ READS: dict[str, tuple[Read, Any]] = {
 
 
 #: Those of a whole org.
-LISTS = ("jobs", "counts", "failures", "inbox", "unread", "history", "ranks", "overview")
+LISTS = ("jobs", "completed", "counts", "failures", "inbox", "unread", "history", "ranks", "overview")
 
 
 async def _finished(store: Store, clock: SetClock) -> str:
     made = await started(store, clock, query="Bern")
     assert await store.record(made.lease, Checkpoint(key="c", payload="1"))
-    assert await store.record(made.lease, Partial(result_id="r-1", payload='{"n":1}'))
-    assert await store.record(made.lease, Completed(result_id="r-2", payload='{"n":2}', summary='{"s":2}'))
+    assert await store.record(made.lease, Partial(result_id="r-1", payload='{"n":1}', views="[]"))
+    assert await store.record(made.lease, Completed(result_id="r-2", payload='{"n":2}', summary='{"s":2}', views="[]"))
     return made.lease.job_id
 
 

@@ -23,7 +23,7 @@ def addresses(server: Live) -> list[str]:
         "/",
         "/jobs",
         "/jobs?status=completed&q=bern&range=24h",
-        f"/jobs/selected?do=again&job={job['job_id']}",
+        f"/selected?do=again&job={job['job_id']}",
         "/errors",
         "/inbox",
         f"/jobs/{job['job_id']}",

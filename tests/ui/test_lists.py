@@ -123,7 +123,7 @@ def fields_of(made: Outline) -> dict[str, str]:
 
 def send(server: Live, org: str, action: str, made: Outline) -> str:
     """Sends the form that asked, and gives where it leads."""
-    target = f"/jobs/selected/{action}"
+    target = f"/selected/{action}"
     response = server.http.post(target, data=fields_of(made), headers={"X-Org-Id": org, "Origin": server.url})
     assert response.status_code == 303, response.text
     return urljoin(target, response.headers["location"])
@@ -136,7 +136,7 @@ def test_chosen_jobs_are_stopped_after_a_page_that_asks(server: Live, org: str) 
     GATES.wait_until_reached(gate)
     done = ended(server, org, "echo", query="Bern")["job_id"]
     asked = page(
-        server.http.get("/jobs/selected", **chosen(org, "cancel", *running, done, new_id(), analysis="gated", q="g"))
+        server.http.get("/selected", **chosen(org, "cancel", *running, done, new_id(), analysis="gated", q="g"))
     )
     assert "Stop these jobs? (2)" in asked.text
     assert "2 of the chosen jobs have ended already" in asked.text
@@ -153,7 +153,7 @@ def test_chosen_jobs_are_stopped_after_a_page_that_asks(server: Live, org: str) 
 def test_chosen_jobs_run_again_once(server: Live, org: str) -> None:
     """Each becomes a new job; the same form sent twice makes no second ones."""
     jobs = [ended(server, org, "echo", query=f"{number}")["job_id"] for number in range(2)]
-    asked = page(server.http.get("/jobs/selected", **chosen(org, "again", *jobs)))
+    asked = page(server.http.get("/selected", **chosen(org, "again", *jobs)))
     assert "Run these jobs again? (2)" in asked.text
     for _ in range(2):
         assert "repeated=2" in send(server, org, "again", asked)
@@ -165,18 +165,18 @@ def test_nothing_chosen_is_nothing_to_do(server: Live, org: str) -> None:
     """The page says so and has no form; another org's jobs are not there."""
     foreign = ended(server, new_id(), "echo", query="Bern")["job_id"]
     for jobs in ((), (foreign,)):
-        made = page(server.http.get("/jobs/selected", **chosen(org, "again", *jobs)))
+        made = page(server.http.get("/selected", **chosen(org, "again", *jobs)))
         assert "Nothing to do" in made.text
         assert not [one for one in made.all("form") if "selected" in one["action"]]
     sent = {"job-1": foreign, "wish": "x", "back": "status=failed&next=//elsewhere.test"}
-    response = server.http.post("/jobs/selected/again", data=sent, headers={"X-Org-Id": org})
-    assert response.headers["location"] == "../../jobs?status=failed&repeated=0&left=1"
+    response = server.http.post("/selected/again", data=sent, headers={"X-Org-Id": org})
+    assert response.headers["location"] == "../jobs?status=failed&repeated=0&left=1"
 
 
 def test_no_more_than_a_hundred_at_once(server: Live, org: str) -> None:
     """The page says so, and takes the first."""
     jobs = [ended(server, org, "echo", query="Bern")["job_id"], *(new_id() for _ in range(100))]
-    made = page(server.http.get("/jobs/selected", **chosen(org, "again", *jobs)))
+    made = page(server.http.get("/selected", **chosen(org, "again", *jobs)))
     assert "101 jobs were chosen; at most 100 are taken at once." in made.text
 
 
@@ -191,5 +191,5 @@ def test_what_a_reader_may_not_do_is_not_offered(tmp_path: Path) -> None:
         made = page(closed.http.get("/jobs", headers=bearer(reader.text)))
         assert not [one for one in made.all("input") if one.get("type") == "checkbox"]
         for action in ("cancel", "again"):
-            response = closed.http.post(f"/jobs/selected/{action}", data={"job-1": "x"}, headers=bearer(reader.text))
+            response = closed.http.post(f"/selected/{action}", data={"job-1": "x"}, headers=bearer(reader.text))
             assert response.status_code == 403

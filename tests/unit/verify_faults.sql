@@ -237,7 +237,8 @@ UPDATE job_results SET removed_at = 1, payload = NULL WHERE job_id = :plain;
 DELETE FROM notifications WHERE job_id = :failed;
 
 -- fault: in_app_message on canceled
-INSERT INTO notifications
+INSERT INTO notifications (org_id, notification_id, job_id, channel, template_key, delivery_status, attempt_count, last_error,
+    dedupe_key, scheduled_at, sent_at, created_at, payload_json)
 SELECT org_id, 'n', :canceled, channel, template_key, delivery_status, 0, NULL,
     :canceled || ':in_app:' || template_key, 0, NULL, 0, '{}'
 FROM notifications WHERE job_id = :failed;

@@ -16,6 +16,9 @@ from langlauf.settings import Settings
 from langlauf.store.access import Owner
 from langlauf.store.protocol import Store, TenantReads
 
+#: What a caller may read, for whoever is given it: nobody above this room knows the store.
+CallerReads = TenantReads
+
 
 class Moment(msgspec.Struct, frozen=True):
     """What a job looks like right now, beyond its record."""

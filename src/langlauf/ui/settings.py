@@ -1,12 +1,12 @@
 """`/settings`: theme, language and shortcuts, chosen by hand and kept in the browser."""
 
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from langlauf.http.context import Context
 from langlauf.http.credentials import forbidden
 from langlauf.http.forms import read_form
-from langlauf.http.problems import VARY
 from langlauf.http.sessions import drop_cookie, from_elsewhere, keep_cookie
+from langlauf.ui.going import see_other
 from langlauf.ui.language import LANGUAGES
 from langlauf.ui.local import local_path
 from langlauf.ui.rendering import PRIVATE, Rendering
@@ -41,7 +41,7 @@ class SettingsPage:
         if from_elsewhere(visit.request, self._context.settings):
             raise forbidden("A page of another site may not change anything here.")
         onward = f"./{local_path(fields['back'])}" if "back" in fields else "./settings?saved=yes"
-        response = RedirectResponse(onward, 303, headers={"Cache-Control": "no-store", "Vary": VARY})
+        response = see_other(onward)
         for field, cookie, known in _CHOICES:
             if fields.get(field) in known:
                 keep_cookie(visit.request, self._context.settings, response, cookie, fields[field], _KEPT_SECONDS)

@@ -1,21 +1,19 @@
 """Signing in and out: a person pastes a key, and their browser gets a session."""
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from langlauf.domain.access import Grant, Scope
 from langlauf.http.context import Context
 from langlauf.http.credentials import unauthorized
 from langlauf.http.forms import read_form
-from langlauf.http.problems import VARY
 from langlauf.http.rates import count_wrong_key, refuse_guesses
 from langlauf.http.sessions import COOKIE, CSRF_FIELD, Browsing, drop_cookie, from_here, keep_cookie
 from langlauf.service.tenant import DEFAULT_ORG, usable_name
+from langlauf.ui.going import see_other
 from langlauf.ui.local import local_path
 from langlauf.ui.rendering import NONCE_COOKIE, Rendering
 from langlauf.ui.visit import Visit
-
-_NO_STORE = {"Cache-Control": "no-store", "Vary": VARY}
 
 
 class SignInPages:
@@ -73,7 +71,7 @@ class SignInPages:
         if await self._signed_in(visit.request):
             how = Browsing(page=True, form_mark=fields.get(CSRF_FIELD, ""))
             await self._context.caller(visit.request, Scope.READ, how=how)
-        response = RedirectResponse("./login", 303, headers=_NO_STORE)
+        response = see_other("./login")
         drop_cookie(visit.request, self._context.settings, response, COOKIE)
         return response
 
@@ -85,4 +83,4 @@ def _fits(grant: Grant, org: str) -> bool:
 
 def _go(onward: str) -> Response:
     """To a page of ours: the address starts with a dot, and so cannot leave this server."""
-    return RedirectResponse(f"./{onward}", 303, headers=_NO_STORE)
+    return see_other(f"./{onward}")

@@ -5,7 +5,7 @@ Every form works without a script. What cannot be done is told on a page of its 
 
 from collections.abc import Mapping
 
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.domain.job import Accepted, Duplicate, QueueFull, Replayed, Submitted
@@ -15,11 +15,11 @@ from langlauf.http.problems import not_found
 from langlauf.service.control import NotCancelable, NotTerminal
 from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import face
+from langlauf.ui.going import see_other
 from langlauf.ui.rendering import Rendering
 from langlauf.ui.visit import Visit
 
 LONGEST_REASON = 500
-_NO_STORE = {"Cache-Control": "no-store"}
 
 
 class JobActions:
@@ -94,4 +94,4 @@ class JobActions:
         )
 
     def _go(self, visit: Visit, job_id: str) -> Response:
-        return RedirectResponse(visit.link("jobs", job_id), 303, headers=_NO_STORE)
+        return see_other(visit.link("jobs", job_id))

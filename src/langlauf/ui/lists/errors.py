@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import msgspec
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from langlauf.domain.failures import PLACEHOLDER, FailureGroup, over_time
 from langlauf.domain.instant import Instant, after
@@ -12,6 +12,7 @@ from langlauf.http.problems import not_found
 from langlauf.service.bulk import MOST_AT_ONCE, repeat_many
 from langlauf.service.failures import FailureReport, failure_report
 from langlauf.service.tenant import Caller
+from langlauf.ui.going import see_other
 from langlauf.ui.lists.filters import RANGES
 from langlauf.ui.lists.jobs import deed_of, grouped
 from langlauf.ui.lists.selected import AGAIN
@@ -100,7 +101,7 @@ class ErrorPages:
         chosen = [one.job_id for one in group.left[:MOST_AT_ONCE]]
         done = await repeat_many(self._context.services.control, caller, chosen, fields.get("wish", ""))
         way = visit.link("errors", range=back, repeated=str(done.done), left=str(done.left))
-        return RedirectResponse(way, 303, headers={"Cache-Control": "no-store"})
+        return see_other(way)
 
     async def _report(self, caller: Caller, back: str, now: Instant) -> FailureReport:
         since = after(now, -RANGES[back]) if back in RANGES else 0

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 import msgspec
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from langlauf.domain.inbox import Message
 from langlauf.domain.instant import Instant
@@ -13,6 +13,7 @@ from langlauf.domain.notification import TEMPLATES
 from langlauf.http.context import Context
 from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import face
+from langlauf.ui.going import see_other
 from langlauf.ui.rendering import Rendering
 from langlauf.ui.visit import Visit
 
@@ -69,7 +70,7 @@ class InboxPages:
             await inbox.read_one(caller, fields["message"])
         at = fields.get("at", "")
         way = visit.link("inbox", **({"at": at} if _PLACE.fullmatch(at) else {}))
-        return RedirectResponse(way, 303, headers={"Cache-Control": "no-store"})
+        return see_other(way)
 
     def _entry(self, message: Message) -> Entry:
         notification, job = message.notification, message.view.job

@@ -4,7 +4,7 @@ import asyncio
 import re
 
 import msgspec
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.job import Job
@@ -14,6 +14,7 @@ from langlauf.http.context import Context
 from langlauf.service.bulk import MOST_AT_ONCE
 from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import face, took
+from langlauf.ui.going import see_other
 from langlauf.ui.lists.filters import RANGES, Filters, Place, cursor_of, filters_of, place_of
 from langlauf.ui.lists.names import MOST_COUNTED
 from langlauf.ui.rendering import Rendering
@@ -74,7 +75,7 @@ class JobsPage:
         """The list, or what an id that was looked for leads to."""
         filters = filters_of(visit.request.query_params)
         if _ID.fullmatch(filters.q) and (way := await self._way_to(caller, filters.q.lower())) is not None:
-            return RedirectResponse(visit.link(*way), 303, headers={"Cache-Control": "no-store"})
+            return see_other(visit.link(*way))
         place = place_of(visit, caller.org_id, filters)
         reads, now = self._context.services.reads.of(caller), self._context.services.access.now()
         which = filters.which(now, PAGE, place.before)

@@ -24,9 +24,9 @@ def list_routes(context: Context, rendering: Rendering) -> list[Route]:
     page, form, missing = rendering.tenant_page, rendering.tenant_form, "missing.page"
     return [
         page("/jobs", JobsPage(context, rendering).show, missing=missing),
-        page("/jobs/selected", selected.ask, missing=missing),
-        form("/jobs/selected/cancel", selected.cancel, scope=Scope.CANCEL, missing=missing, largest=_FORM_OF_MANY),
-        form("/jobs/selected/again", selected.again, scope=Scope.SUBMIT, missing=missing, largest=_FORM_OF_MANY),
+        page("/selected", selected.ask, missing=missing),
+        form("/selected/cancel", selected.cancel, scope=Scope.CANCEL, missing=missing, largest=_FORM_OF_MANY),
+        form("/selected/again", selected.again, scope=Scope.SUBMIT, missing=missing, largest=_FORM_OF_MANY),
         page("/errors", errors.show, missing=missing),
         page("/errors/again", errors.ask, missing="missing.group"),
         form("/errors/again", errors.again, scope=Scope.SUBMIT, missing="missing.group"),

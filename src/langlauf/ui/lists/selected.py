@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from langlauf.clock import new_word
 from langlauf.domain.job import Job
@@ -13,6 +13,7 @@ from langlauf.http.context import Context
 from langlauf.service.bulk import MOST_AT_ONCE, cancel_many, repeat_many
 from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import face
+from langlauf.ui.going import see_other
 from langlauf.ui.lists.filters import filters_in, filters_of
 from langlauf.ui.rendering import Rendering
 from langlauf.ui.visit import Visit
@@ -31,7 +32,7 @@ class Chosen(msgspec.Struct, frozen=True):
 
 
 class SelectedPages:
-    """`/jobs/selected`, and where its forms are sent to."""
+    """`/selected`, and where its forms are sent to."""
 
     def __init__(self, context: Context, rendering: Rendering) -> None:
         self._context = context
@@ -84,4 +85,4 @@ def chosen_in(fields: Mapping[str, str]) -> list[str]:
 def back_to_list(visit: Visit, fields: Mapping[str, str], **said: str) -> Response:
     """To the list as it was filtered, which says what was done."""
     kept = filters_in(fields.get("back", "")).asked
-    return RedirectResponse(visit.link("jobs", **kept, **said), 303, headers={"Cache-Control": "no-store"})
+    return see_other(visit.link("jobs", **kept, **said))

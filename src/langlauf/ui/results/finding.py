@@ -5,13 +5,13 @@ import re
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.views import ResultView
 from langlauf.http.problems import Problem, bad_request, not_found
-from langlauf.store.protocol import TenantReads
+from langlauf.service.read import CallerReads
 from langlauf.ui.visit import Visit
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
-async def snapshot_of(reads: TenantReads, visit: Visit, *, latest: bool, payload: bool = True) -> ResultView:
+async def snapshot_of(reads: CallerReads, visit: Visit, *, latest: bool, payload: bool = True) -> ResultView:
     """The snapshot whose id is in the address, or the newest of its job."""
     found = await reads.result(visit.request.path_params["result_id"], latest=latest, payload=payload)
     if found is None:
@@ -19,7 +19,7 @@ async def snapshot_of(reads: TenantReads, visit: Visit, *, latest: bool, payload
     return found
 
 
-async def version_of(reads: TenantReads, visit: Visit, number: int) -> ResultView:
+async def version_of(reads: CallerReads, visit: Visit, number: int) -> ResultView:
     """The snapshot of this number, of the same job as the one in the address."""
     asked = await snapshot_of(reads, visit, latest=False, payload=False)
     wanted = numbered(await reads.results(asked.job.job_id), number)

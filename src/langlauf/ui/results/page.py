@@ -13,8 +13,8 @@ from langlauf.http.context import Context
 from langlauf.http.problems import not_found
 from langlauf.http.requests import choice
 from langlauf.http.results import LATEST, REQUESTED
+from langlauf.service.read import CallerReads
 from langlauf.service.tenant import Caller
-from langlauf.store.protocol import TenantReads
 from langlauf.ui.formatting import excerpt, face, glance, size, took
 from langlauf.ui.problem import is_known
 from langlauf.ui.rendering import Rendering
@@ -49,7 +49,7 @@ class ResultPage:
         found = await version_of(reads, visit, number_in(visit.request.path_params["number"]))
         return await self._page(visit, reads, found, exact=True)
 
-    async def _page(self, visit: Visit, reads: TenantReads, found: ResultView, *, exact: bool) -> Response:
+    async def _page(self, visit: Visit, reads: CallerReads, found: ResultView, *, exact: bool) -> Response:
         services = self._context.services
         current = await reads.job(found.job.job_id)
         if current is None:

@@ -6,6 +6,7 @@ import msgspec
 
 from langlauf.analysis.registry import Analysis
 from langlauf.domain.job import Job
+from langlauf.domain.redact import redacted
 from langlauf.http.context import Context
 from langlauf.service.tenant import Caller
 from langlauf.ui.showing.table import cut
@@ -24,7 +25,7 @@ def subject_of(asked: str | None, analysis: Analysis | None) -> str:
     for field in msgspec.structs.fields(analysis.input_type):
         value = given.get(field.encode_name, NULL)
         text = text_of(value).strip() if field.required and is_text(value) else ""
-        if text and "\n" not in text and not is_hidden(field.encode_name, value):
+        if text and "\n" not in text and not is_hidden(field.encode_name, value) and redacted(text) == text:
             return cut(text, _LONGEST)
     return ""
 

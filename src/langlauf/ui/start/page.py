@@ -4,18 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.job import Job
 from langlauf.domain.views import JobFilter
 from langlauf.http.context import Context
-from langlauf.http.problems import VARY, not_found
+from langlauf.http.problems import not_found
 from langlauf.service.control import NotTerminal
 from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import face
 from langlauf.ui.forms.flaws import Flaw
 from langlauf.ui.forms.writing import text_of
+from langlauf.ui.going import see_other
 from langlauf.ui.rendering import Rendering
 from langlauf.ui.showing.subject import subjects_of
 from langlauf.ui.start.offers import Offer, curl, offers_of
@@ -35,7 +36,6 @@ from langlauf.ui.start.prefill import Earlier, earlier_of, prefilled
 from langlauf.ui.visit import Visit
 
 RECENT = 10
-_NO_STORE = {"Cache-Control": "no-store", "Vary": VARY}
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -176,4 +176,4 @@ def _blank(offer: Offer | None) -> Sheet:
 
 def _to(visit: Visit, job: Job) -> Response:
     """To the page of a job."""
-    return RedirectResponse(visit.link("jobs", job.job_id), 303, headers=_NO_STORE)
+    return see_other(visit.link("jobs", job.job_id))
