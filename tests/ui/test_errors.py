@@ -21,7 +21,7 @@ def test_failures_with_one_cause_are_one_row(server: Live, org: str) -> None:
     placed = ended(server, org, "failing", how="permanent")["job_id"]
     made = listed(server, org, "/errors")
     assert "RuntimeError: broken in row …" in made.text
-    assert "5 failed jobs." in made.text
+    assert "Failed jobs: 5." in made.text
     found = [set(jobs_in(listed(server, org, urljoin("/errors", link)))) for link in groups(made)]
     assert sorted(map(sorted, found)) == sorted(map(sorted, ({*alike}, {other}, {placed})))
     assert "No job failed" in listed(server, new_id(), "/errors").text
