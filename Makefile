@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Many tests wait for a moment to come: there are half as many runners again as there are cores.
+RUNNERS ?= $(shell $(PYTHON) -c 'import os; print(max(2, (os.cpu_count() or 2) * 3 // 2))')
 
 .DEFAULT_GOAL := help
 .PHONY: help run test screenshots bench faults abuse fuzz lock clean
@@ -19,7 +21,7 @@ test: $(VENV)/.test ## Check style, types and imports, then run all tests
 	@echo "== types"   && $(BIN)/mypy
 	@echo "== rooms"   && $(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m tests.support.chromium
-	@echo "== tests"   && $(BIN)/pytest -n auto
+	@echo "== tests"   && $(BIN)/pytest -n $(RUNNERS)
 
 screenshots: $(VENV)/.test ## Take pictures of every page and state into runtime/screenshots
 	@$(BIN)/python -m tests.support.chromium

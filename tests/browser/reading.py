@@ -7,9 +7,10 @@ _GRAVE = ("serious", "critical")
 _AXE = Axe()
 
 
-def assert_accessible(page: Page) -> None:
-    """No serious finding of axe."""
-    found = _AXE.run(page).response["violations"]
+def assert_accessible(page: Page, *rules: str, within: str | None = None) -> None:
+    """No serious finding of axe: by all its rules or by some, on the whole page or in a part of it."""
+    options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+    found = _AXE.run(page, context=within, options=options).response["violations"]
     grave = [
         (one["id"], one["help"], [node["html"] for node in one["nodes"]]) for one in found if one["impact"] in _GRAVE
     ]

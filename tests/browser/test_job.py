@@ -1,7 +1,6 @@
-"""The page of a job, in every state, and what a person does with it."""
+"""The page of a job, and what a person does with it."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -10,8 +9,6 @@ from langlauf.clock import new_id
 from tests.browser.conftest import OpenTab
 from tests.browser.reading import assert_accessible, assert_fits
 from tests.support.live import GATES, Live, live
-
-State = Callable[[Live, str], str]
 
 
 def _running(site: Live, gate: str) -> str:
@@ -26,36 +23,8 @@ def _partial(site: Live, gate: str) -> str:
     return job_id
 
 
-def _canceling(site: Live, gate: str) -> str:
-    job_id: str = site.submit("deaf", gate=gate)["job_id"]
-    GATES.wait_until_reached(gate)
-    site.http.post(f"/analyze/jobs/{job_id}/cancel", json={"reason": "wrong city"})
-    return job_id
-
-
 def _completed(site: Live, gate: str) -> str:
     return str(site.wait(site.submit("echo", query=gate)["job_id"])["job_id"])
-
-
-def _failed(site: Live, _gate: str) -> str:
-    return str(site.wait(site.submit("failing", how="permanent")["job_id"])["job_id"])
-
-
-def _canceled(site: Live, gate: str) -> str:
-    job_id = _partial(site, gate)
-    site.http.post(f"/analyze/jobs/{job_id}/cancel", json={"reason": "wrong city"})
-    site.wait(job_id)
-    return job_id
-
-
-STATES: dict[str, State] = {
-    "Running": _running,
-    "Interim result, still running": _partial,
-    "Cancel requested": _canceling,
-    "Completed": _completed,
-    "Failed": _failed,
-    "Canceled": _canceled,
-}
 
 
 @pytest.fixture(scope="module")
@@ -72,48 +41,6 @@ def gate() -> Iterator[str]:
     name = new_id()
     yield name
     GATES.open(name)
-
-
-@pytest.mark.parametrize("headline", STATES)
-def test_every_state_can_be_read_by_everybody(tab: OpenTab, site: Live, gate: str, headline: str) -> None:
-    """In light and dark, wide and on a phone."""
-    job_id = STATES[headline](site, gate)
-    pages = [
-        tab(color_scheme=scheme, viewport={"width": width, "height": 700})
-        for scheme, width in (("light", 1280), ("dark", 320))
-    ]
-    for page in pages:
-        page.goto(f"/jobs/{job_id}")
-        expect(page.locator("#state")).to_have_text(headline)
-        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-    for page in pages:
-        assert_accessible(page)
-        assert_fits(page)
-
-
-@pytest.mark.parametrize(("headline", "analysis"), [("Waiting to start", "echo"), ("Starts again at", "failing")])
-def test_jobs_that_wait_can_be_read_by_everybody(
-    tab: OpenTab, tmp_path: Path, troubles: list[str], headline: str, analysis: str
-) -> None:
-    """One that has no place yet, and one between two attempts."""
-    with live(tmp_path, LANGLAUF_MAX_RUNNING="1", LANGLAUF_RETRY_BASE="60") as slow:
-        gate = new_id()
-        if analysis == "echo":
-            _running(slow, gate)
-            job_id = slow.submit("echo", query="Bern")["job_id"]
-        else:
-            job_id = slow.submit("failing", how="transient")["job_id"]
-            while slow.job(job_id, wait=5)["phase"] != "backoff":
-                pass
-        for scheme in ("light", "dark"):
-            page = tab(base_url=slow.url, color_scheme=scheme, viewport={"width": 320, "height": 700})
-            page.goto(f"/jobs/{job_id}")
-            expect(page.locator("#state")).to_contain_text(headline)
-            assert_accessible(page)
-            assert_fits(page)
-            page.close()
-        GATES.open(gate)
-    troubles.clear()  # it is another server than the one whose tabs are listened to
 
 
 def test_a_job_is_stopped_by_a_dialog(page: Page, site: Live, gate: str) -> None:

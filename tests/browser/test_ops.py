@@ -26,8 +26,7 @@ def busy(site: Live) -> Iterator[Live]:
         yield site
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 320), ("dark", 1280)])
 def test_everybody_can_read_it(busy: Live, tab: OpenTab, scheme: str, width: int) -> None:
     """With all that opens opened, and a worker that is silent."""
     _silence(busy)

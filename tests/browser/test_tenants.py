@@ -38,7 +38,7 @@ def job_of(site: Live, key: str) -> str:
 
 def sign_in(page: Page, key: str) -> None:
     """As a person does it."""
-    page.get_by_label("Key").fill(key)
+    page.get_by_label("Key", exact=True).fill(key)
     page.get_by_role("button", name="Sign in").click()
 
 

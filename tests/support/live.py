@@ -143,9 +143,9 @@ class Live:
         return job
 
     def wait(self, job_id: str, org: str = "default-org", *, until: str | None = None) -> dict[str, Any]:
-        """A job when it has ended, or has come to a state; long polls, no sleeps."""
-        for _ in range(200):
-            job = self.job(job_id, org, wait=5)
+        """A job when it has ended, or has come to a state: at once where it has, else by long polls; no sleeps."""
+        for number in range(200):
+            job = self.job(job_id, org, wait=5 if number else 0)
             if job["finished_at"] or job["status"] == until:
                 return job
         raise AssertionError(f"{job_id} did not get there: {job}")

@@ -108,7 +108,7 @@ def _lines(look: Look, shown: str, settings: Settings, language: Language) -> li
         expires = look.view.lease_expires_at
         seen = max(0.0, seconds_between(after(expires, -settings.lease_seconds), look.now))
         taken = time_tag(after(expires, settings.sweep_seconds))
-        lines.append(say("job.last_seen", seconds=math.floor(seen), time=taken))
+        return [say("job.last_seen", seconds=math.floor(seen), time=taken)]
     if shown == "canceling" and job.cancel_requested_at is not None:
         age = clock_text(seconds_between(job.cancel_requested_at, look.now))
         who = say(f"job.cancel_by.{job.canceled_by or 'user'}")
