@@ -17,7 +17,7 @@ def masked(value: Any) -> Any:
 
 
 def _masked_under(name: str, item: Any) -> Any:
-    """A harmless text under a telling name is a secret all the same."""
-    if isinstance(item, str) and item and redacted(f"{name}=x") != f"{name}=x":
+    """A harmless text under a telling name is a secret all the same, and so is whatever is made of several."""
+    if isinstance(item, str | list | dict) and item and redacted(f"{name}=x") != f"{name}=x":
         return MASK
     return masked(item)

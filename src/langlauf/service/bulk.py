@@ -2,10 +2,12 @@
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
+from langlauf.domain.errors import LanglaufError
 from langlauf.domain.job import Accepted, Duplicate, Replayed
 from langlauf.domain.views import JobView
 from langlauf.service.control import Control
@@ -24,21 +26,28 @@ class Done(msgspec.Struct, frozen=True):
 
 async def cancel_many(control: Control, caller: Caller, job_ids: Sequence[str], reason: str | None) -> Done:
     """Stops jobs, or asks their workers to; those that have ended or cannot be canceled are left."""
-    asked = await asyncio.gather(*(control.cancel(caller, job_id, reason) for job_id in job_ids[:MOST_AT_ONCE]))
+    asked = await _each(control.cancel(caller, job_id, reason) for job_id in job_ids[:MOST_AT_ONCE])
     done = sum(1 for one in asked if isinstance(one, JobView) and _stops(one))
     return Done(done, len(asked) - done)
 
 
 async def repeat_many(control: Control, caller: Caller, job_ids: Sequence[str], wish: str) -> Done:
     """Makes new jobs of those that have ended, with their finished chunks. The same wish again makes no second ones."""
-    made = await asyncio.gather(
-        *(
-            control.retry(caller, job_id, resume=True, idempotency_key=_key(wish, job_id))
-            for job_id in job_ids[:MOST_AT_ONCE]
-        )
+    made = await _each(
+        control.retry(caller, job_id, resume=True, idempotency_key=_key(wish, job_id))
+        for job_id in job_ids[:MOST_AT_ONCE]
     )
     done = sum(1 for one in made if isinstance(one, Accepted | Replayed | Duplicate))
     return Done(done, len(made) - done)
+
+
+async def _each(wishes: Iterable[Awaitable[Any]]) -> list[Any]:
+    """What came of each. An input that its analysis does not take any more, or a store that is busy, is one of them."""
+    came = await asyncio.gather(*wishes, return_exceptions=True)
+    for one in came:
+        if isinstance(one, BaseException) and not isinstance(one, LanglaufError):
+            raise one
+    return list(came)
 
 
 def _stops(view: JobView) -> bool:

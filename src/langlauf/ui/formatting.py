@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.job import Phase
+from langlauf.domain.redact import MASK, redacted, secret_name
 from langlauf.domain.state import Status
 from langlauf.ui.language import Language
 
@@ -119,7 +120,13 @@ def summary_rows(json_text: str | None) -> list[Row]:
         values = msgspec.json.decode(json_text, type=dict[str, msgspec.Raw])
     except msgspec.MsgspecError:
         return [Row("", _cut(_plain(json_text.encode())))]
-    return [Row(name, _cut(_plain(bytes(value)))) for name, value in list(values.items())[:_MOST_ROWS]]
+    return [_row(name, bytes(value)) for name, value in list(values.items())[:_MOST_ROWS]]
+
+
+def _row(name: str, value: bytes) -> Row:
+    """A line in which nothing secret stands."""
+    hidden = secret_name(name) and value[:1] in (b'"', b"[", b"{")
+    return Row(name, MASK if hidden else redacted(_cut(_plain(value))))
 
 
 def glance(summary_json: str | None, payload: str | None) -> list[Row]:
@@ -133,7 +140,7 @@ def glance(summary_json: str | None, payload: str | None) -> list[Row]:
     if own.startswith(b"{"):
         return summary_rows(own.decode())
     plain = [(name, value) for name, value in values.items() if not value.startswith((b"{", b"["))]
-    return [Row(name, _cut(_plain(value))) for name, value in plain[:_MOST_ROWS]]
+    return [_row(name, value) for name, value in plain[:_MOST_ROWS]]
 
 
 def _plain(json_bytes: bytes) -> str:

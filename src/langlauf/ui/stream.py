@@ -77,9 +77,9 @@ class HintStream(Stream[Watcher]):
 
     async def _tell(self, topic: Topic, sender: Sender) -> None:
         """Says what is so, where that was not said already."""
+        topic.next_at = asyncio.get_running_loop().time() + EVERY_SECONDS
         now = await now_of(topic, self.followers, self._reads, self.caller)
         if now is None or now == topic.told:
             return
         topic.told = now
-        topic.next_at = asyncio.get_running_loop().time() + EVERY_SECONDS
         await sender.send(message({"org": now} if topic.job_id is None else {"job": topic.job_id, "seq": now}))

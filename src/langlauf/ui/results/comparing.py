@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 from msgspec import Raw
 
+from langlauf.domain.redact import secret_name
 from langlauf.domain.showing import Column
 from langlauf.ui.showing.table import Cell, cell_of, fields_of, names_of
 from langlauf.ui.showing.written import is_list, is_number, is_object, is_text, items, members, pointer_to, text_of
@@ -69,7 +70,7 @@ def changed_rows(before: Sequence[Raw], after: Sequence[Raw], columns: Sequence[
 
 
 def _key(old: list[Row], new: list[Row]) -> str:
-    names = names_of([*old[:1], *new[:1]])
+    names = [name for name in names_of([*old[:1], *new[:1]]) if not secret_name(name)]
     likely = [name for name in _KEYS if name in names] + [name for name in names if name.endswith("_id")]
     return next((name for name in [*likely, *names] if _tells(name, old) and _tells(name, new)), "")
 
@@ -133,7 +134,7 @@ class _Search:
         if self.left <= 0 or bytes(before) == bytes(after) or pointer_to(path) == self._without:
             return
         for kind in (is_object, is_list):
-            if kind(before) and kind(after) and len(path) < _DEEPEST:
+            if kind(before) and kind(after) and len(path) < _DEEPEST and not (path and secret_name(path[-1])):
                 self._inside(_named(before), _named(after), path)
                 return
         self._add(path, before, after)

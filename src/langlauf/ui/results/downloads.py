@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import io
+import re
 from urllib.parse import quote
 
 from msgspec import Raw
@@ -27,6 +28,8 @@ JSON, CSV, GEOJSON = "json", "csv", "geojson"
 _MEDIA = {JSON: "application/json", CSV: "text/csv; charset=utf-8", GEOJSON: "application/geo+json"}
 #: What a spreadsheet takes for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+#: Where a spreadsheet of another country would begin a new cell.
+_INNER_FORMULA = re.compile(r"([;\t\r\n]\s*)([=+@-])")
 #: Spreadsheets read a file as UTF-8 when it starts so.
 _MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
@@ -98,7 +101,7 @@ def csv_of(rows: list[Raw], view: ShownTable) -> str:
 
 def harmless(text: str) -> str:
     """A text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return f"'{text}" if text.startswith(_FORMULA) else _INNER_FORMULA.sub(r"\1'\2", text)
 
 
 def _cell(value: Raw | None) -> str:

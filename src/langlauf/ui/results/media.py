@@ -1,5 +1,6 @@
 """What a view shows besides text: charts, pictures and files, each at an address of its own where nothing can run."""
 
+import asyncio
 import re
 
 from starlette.responses import Response
@@ -70,4 +71,5 @@ class Media:
         if not _NUMBER.fullmatch(number) or int(number) > MOST_VIEWS:
             raise not_found()
         found = await snapshot_of(self._context.services.reads.of(caller), visit, latest=False)
-        return seen(still_there(found.delivered)).view(int(number))
+        looked = await asyncio.to_thread(seen, still_there(found.delivered))
+        return looked.view(int(number))

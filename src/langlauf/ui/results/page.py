@@ -1,12 +1,14 @@
 """The permanent page of a result: what was found, what it is, and the snapshots on the way there."""
 
+import asyncio
 from typing import Any
 
-from msgspec import Raw
+import msgspec
 from starlette.responses import Response
 
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import Job
+from langlauf.domain.masking import masked
 from langlauf.domain.result import Snapshot
 from langlauf.domain.views import ResultView
 from langlauf.http.context import Context
@@ -24,7 +26,6 @@ from langlauf.ui.results.versions import kept_until, neighbours, snapshots_made
 from langlauf.ui.showing.panels import Showing
 from langlauf.ui.showing.subject import subject_of
 from langlauf.ui.showing.views import seen
-from langlauf.ui.showing.written import masked, written
 from langlauf.ui.visit import Visit
 
 
@@ -60,6 +61,7 @@ class ResultPage:
             values = {"job": found.job, "removed_at": delivered.removed_at, "asked": _input(asked)}
             return self._rendering.page(visit, "results/expired.html", 410, **values)
         job = current.job
+        looked = await asyncio.to_thread(seen, found.delivered)
         return self._rendering.page(
             visit,
             "results/result.html",
@@ -70,9 +72,9 @@ class ResultPage:
             exact=exact,
             total=snapshots_made(job),
             rows=glance(delivered.summary_json, payload),
-            found=await self._showing.panels(visit, found.delivered),
+            found=await self._showing.panels_of(visit, found.delivered, looked),
             size=size(len(payload.encode())),
-            formats=formats_of(seen(found.delivered)),
+            formats=formats_of(looked),
             around=neighbours(await reads.results(job.job_id), delivered),
             code_known=is_known(job.error_code),
             subject=subject_of(asked, services.registry.get(job.analysis)),
@@ -92,5 +94,4 @@ class ResultPage:
 def _input(asked: str | None) -> Any:
     if asked is None:
         return None
-    shown: Raw = masked(written(asked))
-    return excerpt(bytes(shown).decode())
+    return excerpt(msgspec.json.encode(masked(msgspec.json.decode(asked))).decode())

@@ -47,7 +47,10 @@ def harmless(spec_text: Raw, room: Room = "wide") -> dict[str, Any]:
     _check(spec, 0)
     if sum(_points(spec)) > MOST_POINTS:
         raise Refused("large")
-    return _sized(spec, *_SIZES[room])
+    try:
+        return _sized(spec, *_SIZES[room])
+    except (TypeError, AttributeError):  # something in it is not what it is in a specification
+        raise Refused("broken") from None
 
 
 def _check(part: Any, depth: int) -> None:
@@ -115,6 +118,11 @@ def _labels_fit(spec: dict[str, Any], width: int) -> bool:
     return len(labels) * (max(map(len, labels), default=0) * _LETTER + _GAP) < width
 
 
+def _layers(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    layers = spec.get("layer")
+    return [one for one in layers if isinstance(one, dict)] if isinstance(layers, list) else []
+
+
 def _rows(spec: dict[str, Any]) -> list[Any]:
     data, datasets = spec.get("data"), spec.get("datasets")
     if not isinstance(data, dict):
@@ -127,7 +135,7 @@ def _rows(spec: dict[str, Any]) -> list[Any]:
 
 def _steps_down(spec: dict[str, Any]) -> bool:
     """Whether each value has a line of its own."""
-    parts = [spec, *(one for one in spec.get("layer", []) if isinstance(one, dict))]
+    parts = [spec, *_layers(spec)]
     encodings = [part["encoding"] for part in parts if isinstance(part.get("encoding"), dict)]
     downs = [encoding["y"] for encoding in encodings if isinstance(encoding.get("y"), dict)]
     return any(down.get("type") in _DISCRETE for down in downs)
@@ -143,7 +151,7 @@ class Axes(msgspec.Struct, frozen=True):
 
 def axes_of(spec: dict[str, Any]) -> Axes:
     """Title and names of the two directions; empty where there are none."""
-    parts = [spec, *(one for one in spec.get("layer", []) if isinstance(one, dict))]
+    parts = [spec, *_layers(spec)]
     title = spec.get("title", "")
     title = title.get("text", "") if isinstance(title, dict) else title
     return Axes(title if isinstance(title, str) else "", *(_named(parts, channel) for channel in ("x", "y")))

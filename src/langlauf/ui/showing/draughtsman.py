@@ -8,21 +8,26 @@ import contextlib
 import json
 import os
 import select
+import signal
 from typing import Any
 
 _IDLE_SECONDS = 300.0
 _LARGEST_MEMORY = 1 << 30
 _LENGTH = 4
+_LARGEST_SVG = 2 * 1024 * 1024
+_PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
     """Draws until the input ends."""
     _bound_memory()
+    _end_with_parent()
     # What a library prints must not get between the answers.
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     import vl_convert
 
+    _write(answers, bytes(_LENGTH))  # from here on drawing takes only as long as the chart
     while (request := _read()) is not None:
         try:
             drawn: dict[str, Any] = {
@@ -30,6 +35,8 @@ def main() -> None:
             }
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is told
             drawn = {"error": str(error)}
+        if len(drawn.get("svg", "")) > _LARGEST_SVG:
+            drawn = {"large": True}
         body = json.dumps(drawn).encode()
         _write(answers, len(body).to_bytes(_LENGTH, "big") + body)
 
@@ -40,6 +47,14 @@ def _bound_memory() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (_LARGEST_MEMORY, _LARGEST_MEMORY))
+
+
+def _end_with_parent() -> None:
+    """A chart that is drawn for ever does not outlive whoever asked for it."""
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def _read() -> Any:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import math
 import os
 import re
 import selectors
@@ -33,6 +34,10 @@ _MOST_WAITING = 16
 _MOST_KEPT = 64
 _LARGEST_SVG = 2 * 1024 * 1024
 _LARGEST_SIDE = 8_000
+#: In JSON a letter may take six.
+_LARGEST_ANSWER = 6 * _LARGEST_SVG + 1024
+#: What could not be drawn is tried again after so long.
+_FAILED_SECONDS = 60.0
 _LENGTH = 4
 _SIZE = re.compile(r'<svg [^>]*?\bwidth="([0-9.]+)" height="([0-9.]+)"')
 
@@ -95,18 +100,21 @@ class _Kept:
     """What was drawn last, and what could not be."""
 
     def __init__(self) -> None:
-        self._drawn: OrderedDict[str, Drawn | NotDrawn] = OrderedDict()
+        self._drawn: OrderedDict[str, tuple[Drawn | NotDrawn, float]] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: str) -> Drawn | NotDrawn | None:
         with self._lock:
-            if key in self._drawn:
-                self._drawn.move_to_end(key)
-            return self._drawn.get(key)
+            found, until = self._drawn.get(key, (None, 0.0))
+            if found is None or time.monotonic() >= until:
+                return None
+            self._drawn.move_to_end(key)
+            return found
 
     def add(self, key: str, drawn: Drawn | NotDrawn) -> Drawn | NotDrawn:
         with self._lock:
-            self._drawn[key] = drawn
+            until = time.monotonic() + _FAILED_SECONDS if isinstance(drawn, NotDrawn) else math.inf
+            self._drawn[key] = (drawn, until)
             while len(self._drawn) > _MOST_KEPT:
                 self._drawn.popitem(last=False)
         return drawn
@@ -123,9 +131,9 @@ class _Hand:
         with self._lock:
             for _ in range(2):  # one that has ended by itself since the last time is only found out by writing to it
                 fresh = self._process is None
-                process = self._process or self._start()
                 try:
-                    answer = _exchange(process, request, seconds + (_START_SECONDS if fresh else 0))
+                    process = self._process or self._start()
+                    answer = _exchange(process, request, seconds)
                 except TimeoutError:
                     self._end()
                     return NotDrawn("slow")
@@ -153,6 +161,7 @@ class _Hand:
             env=known,
             start_new_session=True,
         )
+        _await_start(self._process)
         return self._process
 
     def _end(self) -> None:
@@ -163,6 +172,16 @@ class _Hand:
                 if pipe is not None:
                     pipe.close()
             self._process = None
+
+
+def _await_start(process: subprocess.Popen[bytes]) -> None:
+    """Its libraries take a while; that is not part of the time for a chart."""
+    if process.stdout is None:
+        raise OSError("a process without pipes")
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout.fileno(), selectors.EVENT_READ)
+        if len(_received(selector, process.stdout.fileno(), _LENGTH, time.monotonic() + _START_SECONDS)) < _LENGTH:
+            raise OSError("the process that draws did not start")
 
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes, seconds: float) -> bytes:
@@ -181,7 +200,10 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes, seconds: float) 
         selector.unregister(into)
         selector.register(out, selectors.EVENT_READ)
         head = _received(selector, out, _LENGTH, deadline)
-        return _received(selector, out, int.from_bytes(head, "big"), deadline) if len(head) == _LENGTH else b""
+        count = int.from_bytes(head, "big")
+        if count > _LARGEST_ANSWER:
+            raise OSError("an answer that no chart has")
+        return _received(selector, out, count, deadline) if len(head) == _LENGTH else b""
 
 
 def _received(selector: selectors.BaseSelector, out: int, count: int, deadline: float) -> bytes:
@@ -200,7 +222,9 @@ def _await(selector: selectors.BaseSelector, deadline: float) -> None:
         raise TimeoutError
 
 
-def _drawn(answer: dict[str, str]) -> Drawn | NotDrawn:
+def _drawn(answer: dict[str, Any]) -> Drawn | NotDrawn:
+    if "large" in answer:
+        return NotDrawn("large")
     svg = answer.get("svg", "").encode()
     size = _SIZE.search(answer.get("svg", "")[:2_000])
     if size is None:

@@ -1,13 +1,16 @@
 """Markdown becomes HTML by a list of what is allowed. Everything else is shown as the text it is."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-LONGEST = 256 * 1024
+#: In letters. Some texts take a parser time that grows with the square of their length.
+LONGEST = 32 * 1024
+_MOST_KEPT = 64
 #: A page has a title, sections and panels; what a text calls its title stands below these.
 _DEEPER = 3
 _LOWEST_HEADING = 6
@@ -29,8 +32,9 @@ _LEAVES = {
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
+@lru_cache(_MOST_KEPT)
 def html_of(text: str) -> Markup:
-    """The text as HTML in which nothing loads and nothing runs."""
+    """The text as HTML in which nothing loads and nothing runs. A page that is shown again is not parsed again."""
     return _drawn(_PARSER.parse(text[:LONGEST]))
 
 

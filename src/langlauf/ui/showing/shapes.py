@@ -1,5 +1,7 @@
 """What the shape of a result suggests, where its analysis did not say how to show it."""
 
+from itertools import islice
+
 import msgspec
 from msgspec import Raw
 
@@ -12,6 +14,9 @@ _GEOMETRIES = frozenset(
 _SAMPLE = 20
 #: A list in a list of objects is looked for so deep.
 _DEEPEST_LIST = 3
+#: So many values are looked at for it, and a result larger than this, in bytes, is not looked into.
+_MOST_LOOKED_AT = 2_000
+_LARGEST = 8 * 1024 * 1024
 _SHORTEST_SERIES = 2
 _MOST_POINTS = 5_000
 
@@ -26,6 +31,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 def by_shape(payload: Raw) -> Shape:
     """GeoJSON is a map; x and y are a chart; the largest list of objects is a table."""
+    if _length(payload) > _LARGEST and not is_list(payload):
+        return Shape()
     named = members(payload)
     mapped = _map_at(payload, named)
     return Shape(map_at=mapped, chart=_series(named), table_at=None if mapped == "" else _table_at(payload, mapped))
@@ -45,7 +52,8 @@ def is_geojson(value: Raw) -> bool:
 def _map_at(payload: Raw, named: dict[str, Raw]) -> str | None:
     if is_geojson(payload):
         return ""
-    found = [(_length(value), name) for name, value in named.items() if is_geojson(value)]
+    few = islice(named.items(), _MOST_LOOKED_AT)
+    found = [(_length(value), name) for name, value in few if is_object(value) and is_geojson(value)]
     return pointer_to((max(found)[1],)) if found else None
 
 
@@ -56,12 +64,14 @@ def _table_at(payload: Raw, elsewhere: str | None) -> str | None:
         found = [(_length(value), path) for path, value in level if _is_table(value)]
         if found:
             return pointer_to(max(found)[1])
-        level = [
+        inside = (
             ((*path, name), one)
             for path, value in level
+            if is_object(value)
             for name, one in members(value).items()
             if pointer_to((*path, name)) != elsewhere
-        ]
+        )
+        level = list(islice(inside, _MOST_LOOKED_AT))
     return None
 
 

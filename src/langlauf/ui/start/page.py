@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from langlauf.analysis.schema import InvalidInput
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.job import Job
 from langlauf.domain.views import JobFilter
@@ -107,7 +108,12 @@ class StartPage:
     async def _resume(self, visit: Visit, caller: Caller, job_id: str, key: str) -> Response:
         """A new job that goes on where an earlier one stopped."""
         wish = idempotency_key(key, {"resume": job_id})
-        made = await self._context.services.control.retry(caller, job_id, resume=True, idempotency_key=wish)
+        try:
+            made = await self._context.services.control.retry(caller, job_id, resume=True, idempotency_key=wish)
+        except InvalidInput:  # the analysis has changed since, or is not known here
+            blank = _blank(self._default())
+            refused = Ordered(refused="validation_error", status=422)
+            return await self._page(visit, caller, self._default(), blank, ordered=refused)
         if made is None:
             raise not_found()
         ordered = Ordered(refused="not_terminal", status=409) if isinstance(made, NotTerminal) else came_of(made)

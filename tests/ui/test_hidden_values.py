@@ -1,0 +1,77 @@
+"""What looks like a secret is hidden wherever a value is shown; and what is not as it should be breaks nothing."""
+
+import contextlib
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from langlauf.domain.masking import masked
+from langlauf.domain.redact import MASK
+from langlauf.ui.formatting import glance
+from langlauf.ui.results.comparing import changed_paths, changed_rows
+from langlauf.ui.results.downloads import harmless as harmless_cell
+from langlauf.ui.showing.charts import Refused, axes_of, harmless
+from langlauf.ui.showing.shapes import by_shape
+
+
+def raw(value: Any) -> Raw:
+    """A value as it is written."""
+    return Raw(msgspec.json.encode(value))
+
+
+def test_whatever_stands_under_a_name_of_secrets_is_hidden() -> None:
+    """Texts, lists and objects; numbers are no secrets, and texts that look like one are hidden anywhere."""
+    given = {"secret": ["s1"], "password": {"v": "p"}, "tokens": 12, "url": "https://u:pw123@h/x", "plain": "Bern"}
+    shown = masked(given)
+    assert (shown["secret"], shown["password"], shown["tokens"], shown["plain"]) == (MASK, MASK, 12, "Bern")
+    assert "pw123" not in shown["url"]
+
+
+def test_a_result_at_a_glance_hides_it_too() -> None:
+    """In its summary, and in the plain values of a result that has none."""
+    text = '{"api_key":"xyz","rows":3,"note":"Authorization: Bearer abcdefgh12345678"}'
+    for rows in (glance(text, None), glance(None, text)):
+        assert {row.name: row.value for row in rows if row.name != "note"} == {"api_key": MASK, "rows": "3"}
+        assert not [row for row in rows if "abcdefgh" in row.value]
+
+
+def test_a_comparison_neither_looks_into_it_nor_tells_rows_apart_by_it() -> None:
+    """A difference is told, not what it is."""
+    [change] = changed_paths(raw({"secret": {"a": "x1"}}), raw({"secret": {"a": "x2"}}), without=None).listed
+    assert change.name == "/secret"
+    rows = changed_rows([raw({"password": "p1", "n": 1})], [raw({"password": "p2", "n": 1})], [])
+    assert rows is not None
+    assert rows.key == "n"
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [
+        {"encoding": {"x": {"field": ["a"], "type": "nominal"}}},
+        {"encoding": {"x": {"field": "a", "type": ["nominal"]}}},
+        {"layer": 5},
+        {"layer": None},
+        {"data": {"name": []}, "datasets": {"d": []}},
+        {"encoding": 3, "title": {"text": 4}},
+    ],
+)
+def test_a_specification_that_is_none_is_refused_or_left_to_who_draws(flaw: dict[str, Any]) -> None:
+    """No other error comes of it."""
+    spec = {"mark": "bar", "data": {"values": [{"a": 1}]}, **flaw}
+    with contextlib.suppress(Refused):
+        axes_of(harmless(raw(spec)))
+
+
+def test_a_wide_result_is_not_looked_through() -> None:
+    """Some of it tells what it is: among many plain values no table is looked for to the end."""
+    wide = {"all": {f"k{number}": number for number in range(50_000)}, "rows": [{"a": 1}]}
+    assert by_shape(raw(wide)).table_at == "/rows"
+    assert by_shape(raw({**{f"k{number}": 0 for number in range(5_000)}, "rows": [{"a": 1}]})).table_at is None
+
+
+@pytest.mark.parametrize(("text", "cell"), [("x;=1+1", "x;'=1+1"), ("a\n@b", "a\n'@b"), ("=1", "'=1"), ("a;b", "a;b")])
+def test_a_cell_computes_in_no_country(text: str, cell: str) -> None:
+    """Some spreadsheets begin a cell at a semicolon."""
+    assert harmless_cell(text) == cell
