@@ -76,8 +76,3 @@ def listened(page: Page, url: str, troubles: list[str]) -> Page:
     page.on("pageerror", lambda error: troubles.append(str(error)))
     page.on("request", asked)
     return page
-
-
-def picture(page: Page, path: Path) -> None:
-    """A screenshot of the whole page."""
-    page.screenshot(path=path, full_page=True)
