@@ -1,7 +1,6 @@
 """A real browser, and a server for it. A tab that complains of anything fails its test."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
