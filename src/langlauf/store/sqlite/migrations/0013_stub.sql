@@ -1,1 +1,0 @@
--- A step that is written elsewhere.
