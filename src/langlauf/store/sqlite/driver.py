@@ -35,6 +35,7 @@ from langlauf.store.rows import json_text
 from langlauf.store.sqlite import (
     access,
     claiming,
+    deliveries,
     ending,
     inbox,
     loading,
@@ -77,6 +78,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     MarkRead: inbox.mark_read,
     **access.HANDLERS,
     **workers.HANDLERS,
+    **deliveries.HANDLERS,
 }
 _FILES = (
     "writes.sql",
@@ -88,6 +90,7 @@ _FILES = (
     "access.sql",
     "workers.sql",
     "overview.sql",
+    "deliveries.sql",
 )
 
 
@@ -114,6 +117,7 @@ class SqliteStore:
         )
         self.access = access.SqliteAccess(self._read, self._writes.do, self._queries)
         self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
+        self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
 
     @classmethod
     async def open(cls, path: str, *, hints: Hints, clock: Clock | None = None, time: TimeSource | None = None) -> Self:
