@@ -1,5 +1,7 @@
 """The feed of an org: its outbound events over all jobs, in the order in which they came to be seen."""
 
+from contextlib import suppress
+
 import msgspec
 
 from langlauf.domain.event import STATE_AFTER, Event, EventType
@@ -30,6 +32,8 @@ class FeedEvent(msgspec.Struct, frozen=True):
 
     event: Event
     place: Place
+    #: what the job had to show when it failed; the events of snapshots name theirs themselves
+    result_id: str | None = None
 
 
 class FeedPage(msgspec.Struct, frozen=True):
@@ -60,12 +64,11 @@ class _Told(msgspec.Struct):
 _told = msgspec.json.Decoder(_Told)
 
 
-def outgoing(event: Event, source: str) -> CloudEvent:
+def outgoing(told: FeedEvent, source: str) -> CloudEvent:
     """A stored event as the world outside gets it."""
-    try:
-        result_id = _told.decode(event.payload_json).result_id
-    except msgspec.MsgspecError:  # what an earlier system wrote may be anything
-        result_id = None
+    event, result_id = told.event, told.result_id
+    with suppress(msgspec.MsgspecError):  # what an earlier system wrote may be anything
+        result_id = _told.decode(event.payload_json).result_id or result_id
     return cloud_event(
         event_id=event.event_id,
         kind=event.event_type,

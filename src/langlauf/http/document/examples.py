@@ -52,6 +52,7 @@ def _answers(prefix: str) -> dict[str, msgspec.Struct]:
         "shown": _shown(),
         "page": schemas.JobsAnswer(**_ANSWER, jobs=[done], next_cursor=None),
         "log": schemas.EventsAnswer(**_ANSWER, events=_events(), next_after=3, expired=False),
+        "feed": _feed(),
         "snapshots": schemas.ResultsAnswer(**_ANSWER, results=[_snapshot(prefix)]),
         "messages": schemas.NotificationsAnswer(**_ANSWER, notifications=[_message()]),
         "history": schemas.HistoryAnswer(**_ANSWER, history=[_entry()], total=1, limit=50, offset=0),
@@ -236,6 +237,11 @@ def _key() -> dict[str, Any]:
         "revoked_at": None,
         "last_used_at": _STARTED,
     }
+
+
+def _feed() -> schemas.FeedAnswer:
+    event = _outbound(EventType.COMPLETED, Status.COMPLETED, 3)
+    return schemas.FeedAnswer(**_ANSWER, events=[event], next_after="WyI4ZTE3YjQ1ZSIsIj…", more=False)
 
 
 def cloud_event() -> Any:

@@ -18,14 +18,14 @@ async def read_feed(rows: Rows, wish: FeedRequest) -> FeedPage:
         return FeedPage([], Place(life, mark, at, "", 0), more=False)
     after = wish.after or _START
     values = (after.life, after.mark, after.at, after.job_id, after.event_seq)
-    [(life, found, mark, at, job_id, seq, more, held)] = await rows(
+    [(life, found, results, mark, at, job_id, seq, more, held)] = await rows(
         "read_feed", *values, sorted(wish.kinds), MOST_LOOKED_AT, wish.limit, OVERLAP
     )
-    events = [_feed_event(row, life) for row in found]
+    events = [_feed_event(row, life, result_id) for row, result_id in zip(found, results, strict=True)]
     end = wish.after if mark is None else Place(life, mark, at, job_id, seq)
     return FeedPage(events, end, more=more, held=held)
 
 
-def _feed_event(row: Any, life: str) -> FeedEvent:
+def _feed_event(row: Any, life: str, result_id: str | None) -> FeedEvent:
     event, mark = event_from(row), row["feed_mark"] or 0
-    return FeedEvent(event, Place(life, mark, event.occurred_at, event.job_id, event.event_seq))
+    return FeedEvent(event, Place(life, mark, event.occurred_at, event.job_id, event.event_seq), result_id)

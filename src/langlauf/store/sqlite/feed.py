@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from contextlib import closing
-
-import apsw
+from typing import Any
 
 from langlauf.domain.feed import MOST_LOOKED_AT, OVERLAP, FeedEvent, FeedPage, FeedRequest, Place
 from langlauf.store.rows import event_from
 from langlauf.store.sqlite.transaction import Row
 
-Look = Callable[..., apsw.Cursor]
+#: Runs a query by its name; its rows can be fetched, and left.
+Look = Callable[..., Any]
 
 
 def read_feed(look: Look, wish: FeedRequest) -> FeedPage:
@@ -21,11 +21,11 @@ def read_feed(look: Look, wish: FeedRequest) -> FeedPage:
     after, looked_at = wish.after, 0
     mark, job_id, seq = _start(wish.after, life, began_at)
     with closing(look("read_feed", mark=mark, job_id=job_id, event_seq=seq, limit=MOST_LOOKED_AT)) as rows:
-        for *columns, place_mark in rows:
+        for *columns, place_mark, result_id in rows:
             event = event_from(columns)
             after, looked_at = Place(life, place_mark, event.occurred_at, event.job_id, event.event_seq), looked_at + 1
             if event.event_type in wish.kinds:
-                events.append(FeedEvent(event, after))
+                events.append(FeedEvent(event, after, result_id))
                 if len(events) == wish.limit:
                     return FeedPage(events, after, more=True)
     return FeedPage(events, after, more=looked_at == MOST_LOOKED_AT)

@@ -75,7 +75,8 @@ CREATE FUNCTION read_feed_life() RETURNS text LANGUAGE sql STABLE AS $$
     SELECT read_feed_home() || '-' || timeline_id FROM pg_control_checkpoint()
 $$;
 
--- The events behind a place, no more than `walk` of any kind and `most` of the wanted ones, and where the walk ended. A place of
+-- The events behind a place, no more than `walk` of any kind and `most` of the wanted ones, and where the walk ended; with what
+-- those jobs have to show that failed. A place of
 -- another home says when and not where: the events without a mark are read from a while before it, and the others, which are
 -- all younger, from the first. One of another timeline, or of transactions that have not been yet, is one of this database, of
 -- which the end may have been lost: marks are read from the first one with a time of a while before it.
@@ -83,7 +84,7 @@ CREATE FUNCTION read_feed(
     org text, place_life text, place_mark bigint, place_at bigint, place_job text, place_seq integer, kinds text[], walk integer,
     most integer, overlap bigint
 ) RETURNS TABLE (
-    life text, events job_events[], end_mark bigint, end_at bigint, end_job text, end_seq integer, more boolean, held boolean
+    life text, events job_events[], results text[], end_mark bigint, end_at bigint, end_job text, end_seq integer, more boolean, held boolean
 ) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
@@ -94,6 +95,7 @@ BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     life := read_feed_life();
     events := '{}';
+    results := '{}';
     more := false;
     IF place_life <> life OR place_mark >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint THEN
         IF place_mark > 0 AND split_part(place_life, '-', 1) || '-' || split_part(place_life, '-', 2) = read_feed_home() THEN
@@ -120,6 +122,8 @@ BEGIN
             end_seq := one.event_seq;
             IF one.event_type = ANY (kinds) THEN
                 events := events || one;
+                results := array_append(results, CASE one.event_type WHEN 'job.failed' THEN (
+                    SELECT job.result_id::text FROM jobs AS job WHERE job.org_id = org AND job.job_id = one.job_id) END);
             END IF;
             more := looked_at = walk OR cardinality(events) = most;
             EXIT WHEN more;
@@ -141,6 +145,8 @@ BEGIN
             end_seq := one.event_seq;
             IF one.event_type = ANY (kinds) THEN
                 events := events || one;
+                results := array_append(results, CASE one.event_type WHEN 'job.failed' THEN (
+                    SELECT job.result_id::text FROM jobs AS job WHERE job.org_id = org AND job.job_id = one.job_id) END);
             END IF;
             more := looked_at = walk OR cardinality(events) = most;
             EXIT WHEN more;
