@@ -25,6 +25,7 @@ from langlauf.store.blobs.naming import IDENTITY, store_name
 from langlauf.store.blobs.payloads import Payloads
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.reads import ReadsWithBlobs
+from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.protocol import Store, TenantReads
 from langlauf.store.workers import WorkerStore
 from langlauf.telemetry import Fact, tell
@@ -100,6 +101,10 @@ class StoreWithBlobs:
     @property
     def workers(self) -> WorkerStore:
         return self.inner.workers
+
+    @property
+    def deliveries(self) -> DeliveryStore:
+        return self.inner.deliveries
 
     async def submit(self, new: NewJob) -> Submitted:
         return await self.inner.submit(new)

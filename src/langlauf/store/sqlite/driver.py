@@ -37,6 +37,7 @@ from langlauf.store.sqlite import (
     access,
     backlog,
     claiming,
+    deliveries,
     ending,
     inbox,
     loading,
@@ -79,6 +80,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     MarkRead: inbox.mark_read,
     **access.HANDLERS,
     **workers.HANDLERS,
+    **deliveries.HANDLERS,
 }
 _FILES = (
     "writes.sql",
@@ -90,6 +92,7 @@ _FILES = (
     "workers.sql",
     "overview.sql",
     "backlog.sql",
+    "deliveries.sql",
 )
 
 
@@ -116,6 +119,7 @@ class SqliteStore:
         )
         self.access = access.SqliteAccess(self._read, self._writes.do, self._queries)
         self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
+        self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
 
     @classmethod
     async def open(cls, path: str, *, hints: Hints, clock: Clock | None = None, time: TimeSource | None = None) -> Self:
