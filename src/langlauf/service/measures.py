@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from typing import Protocol
 
 import msgspec
@@ -16,21 +15,25 @@ from prometheus_client.openmetrics import exposition as openmetrics
 
 from langlauf.clock import steady
 from langlauf.domain.backlog import Backlog, Usage, largest
+from langlauf.domain.delivery import DeliveryFigures
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant, seconds_between
+from langlauf.domain.notification import CHANNELS
 from langlauf.domain.workers import WorkerSeen
 from langlauf.service.estimates import Remembered
 from langlauf.service.places import Places
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, metrics, tell
+from langlauf.telemetry.build import VERSION
 from langlauf.telemetry.meters import Labels, Level
 from langlauf.telemetry.metrics import Scrape, analysis_label
 
 _FRESH_SECONDS = 1.0
 #: A scrape has ten seconds as a rule: it gets what the process knows, also where the store takes longer than this.
 _LOOK_SECONDS = 4.0
-_VERSION = version("langlauf")
+#: The channels that lead outside.
+_OUTSIDE = tuple(channel for channel in CHANNELS if channel != "in_app")
 _OPENMETRICS = "application/openmetrics-text"
 
 Levels = Iterator[tuple[Level, list[tuple[Labels, float]]]]
@@ -50,6 +53,7 @@ class Seen(msgspec.Struct, frozen=True):
 
     backlog: Backlog
     workers: list[WorkerSeen]
+    deliveries: DeliveryFigures
 
 
 class Measures:
@@ -89,7 +93,7 @@ class Measures:
 
     async def _look(self) -> Seen:
         backlog = await self._store.backlog(orgs=self._settings.metrics_orgs)
-        return Seen(backlog, await self._store.workers.seen())
+        return Seen(backlog, await self._store.workers.seen(), await self._store.deliveries.figures())
 
     def _all(self, seen: Seen | None) -> Levels:
         usage = self._store.usage()
@@ -99,10 +103,11 @@ class Measures:
         if seen is not None:
             yield from _of_backlog(seen.backlog)
             yield from _of_workers(seen.workers, seen.backlog.seen_at)
+            yield from _of_deliveries(seen.deliveries, seen.backlog.seen_at)
 
     def _of_process(self, usage: Usage) -> Levels:
         now = steady()
-        yield metrics.BUILD, [((_VERSION, usage.kind), 1)]
+        yield metrics.BUILD, [((VERSION, usage.kind), 1)]
         yield metrics.RUNNING_LIMIT, [((), self._settings.max_running)]
         yield metrics.STREAMS, [((), self._places.taken("stream"))]
         yield metrics.POLLS, [((), self._places.taken("poll"))]
@@ -135,6 +140,13 @@ def _of_workers(workers: Sequence[WorkerSeen], now: Instant) -> Levels:
     yield metrics.WORKERS, [((state,), states[state]) for state in ("working", "stopping", "silent")]
     yield metrics.SLOTS, [((), sum(report.slots for report in live))]
     yield metrics.BUSY, [((), sum(report.busy for report in live))]
+
+
+def _of_deliveries(figures: DeliveryFigures, now: Instant) -> Levels:
+    yield metrics.PENDING, [((channel,), figures.pending.get(channel, 0)) for channel in _OUTSIDE]
+    yield metrics.OLDEST_DUE, [((), _age(figures.oldest_due, now))]
+    stopped = {"paused": figures.paused_lanes, "disabled": figures.disabled_endpoints}
+    yield metrics.ENDPOINTS, _by(stopped)
 
 
 def _state(worker: WorkerSeen, now: Instant) -> str:
