@@ -53,7 +53,13 @@ def guarded_route(operation: Operation, context: Context, handler: Handler) -> R
         if by_id is not None:
             caller = await context.holder(request, by_id)
         else:
-            caller = await context.caller(request, scope, in_address=in_address, one_job=operation.one_job)
+            caller = await context.caller(
+                request,
+                scope,
+                in_address=in_address,
+                one_job=operation.one_job,
+                store_may_be_away=operation.store_may_be_away,
+            )
         response = await handler(request, caller)
         if in_address is not None:  # what the address of this answer opens is nobody else's to keep
             response.headers.update(_SECRET_ADDRESS)
