@@ -12,7 +12,7 @@ from langlauf.bootstrap import Runtime, running
 from langlauf.domain.errors import LanglaufError, NotRunning, QueueIsFull, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, Job, PriorityClass, QueueFull, Replayed
 from langlauf.domain.trace import read_trace
-from langlauf.http.app import Application
+from langlauf.http.app import Application, system_application
 from langlauf.http.context import Context
 from langlauf.http.mounting import Mounted
 from langlauf.service.rates import rates_from
@@ -100,6 +100,10 @@ class Langlauf:
     def asgi(self) -> ASGIApp:
         """The API as an ASGI application with its own lifespan."""
         return Application(self._current, self.lifespan, page_routes, missing_page, self.settings)
+
+    def system_asgi(self) -> ASGIApp:
+        """Health, readiness and metrics alone, for a process that works and serves nothing else."""
+        return system_application(self._current, self.lifespan, self.settings)
 
     def mount_in(self, outer: ASGIApp, prefix: str) -> ASGIApp:
         """Both applications as one: ours under the prefix, the outer one everywhere else, each with its lifespan.

@@ -16,6 +16,7 @@ from langlauf.service.follow import LOOK_SECONDS, Followers
 from langlauf.service.inbox import Inbox
 from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
+from langlauf.service.measures import Measures
 from langlauf.service.overview import Overviews
 from langlauf.service.places import Places
 from langlauf.service.read import Reads
@@ -33,6 +34,7 @@ from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.metrics import know_analyses
 from langlauf.tracing import end_tracing, set_up_tracing
 from langlauf.upkeep.periodic import Periodic
 from langlauf.upkeep.retention import clean_up
@@ -145,6 +147,7 @@ def make_services(
         Sessions(access, store.access),
         Inbox(store),
         Overviews(store, store.clock),
+        Measures(store, settings, places),
     )
 
 
@@ -183,6 +186,8 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
             Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, dry_run=False)),
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
+        know_analyses(registry.names)
+        services.measures.watch(duties)
         workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
         runtime = Runtime(store, services, hints, workers, duties)
         stack.push_async_callback(runtime.stop)

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
+from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
@@ -197,6 +198,12 @@ class Store(Protocol):
 
     async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
         """A mark of each org that is another one whenever any of its jobs has changed, in one look."""
+
+    async def backlog(self, *, orgs: bool) -> Backlog:
+        """What waits and runs in figures, over all orgs, and by org where that is asked for: for metrics."""
+
+    def usage(self) -> Usage:
+        """What the store has in hand in this process, without asking anybody."""
 
     async def check(self) -> None:
         """Raises `StoreUnavailable` unless the store answers and its schema is this program's."""

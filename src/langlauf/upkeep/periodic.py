@@ -5,7 +5,9 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
+from langlauf.clock import steady
 from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.metrics import DUTIES
 
 
 class Periodic:
@@ -20,7 +22,9 @@ class Periodic:
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self.name = name
-        self._every = every
+        self.every = every
+        #: when it last ended well, on the clock of `steady`; the time of its start before that
+        self.succeeded_at = steady()
         self._action = action
         self._pause = pause
         self._task: asyncio.Task[None] | None = None
@@ -32,6 +36,9 @@ class Periodic:
 
     async def start(self) -> None:
         """Begins."""
+        self.succeeded_at = steady()
+        for outcome in ("done", "failed"):
+            DUTIES.expect(self.name, outcome)
         self._task = asyncio.create_task(self._loop(), name=self.name)
 
     async def stop(self) -> None:
@@ -46,6 +53,9 @@ class Periodic:
         while True:
             try:
                 await self._action()
+                self.succeeded_at = steady()
+                DUTIES.add(self.name, "done")
             except Exception as error:  # noqa: BLE001 - upkeep outlives whatever goes wrong in one round
+                DUTIES.add(self.name, "failed")
                 tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty=self.name)
-            await self._pause(self._every)
+            await self._pause(self.every)

@@ -7,6 +7,7 @@ import msgspec
 
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Renewal, Write
+from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.errors import StoreError
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
@@ -143,6 +144,12 @@ class StoreWithBlobs:
 
     async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
         return await self.inner.org_pulses(org_ids)
+
+    async def backlog(self, *, orgs: bool) -> Backlog:
+        return await self.inner.backlog(orgs=orgs)
+
+    def usage(self) -> Usage:
+        return self.inner.usage()
 
     async def check(self) -> None:
         await self.inner.check()
