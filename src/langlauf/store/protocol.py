@@ -37,6 +37,7 @@ from langlauf.domain.views import (
 )
 from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
+from langlauf.store.duties import DutyStore
 from langlauf.store.workers import WorkerStore
 
 
@@ -121,6 +122,10 @@ class Store(Protocol):
     @property
     def workers(self) -> WorkerStore:
         """Who works."""
+
+    @property
+    def duties(self) -> DutyStore:
+        """When upkeep last succeeded."""
 
     async def submit(self, new: NewJob) -> Submitted:
         """Accepts a job with its input, its first event and its idempotency key."""

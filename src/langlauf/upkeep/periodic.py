@@ -9,7 +9,10 @@ from langlauf.telemetry import Fact, tell
 
 
 class Periodic:
-    """Runs an action at once and then every so many seconds, or sooner where the `pause` between ends early."""
+    """Runs an action at once and then every so many seconds, or sooner where the `pause` between ends early.
+
+    `done` is told its name after each success.
+    """
 
     def __init__(
         self,
@@ -18,11 +21,13 @@ class Periodic:
         action: Callable[[], Awaitable[object]],
         *,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        done: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
         self.name = name
         self._every = every
         self._action = action
         self._pause = pause
+        self._done = done
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -46,6 +51,8 @@ class Periodic:
         while True:
             try:
                 await self._action()
+                if self._done is not None:
+                    await self._done(self.name)
             except Exception as error:  # noqa: BLE001 - upkeep outlives whatever goes wrong in one round
                 tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty=self.name)
             await self._pause(self._every)

@@ -24,6 +24,7 @@ from langlauf.store.blobs.naming import IDENTITY, store_name
 from langlauf.store.blobs.payloads import Payloads
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.reads import ReadsWithBlobs
+from langlauf.store.duties import DutyStore
 from langlauf.store.protocol import Store, TenantReads
 from langlauf.store.workers import WorkerStore
 from langlauf.telemetry import Fact, tell
@@ -99,6 +100,10 @@ class StoreWithBlobs:
     @property
     def workers(self) -> WorkerStore:
         return self.inner.workers
+
+    @property
+    def duties(self) -> DutyStore:
+        return self.inner.duties
 
     async def submit(self, new: NewJob) -> Submitted:
         return await self.inner.submit(new)

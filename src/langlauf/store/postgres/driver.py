@@ -28,12 +28,14 @@ from langlauf.store.access import AccessStore
 from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.copying import half_copied
+from langlauf.store.duties import DutyStore
 from langlauf.store.operations import Recording
 from langlauf.store.postgres import overview, recording, submitting
 from langlauf.store.postgres.access import PostgresAccess
 from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.batching import run_rounds
 from langlauf.store.postgres.clock import DatabaseClock
+from langlauf.store.postgres.duties import PostgresDuties
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.listening import Listener
@@ -83,6 +85,7 @@ class PostgresStore:
         self._readers = Links(url, "read")
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
         self.workers: WorkerStore = PostgresWorkers(self._readers, lambda: self._at)
+        self.duties: DutyStore = PostgresDuties(self._readers, lambda: self._at)
 
     @classmethod
     async def open(cls, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> Self:

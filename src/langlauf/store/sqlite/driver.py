@@ -35,6 +35,7 @@ from langlauf.store.rows import json_text
 from langlauf.store.sqlite import (
     access,
     claiming,
+    duties,
     ending,
     inbox,
     loading,
@@ -77,6 +78,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     MarkRead: inbox.mark_read,
     **access.HANDLERS,
     **workers.HANDLERS,
+    **duties.HANDLERS,
 }
 _FILES = (
     "writes.sql",
@@ -87,6 +89,7 @@ _FILES = (
     "access.sql",
     "workers.sql",
     "overview.sql",
+    "duties.sql",
 )
 
 
@@ -113,6 +116,7 @@ class SqliteStore:
         )
         self.access = access.SqliteAccess(self._read, self._writes.do, self._queries)
         self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
+        self.duties = duties.SqliteDuties(self._read, self._writes.do, self._queries)
 
     @classmethod
     async def open(cls, path: str, *, hints: Hints, clock: Clock | None = None, time: TimeSource | None = None) -> Self:
