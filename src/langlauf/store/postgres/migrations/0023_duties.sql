@@ -55,3 +55,8 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 SELECT plan_with('{kept_beyond, newest_blobs}', 'SET enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on');
+
+-- A secret that was made already; whoever only looks makes none.
+CREATE FUNCTION kept_secret(wanted text) RETURNS bytea LANGUAGE sql STABLE AS $$
+    SELECT secret FROM signing_secrets WHERE purpose = wanted
+$$;
