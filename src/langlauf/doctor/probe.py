@@ -38,7 +38,7 @@ CANCEL = Step("probe_cancel", "A second job is canceled while it runs.")
 STEPS = (SUBMIT, START, STREAM, RESULT, CANCEL)
 
 
-class ProbeFailed(Exception):  # noqa: N818 - it says what is so
+class ProbeFailed(Exception):
     """A step that did not do what it should."""
 
     def __init__(self, step: Step, words: str, next_step: str) -> None:

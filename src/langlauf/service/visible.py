@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
 from langlauf.domain.inbox import InboxPage
@@ -72,6 +75,22 @@ class OneJob:
         if job_id != self._job_id:
             return []
         return await self._tenant.notifications(job_id, channel=channel, limit=limit)
+
+    async def endpoints(self) -> list[Endpoint]:
+        return []
+
+    async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
+        if which.job_id not in {None, self._job_id}:
+            return []
+        return await self._tenant.deliveries(msgspec.structs.replace(which, job_id=self._job_id))
+
+    async def delivery(self, notification_id: str) -> Notification | None:
+        found = await self._tenant.delivery(notification_id)
+        return found if found is not None and found.job_id == self._job_id else None
+
+    async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
+        found = await self._tenant.delivery_attempts(notification_id, limit=limit)
+        return [one for one in found if one.job_id == self._job_id]
 
     async def jobs(self, which: JobFilter) -> JobPage:  # noqa: ARG002 - no list has it
         return JobPage([], None)

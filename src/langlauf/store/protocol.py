@@ -10,6 +10,7 @@ from typing import Protocol
 
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
 from langlauf.domain.inbox import InboxPage, MarkRead
@@ -37,6 +38,7 @@ from langlauf.domain.views import (
 )
 from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
+from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
 from langlauf.store.workers import WorkerStore
 
@@ -73,6 +75,18 @@ class TenantReads(Protocol):
 
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         """A job's messages, latest first."""
+
+    async def endpoints(self) -> list[Endpoint]:
+        """Whom the org wants to be called, the oldest first."""
+
+    async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
+        """The org's messages to the world outside, newest first."""
+
+    async def delivery(self, notification_id: str) -> Notification | None:
+        """One of them."""
+
+    async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
+        """What became of one of them, the last attempt first."""
 
     async def jobs(self, which: JobFilter) -> JobPage:
         """The org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
@@ -126,6 +140,10 @@ class Store(Protocol):
     @property
     def duties(self) -> DutyStore:
         """When upkeep last succeeded."""
+
+    @property
+    def deliveries(self) -> DeliveryStore:
+        """The outbox, and who is called."""
 
     async def submit(self, new: NewJob) -> Submitted:
         """Accepts a job with its input, its first event and its idempotency key."""

@@ -1,10 +1,11 @@
 """Rows as records, and values of our own making as the JSON text that rows keep."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
+from langlauf.domain.delivery import Delivery, Endpoint, Subject
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.job import Job
 from langlauf.domain.state import Status
@@ -40,3 +41,37 @@ def event_from(row: Sequence[Any]) -> Event:
     values = list(row)
     values[_EVENT_TYPE] = EventType(values[_EVENT_TYPE])
     return Event(*values)
+
+
+def subjects_text(subjects: Sequence[str]) -> str:
+    """What an endpoint hears of, as one text in which each word has a comma before and after it."""
+    return f",{','.join(subjects)},"
+
+
+def endpoint_from(row: Sequence[Any]) -> Endpoint:
+    """An endpoint from its columns, and how its lane is doing behind them."""
+    org_id, endpoint_id, url, name, subjects, created_at, version, former_until, disabled_at, reason, *lane = row
+    failures, failing_since, paused_until = lane
+    return Endpoint(
+        org_id=org_id,
+        endpoint_id=endpoint_id,
+        url=url,
+        name=name,
+        subjects=cast("tuple[Subject, ...]", tuple(word for word in subjects.split(",") if word)),
+        created_at=created_at,
+        version=version,
+        former_until=former_until,
+        disabled_at=disabled_at,
+        disabled_reason=reason,
+        failures=failures,
+        failing_since=failing_since,
+        paused_until=paused_until,
+    )
+
+
+_DELIVERY = tuple(name for name in Delivery.__struct_fields__ if name != "lane_failures")
+
+
+def delivery_from(row: Sequence[Any], lane_failures: int) -> Delivery:
+    """A claimed message from its columns, which are in the order of its fields."""
+    return Delivery(**dict(zip(_DELIVERY, row, strict=True)), lane_failures=lane_failures)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
@@ -101,6 +102,18 @@ class ReadsWithBlobs:
 
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         return await self._inner.notifications(job_id, channel=channel, limit=limit)
+
+    async def endpoints(self) -> list[Endpoint]:
+        return await self._inner.endpoints()
+
+    async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
+        return await self._inner.deliveries(which)
+
+    async def delivery(self, notification_id: str) -> Notification | None:
+        return await self._inner.delivery(notification_id)
+
+    async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
+        return await self._inner.delivery_attempts(notification_id, limit=limit)
 
     async def jobs(self, which: JobFilter) -> JobPage:
         return await self._inner.jobs(which)

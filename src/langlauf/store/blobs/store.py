@@ -24,6 +24,7 @@ from langlauf.store.blobs.naming import IDENTITY, store_name
 from langlauf.store.blobs.payloads import Payloads
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.reads import ReadsWithBlobs
+from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
 from langlauf.store.protocol import Store, TenantReads
 from langlauf.store.workers import WorkerStore
@@ -104,6 +105,10 @@ class StoreWithBlobs:
     @property
     def duties(self) -> DutyStore:
         return self.inner.duties
+
+    @property
+    def deliveries(self) -> DeliveryStore:
+        return self.inner.deliveries
 
     async def submit(self, new: NewJob) -> Submitted:
         return await self.inner.submit(new)

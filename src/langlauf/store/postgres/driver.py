@@ -28,6 +28,7 @@ from langlauf.store.access import AccessStore
 from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.copying import half_copied
+from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
 from langlauf.store.operations import Recording
 from langlauf.store.postgres import overview, recording, submitting
@@ -35,6 +36,7 @@ from langlauf.store.postgres.access import PostgresAccess
 from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.batching import run_rounds
 from langlauf.store.postgres.clock import DatabaseClock
+from langlauf.store.postgres.deliveries import PostgresDeliveries
 from langlauf.store.postgres.duties import PostgresDuties
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.links import Links
@@ -84,6 +86,7 @@ class PostgresStore:
         )
         self._readers = Links(url, "read")
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
+        self.deliveries: DeliveryStore = PostgresDeliveries()
         self.workers: WorkerStore = PostgresWorkers(self._readers, lambda: self._at)
         self.duties: DutyStore = PostgresDuties(self._readers, lambda: self._at)
 

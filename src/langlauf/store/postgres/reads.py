@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
 from langlauf.domain.event import LAST_WORDS, Event
 from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
@@ -79,6 +80,18 @@ class PostgresTenantReads(PostgresLists):
 
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         return [Notification(*row) for row in await self._rows("read_notifications", job_id, channel, limit)]
+
+    async def endpoints(self) -> list[Endpoint]:
+        raise NotImplementedError
+
+    async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
+        raise NotImplementedError
+
+    async def delivery(self, notification_id: str) -> Notification | None:
+        raise NotImplementedError
+
+    async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
+        raise NotImplementedError
 
     async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
         return [PastRun(*row) for row in await self._rows("read_completed", analysis, *(before or FIRST), limit)]

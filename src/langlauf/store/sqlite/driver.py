@@ -35,6 +35,7 @@ from langlauf.store.rows import json_text
 from langlauf.store.sqlite import (
     access,
     claiming,
+    deliveries,
     duties,
     ending,
     inbox,
@@ -78,6 +79,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     MarkRead: inbox.mark_read,
     **access.HANDLERS,
     **workers.HANDLERS,
+    **deliveries.HANDLERS,
     **duties.HANDLERS,
 }
 _FILES = (
@@ -89,6 +91,7 @@ _FILES = (
     "access.sql",
     "workers.sql",
     "overview.sql",
+    "deliveries.sql",
     "duties.sql",
 )
 
@@ -116,6 +119,7 @@ class SqliteStore:
         )
         self.access = access.SqliteAccess(self._read, self._writes.do, self._queries)
         self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
+        self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
         self.duties = duties.SqliteDuties(self._read, self._writes.do, self._queries)
 
     @classmethod

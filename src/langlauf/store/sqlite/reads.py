@@ -16,14 +16,14 @@ from langlauf.domain.state import Status
 from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.rows import event_from, json_text
-from langlauf.store.sqlite.lists import SqliteLists
+from langlauf.store.sqlite.delivery_reads import SqliteDeliveryReads
 from langlauf.store.sqlite.overview import look
 from langlauf.store.walking import FIRST, Position
 
 _KEYS_AT_ONCE = 1_000
 
 
-class SqliteTenantReads(SqliteLists):
+class SqliteTenantReads(SqliteDeliveryReads):
     """Everything here belongs to one org; anything else does not exist."""
 
     async def job(self, job_id: str) -> JobView | None:

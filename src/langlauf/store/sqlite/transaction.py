@@ -21,6 +21,8 @@ from langlauf.domain.views import JobView
 from langlauf.store.rows import job_from, json_text
 
 Row = tuple[Any, ...]
+#: Of a message for people: nobody has seen it, and it goes nowhere.
+_UNREAD_AND_STAYING = (None, None, None, None, None, 0)
 #: How much the newest run counts in the mean of recent runs.
 _NEWEST_RUN_WEIGHT = 0.2
 
@@ -97,8 +99,8 @@ class Transaction:
         payload = json_text({"job_id": job_id, "status": status, **facts, "finished_at": self._now_text})
         key = dedupe_key(job_id, "in_app", template)
         ids = (org_id, new_id(), job_id)
-        row = (*ids, "in_app", template, "pending", 0, None, key, self.now, None, self.now, payload, None)
-        self.append("insert_notification", row)
+        row = (*ids, "in_app", template, "pending", 0, None, key, self.now, None, self.now, payload)
+        self.append("insert_notification", (*row, *_UNREAD_AND_STAYING))
 
     def fenced(self, lease: Lease) -> dict[str, Any]:
         """The values that every write of an attempt is guarded with."""

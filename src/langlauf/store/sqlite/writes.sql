@@ -38,6 +38,9 @@ INSERT INTO jobs ({job_names}) VALUES ({job_values})
 -- name: insert_input
 INSERT INTO job_inputs (org_id, job_id, payload) VALUES (?, ?, ?)
 
+-- name: insert_wish
+INSERT INTO job_wishes (org_id, job_id, channel, target, lane, language) VALUES (?, ?, ?, ?, ?, ?)
+
 -- name: insert_key
 INSERT INTO idempotency_keys (org_id, idempotency_key, job_id, payload_hash, created_at)
 VALUES (:org_id, :key, :job_id, :payload_hash, :now)
