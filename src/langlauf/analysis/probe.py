@@ -1,4 +1,4 @@
-"""The analysis that every application has beside its own: it does nothing, so that a probe can see everything around it.
+"""The analysis that every application has beside its own: it does nothing, so that a probe sees all around it.
 
 It is in no list and no form. `langlauf doctor --probe` submits it, in an org of its own.
 """

@@ -54,7 +54,7 @@ CHECKS = (
     Check(
         "blobs_missing",
         Needs.ROWS,
-        "The results outside of the store that the last 50 ended jobs name are there, byte for byte; with `--deep` all.",
+        "The results outside of the store that the last 50 ended jobs name are whole; with `--deep`, all.",
         blobs_missing,
     ),
     Check(

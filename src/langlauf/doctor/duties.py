@@ -6,7 +6,7 @@ from typing import cast
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, ago, fine, odd, some, wrong
 from langlauf.doctor.patient import Patient
-from langlauf.domain.duties import RETENTION, SWEEP
+from langlauf.domain.duties import DELIVERIES, RETENTION, SWEEP
 from langlauf.domain.instant import after, seconds_between
 from langlauf.store.examining import Taken
 from langlauf.upkeep.duties import NOTE_SECONDS
@@ -34,6 +34,18 @@ def succeeded(name: str, patient: Patient) -> Seen:
     return judge(words, step) if quiet > limit else fine(words)
 
 
+def deliveries_sent(patient: Patient) -> Seen:
+    """Whether anybody sends: it is judged where something is to be sent."""
+    found = [done for done in patient.examiner.duties() if done.name == DELIVERIES]
+    due = patient.examiner.deliveries(patient.now).oldest_due
+    late = 0.0 if due is None else seconds_between(due, patient.now)
+    quiet = seconds_between(found[0].succeeded_at, patient.now) if found else None
+    words = "has not run yet" if quiet is None else f"last succeeded {ago(max(0.0, quiet))} ago on {found[0].host}"
+    if late > _SLACK_SECONDS and (quiet is None or quiet > _SLACK_SECONDS + NOTE_SECONDS):
+        return wrong(f"{words}, and messages are due", "langlauf serve --deliveries 8")
+    return fine(words)
+
+
 def retention_lag(patient: Patient) -> Seen:
     """Looks at the youngest jobs beyond each age: retention comes to them last."""
     policy = patient.settings.retention
@@ -58,6 +70,12 @@ CHECKS = (
         "duty_sweep", Needs.ROWS, "The sweep has succeeded within three rounds and a minute.", partial(succeeded, SWEEP)
     ),
     Check("duty_retention", Needs.ROWS, "So has retention.", partial(succeeded, RETENTION)),
+    Check(
+        "duty_deliveries",
+        Needs.ROWS,
+        "Where messages have been due for a minute, sending has succeeded since.",
+        deliveries_sent,
+    ),
     Check(
         "retention_lag", Needs.ROWS, "Of the jobs that retention comes to last, most have been come to.", retention_lag
     ),

@@ -1,6 +1,6 @@
 """Every check, in the order in which they are made: it feeds the command, the documents and a test."""
 
-from langlauf.doctor import blobs, clocks, configuration, duties, file, schema, server, work
+from langlauf.doctor import blobs, clocks, configuration, deliveries, duties, file, schema, server, work
 from langlauf.doctor.check import Check
 
 CHECKS: tuple[Check, ...] = (
@@ -10,6 +10,7 @@ CHECKS: tuple[Check, ...] = (
     *clocks.CHECKS,
     *work.CHECKS,
     *duties.CHECKS,
+    *deliveries.CHECKS,
     *blobs.CHECKS,
     *configuration.CHECKS,
 )

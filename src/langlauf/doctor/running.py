@@ -1,4 +1,4 @@
-"""Makes the checks one after the other, each within its time: one that hangs holds up neither the others nor the end."""
+"""Makes the checks one after the other, each within its time: one that hangs does not hold up the others."""
 
 import threading
 from collections.abc import Callable, Iterator

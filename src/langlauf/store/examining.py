@@ -137,15 +137,14 @@ class RightsSeen(msgspec.Struct, frozen=True, kw_only=True):
     open_to_all: list[str]
 
 
-class DeliveriesSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages to the outside: what waits, what should have been sent, and endpoints that get nothing."""
+class DeliveriesSeen(NamedTuple):
+    """Messages to the outside: how many wait, and who gets nothing at present."""
 
     pending: int
-    overdue: int
-    #: when the oldest of those that are due should have been tried
+    #: since when the longest overdue of a lane that is not paused is due
     oldest_due: Instant | None
-    paused: list[str]
-    disabled: list[str]
+    paused_lanes: int
+    disabled_endpoints: int
 
 
 class Examiner(Protocol):
@@ -182,8 +181,8 @@ class Examiner(Protocol):
     def kept_beyond(self, kind: Taken, before: Instant, most: int) -> tuple[int, int]:
         """Of the youngest jobs that ended before a time, how many there are and how many still have it."""
 
-    def deliveries(self) -> DeliveriesSeen | None:
-        """Messages to the outside; None where this schema has none."""
+    def deliveries(self, now: Instant) -> DeliveriesSeen:
+        """Messages to the outside."""
 
     def has_keys(self) -> bool:
         """Whether callers are asked for keys."""

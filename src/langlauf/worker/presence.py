@@ -25,7 +25,7 @@ def _version() -> str:
         return "unreleased"
 
 
-_VERSION = _version()
+VERSION = _version()
 #: How long a stop waits for the store to take the last report.
 _LEAVE_SECONDS = 5.0
 
@@ -94,7 +94,7 @@ class Presence:
             worker_id=self._worker_id,
             host=socket.gethostname(),
             pid=os.getpid(),
-            version=_VERSION,
+            version=VERSION,
             analyses=self._analyses,
             slots=self._slots,
             busy=self._busy(),

@@ -153,8 +153,9 @@ class PostgresExaminer:
         [[looked, kept]] = self._call("kept_beyond", kind, before, most)
         return looked, kept
 
-    def deliveries(self) -> DeliveriesSeen | None:
-        return None
+    def deliveries(self, now: Instant) -> DeliveriesSeen:
+        [row] = self._call("delivery_state", now)
+        return DeliveriesSeen(*row)
 
     def has_keys(self) -> bool:
         return bool(self._call("key_changes", 0))

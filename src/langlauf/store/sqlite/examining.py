@@ -149,8 +149,9 @@ class SqliteExaminer:
         [(looked, kept)] = self._rows(f"kept_beyond_{kind}", before=before, most=most)
         return looked, kept
 
-    def deliveries(self) -> DeliveriesSeen | None:
-        return None
+    def deliveries(self, now: Instant) -> DeliveriesSeen:
+        [row] = self._rows("delivery_state", now=now)
+        return DeliveriesSeen(*row)
 
     def has_keys(self) -> bool:
         [(any_key,)] = self._rows("any_key")

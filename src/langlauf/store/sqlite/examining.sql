@@ -26,3 +26,17 @@ WHERE result.result_payload_ref <> 'inline:' AND result.removed_at IS NULL
 
 -- name: any_key
 SELECT EXISTS (SELECT 1 FROM api_keys)
+
+-- name: delivery_state
+-- Messages to the outside: how many wait, since when the longest overdue of a lane that is not paused is due, and who gets
+-- nothing at present.
+SELECT
+    (SELECT count(*) FROM notifications INDEXED BY idx_notifications_due
+     WHERE delivery_status = 'pending' AND channel <> 'in_app'),
+    (SELECT min(message.scheduled_at) FROM notifications AS message INDEXED BY idx_notifications_due
+     WHERE message.delivery_status = 'pending' AND message.channel <> 'in_app' AND message.scheduled_at <= :now
+       AND coalesce(message.claimed_until, 0) <= :now
+       AND NOT EXISTS (SELECT 1 FROM delivery_lanes AS lane
+                       WHERE lane.org_id = message.org_id AND lane.lane = message.lane AND lane.paused_until > :now)),
+    (SELECT count(*) FROM delivery_lanes WHERE paused_until > :now),
+    (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL)

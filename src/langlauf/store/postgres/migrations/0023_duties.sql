@@ -60,3 +60,20 @@ SELECT plan_with('{kept_beyond, newest_blobs}', 'SET enable_bitmapscan = off SET
 CREATE FUNCTION kept_secret(wanted text) RETURNS bytea LANGUAGE sql STABLE AS $$
     SELECT secret FROM signing_secrets WHERE purpose = wanted
 $$;
+
+-- Messages to the outside: how many wait, since when the longest overdue of a lane that is not paused is due, and who gets
+-- nothing at present.
+CREATE FUNCTION delivery_state(at bigint) RETURNS TABLE (pending bigint, oldest_due bigint, paused bigint, disabled bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT
+        (SELECT count(*) FROM notifications WHERE delivery_status = 'pending' AND channel <> 'in_app'),
+        (SELECT min(message.scheduled_at) FROM notifications AS message
+         WHERE message.delivery_status = 'pending' AND message.channel <> 'in_app' AND message.scheduled_at <= moment(at)
+           AND coalesce(message.claimed_until, 0) <= moment(at)
+           AND NOT EXISTS (SELECT 1 FROM delivery_lanes AS lane
+                           WHERE lane.org_id = message.org_id AND lane.lane = message.lane AND lane.paused_until > moment(at))),
+        (SELECT count(*) FROM delivery_lanes WHERE paused_until > moment(at)),
+        (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL)
+$$;
+
+SELECT plan_with('{delivery_state}', 'SET enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on');
