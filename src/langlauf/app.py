@@ -6,6 +6,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from starlette.types import ASGIApp
 
+from langlauf.analysis import probe
 from langlauf.analysis.registry import Function, Registry
 from langlauf.analysis.schema import InvalidInput
 from langlauf.bootstrap import Runtime, running
@@ -48,6 +49,7 @@ class Langlauf:
     def __init__(self, *, api_prefix: str = "/analyze", settings: Settings | None = None) -> None:
         self.api_prefix = _usable_prefix("api_prefix", api_prefix)
         self.registry = Registry()
+        self.registry.reserve(probe.probe, name=probe.NAME, duplicates=True, max_retries=0, timeout=probe.TIMEOUT)
         self.runtime: Runtime | None = None
         self._context: Context | None = None
         self._settings = settings

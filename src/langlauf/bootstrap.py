@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from langlauf.analysis.registry import Registry
+from langlauf.domain import duties as duty
 from langlauf.domain.errors import LanglaufError, SettingsError, StoreError
 from langlauf.hints import Hints
 from langlauf.service.access import Access
@@ -36,6 +37,7 @@ from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import know_analyses
 from langlauf.tracing import end_tracing, set_up_tracing
+from langlauf.upkeep.duties import DutyNotes
 from langlauf.upkeep.periodic import Periodic
 from langlauf.upkeep.retention import clean_up
 from langlauf.upkeep.sweep import sweep_once
@@ -178,12 +180,22 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
         keyring = Keyring(store.access, store.clock)
         stack.push_async_callback(_write_last_uses, keyring)
         services = make_services(store, registry, settings, hints, keyring)
+        notes = DutyNotes(store.duties)
         duties = [
             Periodic(
-                "sweep", settings.sweep_seconds, lambda: sweep_once(store, settings), pause=hints.wait_for_overdue
+                duty.SWEEP,
+                settings.sweep_seconds,
+                lambda: sweep_once(store, settings),
+                pause=hints.wait_for_overdue,
+                done=notes.note,
             ),
             Periodic("followers", LOOK_SECONDS, services.followers.look),
-            Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, dry_run=False)),
+            Periodic(
+                duty.RETENTION,
+                settings.retention_every,
+                lambda: clean_up(store, settings.retention, dry_run=False),
+                done=notes.note,
+            ),
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
         know_analyses(registry.names)

@@ -41,6 +41,7 @@ from langlauf.domain.views import (
 from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
 from langlauf.store.deliveries import DeliveryStore
+from langlauf.store.duties import DutyStore
 from langlauf.store.workers import WorkerStore
 
 
@@ -140,6 +141,10 @@ class Store(Protocol):
     @property
     def workers(self) -> WorkerStore:
         """Who works."""
+
+    @property
+    def duties(self) -> DutyStore:
+        """When upkeep last succeeded."""
 
     @property
     def deliveries(self) -> DeliveryStore:

@@ -26,6 +26,7 @@ from langlauf.store.blobs.payloads import Payloads
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.reads import ReadsWithBlobs
 from langlauf.store.deliveries import DeliveryStore
+from langlauf.store.duties import DutyStore
 from langlauf.store.protocol import Store, TenantReads
 from langlauf.store.workers import WorkerStore
 from langlauf.telemetry import Fact, tell
@@ -101,6 +102,10 @@ class StoreWithBlobs:
     @property
     def workers(self) -> WorkerStore:
         return self.inner.workers
+
+    @property
+    def duties(self) -> DutyStore:
+        return self.inner.duties
 
     @property
     def deliveries(self) -> DeliveryStore:

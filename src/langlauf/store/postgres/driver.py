@@ -30,6 +30,7 @@ from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.copying import half_copied
 from langlauf.store.deliveries import DeliveryStore
+from langlauf.store.duties import DutyStore
 from langlauf.store.operations import Recording
 from langlauf.store.postgres import backlog, overview, recording, submitting
 from langlauf.store.postgres.access import PostgresAccess
@@ -37,6 +38,7 @@ from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.batching import run_rounds
 from langlauf.store.postgres.clock import DatabaseClock
 from langlauf.store.postgres.deliveries import PostgresDeliveries
+from langlauf.store.postgres.duties import PostgresDuties
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.listening import Listener
@@ -87,6 +89,7 @@ class PostgresStore:
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
         self.deliveries: DeliveryStore = PostgresDeliveries()
         self.workers: WorkerStore = PostgresWorkers(self._readers, lambda: self._at)
+        self.duties: DutyStore = PostgresDuties(self._readers, lambda: self._at)
 
     @classmethod
     async def open(cls, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> Self:

@@ -38,6 +38,7 @@ from langlauf.store.sqlite import (
     backlog,
     claiming,
     deliveries,
+    duties,
     ending,
     inbox,
     loading,
@@ -81,6 +82,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     **access.HANDLERS,
     **workers.HANDLERS,
     **deliveries.HANDLERS,
+    **duties.HANDLERS,
 }
 _FILES = (
     "writes.sql",
@@ -94,6 +96,7 @@ _FILES = (
     "overview.sql",
     "backlog.sql",
     "deliveries.sql",
+    "duties.sql",
 )
 
 
@@ -121,6 +124,7 @@ class SqliteStore:
         self.access = access.SqliteAccess(self._read, self._writes.do, self._queries)
         self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
         self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
+        self.duties = duties.SqliteDuties(self._read, self._writes.do, self._queries)
 
     @classmethod
     async def open(cls, path: str, *, hints: Hints, clock: Clock | None = None, time: TimeSource | None = None) -> Self:
