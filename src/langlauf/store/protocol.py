@@ -11,7 +11,7 @@ from typing import Protocol
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
 from langlauf.domain.feed import FeedPage, FeedRequest
@@ -92,6 +92,9 @@ class TenantReads(Protocol):
 
     async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
         """What became of one of them, the last attempt first."""
+
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        """Whom the submission of a job asked to be told of its end."""
 
     async def jobs(self, which: JobFilter) -> JobPage:
         """The org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import LAST_WORDS, Event
 from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.instant import Instant
@@ -15,7 +15,7 @@ from langlauf.store.postgres.feed import read_feed
 from langlauf.store.postgres.lists import PostgresLists
 from langlauf.store.postgres.overview import look
 from langlauf.store.postgres.texts import holdable, name_of
-from langlauf.store.rows import event_from, view_from
+from langlauf.store.rows import event_from, view_from, wish_from
 from langlauf.store.walking import FIRST, Position
 
 _KEYS_AT_ONCE = 1_000
@@ -97,6 +97,9 @@ class PostgresTenantReads(PostgresLists):
 
     async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
         raise NotImplementedError
+
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        return tuple(wish_from(row) for row in await self._rows("read_wishes", job_id))
 
     async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
         return [PastRun(*row) for row in await self._rows("read_completed", analysis, *(before or FIRST), limit)]

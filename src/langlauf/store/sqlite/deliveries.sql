@@ -157,6 +157,9 @@ SELECT org_id, notification_id, attempt, job_id, at, seconds, status, status_cod
 FROM delivery_attempts WHERE org_id = :org_id AND notification_id = :notification_id
 ORDER BY attempt DESC LIMIT :limit
 
+-- name: read_wishes
+SELECT channel, target, lane, language FROM job_wishes WHERE org_id = :org_id AND job_id = :job_id ORDER BY channel
+
 -- name: pending_deliveries
 SELECT channel, count(*) FROM notifications INDEXED BY idx_notifications_due
 WHERE delivery_status = 'pending' AND channel <> 'in_app' GROUP BY channel

@@ -1,0 +1,2 @@
+-- Holds the place of another step.
+SELECT;
