@@ -45,6 +45,7 @@ class Fact(StrEnum):
     CLOCK_CORRECTED = "clock_corrected"
     LISTENER_AWAY = "listener_away"
     LISTENER_BACK = "listener_back"
+    MAIL_MISCONFIGURED = "mail_misconfigured"
 
 
 COUNTS: Counter[Fact] = Counter()
