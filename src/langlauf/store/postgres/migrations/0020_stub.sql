@@ -1,0 +1,2 @@
+-- A step that is written elsewhere.
+SELECT 1;
