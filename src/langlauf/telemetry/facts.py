@@ -51,6 +51,7 @@ class Fact(StrEnum):
     DELIVERY_UNWRITTEN = "delivery_unwritten"
     ENDPOINT_PAUSED = "endpoint_paused"
     ENDPOINT_DISABLED = "endpoint_disabled"
+    MAIL_MISCONFIGURED = "mail_misconfigured"
 
 
 COUNTS: Counter[Fact] = Counter()
