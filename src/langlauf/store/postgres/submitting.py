@@ -71,7 +71,7 @@ def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
 
 
 def _wishes_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
-    """What the submissions wish to be told, column by column; the first says which of them each belongs to, from 1 on."""
+    """What the submissions wish to be told, column by column, behind the place of the submission, from 1 on."""
     placed = [(place, wish) for place, new in enumerate(batch, start=1) for wish in new.wishes]
     return [
         [place for place, _ in placed],
