@@ -56,7 +56,7 @@ from langlauf.store.workers import WorkerStore
 #: A batch holds no more, so that while one is written the next is made, and jobs do not all move in step.
 _LARGEST = 250
 #: A connection each.
-_KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep", "notify")
+_KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep", "notify", "deliver")
 
 _FIND_PATIENCE = 1.0
 
@@ -87,7 +87,7 @@ class PostgresStore:
         )
         self._readers = Links(url, "read")
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
-        self.deliveries: DeliveryStore = PostgresDeliveries()
+        self.deliveries: DeliveryStore = PostgresDeliveries(self._readers, self._links["deliver"], lambda: self._at)
         self.workers: WorkerStore = PostgresWorkers(self._readers, lambda: self._at)
         self.duties: DutyStore = PostgresDuties(self._readers, lambda: self._at)
 
