@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from langlauf.domain.attempt import Checkpoint, Partial
-from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Endpoint
+from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.outcome import Completed, Failed
@@ -43,6 +43,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "deliveries": (lambda reads, _, __: reads.deliveries(DeliveryFilter()), []),
     "delivery": (lambda reads, job, _: reads.delivery(_MESSAGES.get(job, job)), None),
     "delivery_attempts": (lambda reads, job, _: reads.delivery_attempts(_MESSAGES.get(job, job), limit=10), []),
+    "wishes": (lambda reads, job, _: reads.wishes(job), ()),
     "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), JobPage([], None)),
     "counts": (lambda reads, _, __: reads.counts(most=10), {}),
     "failures": (lambda reads, _, __: reads.failures(since=0, before=None, limit=10), []),
@@ -79,7 +80,8 @@ async def _finished(store: Store, clock: SetClock) -> str:
         org_id=ORG, endpoint_id="e-1", url="https://a.example/", name="", subjects=("completed",), created_at=0
     )
     await store.deliveries.add_endpoint(receiver)
-    made = await started(store, clock, query="Bern")
+    wish = Wish(channel="email", target="a@b.example", lane="mail")
+    made = await started(store, clock, query="Bern", wishes=(wish,))
     assert await store.record(made.lease, Checkpoint(key="c", payload="1"))
     assert await store.record(made.lease, Partial(result_id="r-1", payload='{"n":1}', views="[]"))
     assert await store.record(made.lease, Completed(result_id="r-2", payload='{"n":2}', summary='{"s":2}', views="[]"))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
 from langlauf.domain.feed import FeedPage, FeedRequest
@@ -95,6 +95,9 @@ class OneJob:
     async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
         found = await self._tenant.delivery_attempts(notification_id, limit=limit)
         return [one for one in found if one.job_id == self._job_id]
+
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        return await self._tenant.wishes(job_id) if job_id == self._job_id else ()
 
     async def jobs(self, which: JobFilter) -> JobPage:  # noqa: ARG002 - no list has it
         return JobPage([], None)

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
+from langlauf.domain.backlog import Backlog, Usage
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
 from langlauf.domain.feed import FeedPage, FeedRequest
@@ -40,6 +41,7 @@ from langlauf.domain.views import (
 from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
 from langlauf.store.deliveries import DeliveryStore
+from langlauf.store.duties import DutyStore
 from langlauf.store.workers import WorkerStore
 
 
@@ -91,6 +93,9 @@ class TenantReads(Protocol):
     async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
         """What became of one of them, the last attempt first."""
 
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        """Whom the submission of a job asked to be told of its end."""
+
     async def jobs(self, which: JobFilter) -> JobPage:
         """The org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
 
@@ -139,6 +144,10 @@ class Store(Protocol):
     @property
     def workers(self) -> WorkerStore:
         """Who works."""
+
+    @property
+    def duties(self) -> DutyStore:
+        """When upkeep last succeeded."""
 
     @property
     def deliveries(self) -> DeliveryStore:
@@ -197,6 +206,12 @@ class Store(Protocol):
 
     async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
         """A mark of each org that is another one whenever any of its jobs has changed, in one look."""
+
+    async def backlog(self, *, orgs: bool) -> Backlog:
+        """What waits and runs in figures, over all orgs, and by org where that is asked for: for metrics."""
+
+    def usage(self) -> Usage:
+        """What the store has in hand in this process, without asking anybody."""
 
     async def check(self) -> None:
         """Raises `StoreUnavailable` unless the store answers and its schema is this program's."""

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from langlauf.domain.delivery import Delivery, Endpoint, Subject
+from langlauf.domain.delivery import Delivery, Endpoint, Subject, Wish
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.job import Job
 from langlauf.domain.state import Status
@@ -76,3 +76,9 @@ _DELIVERY = tuple(name for name in Delivery.__struct_fields__ if name != "lane_f
 def delivery_from(row: Sequence[Any], lane_failures: int) -> Delivery:
     """A claimed message from its columns, which are in the order of its fields."""
     return Delivery(**dict(zip(_DELIVERY, row, strict=True)), lane_failures=lane_failures)
+
+
+def wish_from(row: Sequence[Any]) -> Wish:
+    """What a job asked to be told, from its columns."""
+    channel, target, lane, language = row
+    return Wish(channel=channel, target=target, lane=lane, language=language)

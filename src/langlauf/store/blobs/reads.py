@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
@@ -118,6 +118,9 @@ class ReadsWithBlobs:
 
     async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
         return await self._inner.delivery_attempts(notification_id, limit=limit)
+
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        return await self._inner.wishes(job_id)
 
     async def jobs(self, which: JobFilter) -> JobPage:
         return await self._inner.jobs(which)

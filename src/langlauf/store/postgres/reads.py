@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import LAST_WORDS, Event
 from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.instant import Instant
@@ -15,7 +15,7 @@ from langlauf.store.postgres.feed import read_feed
 from langlauf.store.postgres.lists import PostgresLists
 from langlauf.store.postgres.overview import look
 from langlauf.store.postgres.texts import holdable, name_of
-from langlauf.store.rows import event_from, view_from
+from langlauf.store.rows import endpoint_from, event_from, view_from, wish_from
 from langlauf.store.walking import FIRST, Position
 
 _KEYS_AT_ONCE = 1_000
@@ -87,16 +87,24 @@ class PostgresTenantReads(PostgresLists):
         return [Notification(*row) for row in await self._rows("read_notifications", job_id, channel, limit)]
 
     async def endpoints(self) -> list[Endpoint]:
-        raise NotImplementedError
+        return [endpoint_from(row) for row in await self._rows("read_endpoints")]
 
     async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
-        raise NotImplementedError
+        filters = (which.endpoint_id, which.job_id, which.status)
+        if not all(map(holdable, filter(None, filters))):
+            return []
+        rows = await self._rows("read_deliveries", *filters, *(which.before or FIRST), which.limit)
+        return [Notification(*row) for row in rows]
 
     async def delivery(self, notification_id: str) -> Notification | None:
-        raise NotImplementedError
+        rows = await self._rows("read_delivery", notification_id)
+        return Notification(*rows[0]) if rows else None
 
     async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
-        raise NotImplementedError
+        return [DeliveryAttempt(*row) for row in await self._rows("read_delivery_attempts", notification_id, limit)]
+
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        return tuple(wish_from(row) for row in await self._rows("read_wishes", job_id))
 
     async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
         return [PastRun(*row) for row in await self._rows("read_completed", analysis, *(before or FIRST), limit)]
