@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from langlauf.domain.attempt import Checkpoint, Partial
+from langlauf.domain.holding import HoldWish
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.outcome import Completed, Failed
 from langlauf.domain.overview import NOTHING
@@ -32,6 +33,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "results": (lambda reads, job, _: reads.results(job), []),
     "result": (lambda reads, _, result: reads.result(result, latest=True), None),
     "views": (lambda reads, _, result: reads.views(result), None),
+    "held": (lambda reads, _, __: reads.held(before=None, limit=10), []),
     "completed": (lambda reads, _, __: reads.completed("survey", before=None, limit=10), []),
     "notifications": (lambda reads, job, _: reads.notifications(job, channel=None, limit=10), []),
     "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), JobPage([], None)),
@@ -48,7 +50,7 @@ READS: dict[str, tuple[Read, Any]] = {
 
 
 #: Those of a whole org.
-LISTS = ("jobs", "completed", "counts", "failures", "inbox", "unread", "history", "ranks", "overview")
+LISTS = ("jobs", "held", "completed", "counts", "failures", "inbox", "unread", "history", "ranks", "overview")
 
 
 async def _finished(store: Store, clock: SetClock) -> str:
@@ -56,6 +58,7 @@ async def _finished(store: Store, clock: SetClock) -> str:
     assert await store.record(made.lease, Checkpoint(key="c", payload="1"))
     assert await store.record(made.lease, Partial(result_id="r-1", payload='{"n":1}', views="[]"))
     assert await store.record(made.lease, Completed(result_id="r-2", payload='{"n":2}', summary='{"s":2}', views="[]"))
+    assert await store.hold(HoldWish(org_id=ORG, result_id="r-2")) is not None
     return made.lease.job_id
 
 

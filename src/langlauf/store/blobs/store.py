@@ -8,6 +8,7 @@ import msgspec
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Renewal, Write
 from langlauf.domain.errors import StoreError
+from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
@@ -114,6 +115,9 @@ class StoreWithBlobs:
 
     async def mark_read(self, wish: MarkRead) -> bool:
         return await self.inner.mark_read(wish)
+
+    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+        return await self.inner.hold(wish)
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         return await self.inner.sweep(grace_seconds=grace_seconds, backoff=backoff, limit=limit)

@@ -14,6 +14,7 @@ import apsw
 from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
+from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
@@ -36,6 +37,7 @@ from langlauf.store.sqlite import (
     access,
     claiming,
     ending,
+    holding,
     inbox,
     loading,
     overview,
@@ -75,6 +77,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     sweeping.TidyLanes: sweeping.tidy_lanes,
     RetireBatch: retiring.retire_batch,
     MarkRead: inbox.mark_read,
+    HoldWish: holding.hold,
     **access.HANDLERS,
     **workers.HANDLERS,
 }
@@ -83,6 +86,7 @@ _FILES = (
     "reads.sql",
     "lists.sql",
     "inbox.sql",
+    "holding.sql",
     "retention.sql",
     "access.sql",
     "workers.sql",
@@ -171,6 +175,9 @@ class SqliteStore:
     async def mark_read(self, wish: MarkRead) -> bool:
         return cast("bool", await self._writes.do(wish))
 
+    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+        return cast("JobView | ResultGone | None", await self._writes.do(wish))
+
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
         run = sweeping.Sweep(self._read, self._writes.do, self._queries["sweepable"])
@@ -201,8 +208,11 @@ class SqliteStore:
             raise StoreUnavailable(f"the store did not take the correction of its clock: {error}") from error
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
-        shelf = retiring.SqliteShelf(self.path, self._read, self._writes.do, self._queries)
-        return await retire(shelf, policy, self.clock.now(), dry_run=dry_run)
+        shelf = retiring.SqliteShelf(self.path, self._read, self._writes.do_later, self._queries)
+        try:
+            return await retire(shelf, policy, self.clock.now(), dry_run=dry_run)
+        finally:
+            await shelf.close()
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
         return await retiring.kept_payloads(self._read, self._queries, jobs)

@@ -1,0 +1,2 @@
+-- Kept free for a step that comes from elsewhere.
+SELECT 1;
