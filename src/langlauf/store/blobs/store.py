@@ -9,6 +9,7 @@ from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.errors import StoreError
+from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
@@ -125,6 +126,9 @@ class StoreWithBlobs:
 
     async def mark_read(self, wish: MarkRead) -> bool:
         return await self.inner.mark_read(wish)
+
+    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+        return await self.inner.hold(wish)
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         return await self.inner.sweep(grace_seconds=grace_seconds, backoff=backoff, limit=limit)
