@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -167,13 +167,15 @@ def make_services(
     )
 
 
-def make_sender(store: Store, settings: Settings, hints: Hints, prefix: str) -> Sender:
+def make_sender(
+    store: Store, settings: Settings, hints: Hints, prefix: str, done: Callable[[str], Awaitable[object]]
+) -> Sender:
     """Sends what waits in the outbox, each message by its channel."""
     channels: dict[notification.Channel, Channel] = {
         "webhook": make_webhooks(store, settings, prefix),
         "email": Silent("no mail server is set up"),
     }
-    return Sender(store, settings, hints, store.clock, channels)
+    return Sender(store, settings, hints, store.clock, channels, done=done)
 
 
 def make_webhooks(store: Store, settings: Settings, prefix: str) -> Webhooks:
@@ -240,10 +242,10 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
         know_analyses(registry.names)
-        services.measures.watch(duties)
         parts: list[Periodic | Sender] = [*duties]
         if settings.deliveries:
-            parts.append(make_sender(store, settings, hints, prefix))
+            parts.append(make_sender(store, settings, hints, prefix, notes.note))
+        services.measures.watch(parts)
         workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
         runtime = Runtime(store, services, hints, workers, parts)
         stack.push_async_callback(runtime.stop)

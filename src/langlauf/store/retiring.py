@@ -188,8 +188,15 @@ class _Run:
 
     def _note_failure(self, kind: Kind, found: Found, error: StoreError) -> None:
         self._failures += 1
-        job = {"org_id": found.org_id, "job_id": found.job_id}
-        tell(Fact.UPKEEP_FAILED, logging.ERROR, duty="retention", kind=kind, **job, reason=str(error))
+        tell(
+            Fact.UPKEEP_FAILED,
+            logging.ERROR,
+            duty="retention",
+            kind=kind,
+            org_id=found.org_id,
+            job_id=found.job_id,
+            reason=str(error),
+        )
         if self._failures >= _MOST_FAILURES:
             self.raise_failures()
 
