@@ -35,6 +35,7 @@ from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import know_analyses
+from langlauf.tracing import end_tracing, set_up_tracing
 from langlauf.upkeep.periodic import Periodic
 from langlauf.upkeep.retention import clean_up
 from langlauf.upkeep.sweep import sweep_once
@@ -168,6 +169,8 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
         )
     hints = Hints()
     async with AsyncExitStack() as stack:
+        set_up_tracing()
+        stack.push_async_callback(asyncio.to_thread, end_tracing)
         store = await open_store(settings, hints, registry.default or "address")
         stack.callback(tell, Fact.SERVER_STOPPED)
         stack.push_async_callback(store.close)

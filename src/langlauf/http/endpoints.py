@@ -38,7 +38,9 @@ def open_route(operation: Operation, context: Context, handler: OpenHandler) -> 
     """An operation that everybody may call; HEAD comes with GET."""
     if operation.scope is not None:
         raise ValueError(f"{operation.name} needs the scope {operation.scope}")
-    return Route(operation.path_under(context.prefix), Endpoint(handler, operation.name), methods=[operation.method.upper()])
+    return Route(
+        operation.path_under(context.prefix), Endpoint(handler, operation.name), methods=[operation.method.upper()]
+    )
 
 
 def guarded_route(operation: Operation, context: Context, handler: Handler) -> Route:
@@ -65,4 +67,6 @@ def guarded_route(operation: Operation, context: Context, handler: Handler) -> R
             response.headers.update(_SECRET_ADDRESS)
         return response
 
-    return Route(operation.path_under(context.prefix), Endpoint(checked, operation.name), methods=[operation.method.upper()])
+    return Route(
+        operation.path_under(context.prefix), Endpoint(checked, operation.name), methods=[operation.method.upper()]
+    )

@@ -25,9 +25,9 @@ from langlauf.service.places import Places
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, metrics, tell
-from langlauf.telemetry.build import VERSION
 from langlauf.telemetry.meters import Labels, Level
 from langlauf.telemetry.metrics import Scrape, analysis_label
+from langlauf.version import VERSION
 
 _FRESH_SECONDS = 1.0
 #: A scrape has ten seconds as a rule: it gets what the process knows, also where the store takes longer than this.

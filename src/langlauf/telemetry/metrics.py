@@ -1,7 +1,7 @@
 """Every metric by name: what is counted where it happens, and what is looked up when somebody asks.
 
-A metric is in base units, which its name says. Its labels have few values: an analysis that is not registered here and a
-code of an analysis' own are told as `other`, and an org is named only where the operator asked for that.
+A metric is in base units, which its name says. Its labels have few values: an analysis that is not registered here and
+a code of an analysis' own are told as `other`, and an org is named only where the operator asked for that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,9 @@ ABANDONED = Tally("langlauf_attempts_abandoned_total", "Coroutines that did not 
 DEATHS = Tally("langlauf_process_deaths_total", "Processes that died while they ran a job.")
 WAIT = Spread("langlauf_job_wait_seconds", "From accepted to first started.", "analysis", bounds=_WHILES)
 RUN = Spread("langlauf_attempt_seconds", "From the start of an attempt to its written end.", "analysis", bounds=_WHILES)
-TO_START = Spread("langlauf_claim_to_start_seconds", "From asking for a job to the start of its attempt.", bounds=_MOMENTS)
+TO_START = Spread(
+    "langlauf_claim_to_start_seconds", "From asking for a job to the start of its attempt.", bounds=_MOMENTS
+)
 
 # -- requests, store, duties, deliveries, counted by this process ------------------------------------------------------
 
@@ -104,6 +106,8 @@ _SUBMISSION_OUTCOMES = (
     "replayed",
     "unavailable",
 )
+#: `retry` where it is tried again; else how the message is settled.
+DELIVERY_OUTCOMES = ("sent", "retry", "failed", "suppressed")
 _ATTEMPT_OUTCOMES = ("completed", "failed", "retry", "canceled", "released", "crashed", "lost")
 _analyses: set[str] = set()
 
@@ -160,6 +164,9 @@ for _outcome in _SUBMISSION_OUTCOMES:
     SUBMISSIONS.expect(_outcome)
 for _outcome in ("lost", "retry", "failed", "canceled"):
     SWEPT.expect(_outcome)
+for _channel in ("webhook", "email"):
+    for _outcome in DELIVERY_OUTCOMES:
+        DELIVERIES.expect(_channel, _outcome)
 for _kind in ("results", "events", "jobs"):
     RETIRED.expect(_kind)
 

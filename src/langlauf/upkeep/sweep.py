@@ -10,7 +10,6 @@ from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import SWEPT, count_end
 
-
 #: Outcomes with which a job is over.
 _ENDS = ("failed", "canceled")
 

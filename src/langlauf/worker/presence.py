@@ -14,8 +14,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.workers import WorkerReport
 from langlauf.store.workers import WorkerStore
 from langlauf.telemetry import Fact, tell
-from langlauf.telemetry.build import VERSION
-
+from langlauf.version import VERSION
 
 #: How long a stop waits for the store to take the last report.
 _LEAVE_SECONDS = 5.0

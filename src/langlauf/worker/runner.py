@@ -9,10 +9,11 @@ import msgspec
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import Clock, draw, steady
 from langlauf.domain.errors import PermanentError, StoreError, StoreUnavailable
-from langlauf.domain.outcome import Canceled, Crashed, Failed, Failure, Released, after_failure, after_timeout
+from langlauf.domain.outcome import Canceled, Crashed, Failed, Failure, Released, Retry, after_failure, after_timeout
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
+from langlauf.tracing import Span
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.coroutines import CoroutineExecution
 from langlauf.worker.counting import AttemptEnd, count_end, count_loss, count_start
@@ -36,6 +37,10 @@ class Runner:
 
     async def run(self, analysis: Analysis, attempt: RunningAttempt) -> None:
         """Runs the function and writes the end of the attempt. Never raises."""
+        with attempt.told(analysis=analysis.name) as telling:
+            await self._run(analysis, attempt, telling)
+
+    async def _run(self, analysis: Analysis, attempt: RunningAttempt, telling: Span) -> None:
         began = steady()
         count_start(analysis.name, attempt, began)
         tell(Fact.ATTEMPT_STARTED, level=logging.DEBUG, analysis=analysis.name, **attempt.facts)
@@ -47,11 +52,15 @@ class Runner:
         written = None if end is None else await self._write_end(attempt, end)
         attempt.close()
         if written is None:
+            telling.fail("lease_lost")
             count_loss(analysis.name)
             tell(Fact.ATTEMPT_LOST, logging.WARNING, **attempt.facts)
             return
         seconds = steady() - began
         outcome = type(written).__name__.lower()
+        telling.note(outcome=outcome)
+        if isinstance(written, Failed | Retry):
+            telling.fail(written.code)
         if isinstance(written, Crashed):
             tell(Fact.PROCESS_DIED, logging.WARNING, reason=written.how, **attempt.facts)
         tell(Fact.ATTEMPT_ENDED, analysis=analysis.name, outcome=outcome, seconds=round(seconds, 3), **attempt.facts)

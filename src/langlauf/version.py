@@ -4,7 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def _version() -> str:
-    """The version of the program; one that runs from its sources, and was never installed, has none."""
+    """The version of the package; one that runs from its sources, and was never installed, has none."""
     try:
         return version("langlauf")
     except PackageNotFoundError:
