@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from langlauf.domain.access import Scope
+from langlauf.domain.outbound import CloudEvent
 from langlauf.http import schemas
 
 Codes = Mapping[int, tuple[str, ...]]
@@ -144,6 +145,17 @@ OPERATIONS: tuple[Operation, ...] = (
         stream=schemas.EventOut,
         parameters=("job_id", *_TENANT, "access_token", "Last-Event-ID", "after", "events.limit"),
         problems=_ONE,
+    ),
+    Operation(
+        name="feed",
+        method="get",
+        path="{prefix}/events",
+        summary="What happens to the org's jobs, over all of them: a page of the feed, or the feed as it happens.",
+        tag="jobs",
+        scope=Scope.READ,
+        answer=schemas.FeedAnswer,
+        stream=CloudEvent,
+        parameters=(*_TENANT, "feed.Last-Event-ID", "feed.after", "feed.types", "feed.limit", "feed.wait"),
     ),
     Operation(
         name="jobResults",

@@ -119,6 +119,8 @@ def know_analyses(names: Iterable[str]) -> None:
         STARTS.expect(name)
         ENDS.expect(name, "completed", "")
         ENDS.expect(name, "canceled", "")
+        for code in sorted({*CODES, OTHER}):
+            ENDS.expect(name, "failed", code)
         for outcome in _ATTEMPT_OUTCOMES:
             ATTEMPTS.expect(name, outcome)
 

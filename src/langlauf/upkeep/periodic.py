@@ -11,7 +11,10 @@ from langlauf.telemetry.metrics import DUTIES
 
 
 class Periodic:
-    """Runs an action at once and then every so many seconds, or sooner where the `pause` between ends early."""
+    """Runs an action at once and then every so many seconds, or sooner where the `pause` between ends early.
+
+    `done` is told its name after each success.
+    """
 
     def __init__(
         self,
@@ -20,6 +23,7 @@ class Periodic:
         action: Callable[[], Awaitable[object]],
         *,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        done: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
         self.name = name
         self.every = every
@@ -27,6 +31,7 @@ class Periodic:
         self.succeeded_at = steady()
         self._action = action
         self._pause = pause
+        self._done = done
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -55,6 +60,8 @@ class Periodic:
                 await self._action()
                 self.succeeded_at = steady()
                 DUTIES.add(self.name, "done")
+                if self._done is not None:
+                    await self._done(self.name)
             except Exception as error:  # noqa: BLE001 - upkeep outlives whatever goes wrong in one round
                 DUTIES.add(self.name, "failed")
                 tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty=self.name)
