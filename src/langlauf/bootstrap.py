@@ -240,10 +240,10 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
         know_analyses(registry.names)
-        services.measures.watch(duties)
         parts: list[Periodic | Sender] = [*duties]
         if settings.deliveries:
             parts.append(make_sender(store, settings, hints, prefix))
+        services.measures.watch(parts)
         workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
         runtime = Runtime(store, services, hints, workers, parts)
         stack.push_async_callback(runtime.stop)

@@ -14,6 +14,7 @@ from langlauf.clock import Clock, draw, steady
 from langlauf.delivery.channel import Channel, Silent
 from langlauf.domain import notification
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd
+from langlauf.domain.duties import DELIVERIES
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
 from langlauf.domain.sending import CAUTIOUS_AFTER, Outcome, settle
@@ -21,6 +22,7 @@ from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.metrics import DUTIES, count_delivery
 
 _MOST_OF_LANE = 2
 #: How long at most between two looks, and how long at least after one that found nothing.
@@ -33,7 +35,10 @@ _GRACE_SECONDS = 5.0
 
 
 class Sender:
-    """Sends what waits in the outbox."""
+    """Sends what waits in the outbox. It is a duty: looking for what is due must not fail for long."""
+
+    name = DELIVERIES
+    every = _LOOK_SECONDS
 
     def __init__(
         self,
@@ -53,6 +58,8 @@ class Sender:
         self._draining = False
         #: looks in a row at which the store was away
         self._away = 0
+        #: when a look last ended well, on the clock of `steady`; the time of its start before that
+        self.succeeded_at = steady()
 
     @property
     def alive(self) -> bool:
@@ -61,6 +68,9 @@ class Sender:
 
     async def start(self) -> None:
         """Begins to send."""
+        self.succeeded_at = steady()
+        for outcome in ("done", "failed"):
+            DUTIES.expect(self.name, outcome)
         self._loop = asyncio.create_task(self._send_for_ever(), name="langlauf-sender")
 
     async def stop(self) -> None:
@@ -81,9 +91,12 @@ class Sender:
             try:
                 found = await self._look()
             except Exception as error:  # noqa: BLE001 - sending goes on, whatever went wrong at one look
+                DUTIES.add(self.name, "failed")
                 await self._rest_without_store(error)
             else:
                 self._away = 0
+                self.succeeded_at = steady()
+                DUTIES.add(self.name, "done")
                 await self._rest(found)
 
     async def _look(self) -> int:
@@ -140,6 +153,7 @@ class Sender:
             failing_since=await self._failing_since(delivery, outcome),
         )
         if await self._finish(end, until=started + self._settings.webhook_seconds + _CLAIM_MARGIN):
+            count_delivery(delivery.channel, end.status)
             _tell(delivery, end)
 
     async def _try(self, delivery: Delivery) -> Outcome:

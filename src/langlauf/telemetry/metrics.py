@@ -107,7 +107,7 @@ _SUBMISSION_OUTCOMES = (
     "unavailable",
 )
 #: `retry` where it is tried again; else how the message is settled.
-DELIVERY_OUTCOMES = ("sent", "retry", "failed", "suppressed")
+_DELIVERY_OUTCOMES = ("sent", "retry", "failed", "suppressed")
 _ATTEMPT_OUTCOMES = ("completed", "failed", "retry", "canceled", "released", "crashed", "lost")
 _analyses: set[str] = set()
 
@@ -145,6 +145,11 @@ def count_end(analysis: str, status: str, code: str | None) -> None:
     ENDS.add(analysis_label(analysis), status, code_label(code))
 
 
+def count_delivery(channel: str, status: str) -> None:
+    """A try to deliver has ended; a message that is pending is tried again."""
+    DELIVERIES.add(channel, "retry" if status == "pending" else status)
+
+
 class Counted:
     """What this process counted since it started, for the registry."""
 
@@ -167,7 +172,7 @@ for _outcome in _SUBMISSION_OUTCOMES:
 for _outcome in ("lost", "retry", "failed", "canceled"):
     SWEPT.expect(_outcome)
 for _channel in ("webhook", "email"):
-    for _outcome in DELIVERY_OUTCOMES:
+    for _outcome in _DELIVERY_OUTCOMES:
         DELIVERIES.expect(_channel, _outcome)
 for _kind in ("results", "events", "jobs"):
     RETIRED.expect(_kind)
