@@ -23,7 +23,7 @@ from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
-from langlauf.telemetry.metrics import DELIVERIES
+from langlauf.telemetry.metrics import DUTIES, count_delivery
 from langlauf.tracing import span, trace_from
 
 _MOST_OF_LANE = 2
@@ -37,7 +37,10 @@ _GRACE_SECONDS = 5.0
 
 
 class Sender:
-    """Sends what waits in the outbox."""
+    """Sends what waits in the outbox. It is a duty: looking for what is due must not fail for long."""
+
+    name = duties.DELIVERIES
+    every = _LOOK_SECONDS
 
     def __init__(
         self,
@@ -49,10 +52,6 @@ class Sender:
         *,
         done: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
-        self.name = duties.DELIVERIES
-        self.every = _LOOK_SECONDS
-        #: when it last looked and the store answered, on the clock of `steady`; the time of its start before that
-        self.succeeded_at = steady()
         self._done = done
         self._store = store
         self._settings = settings
@@ -64,6 +63,8 @@ class Sender:
         self._draining = False
         #: looks in a row at which the store was away
         self._away = 0
+        #: when a look last ended well, on the clock of `steady`; the time of its start before that
+        self.succeeded_at = steady()
 
     @property
     def alive(self) -> bool:
@@ -72,6 +73,9 @@ class Sender:
 
     async def start(self) -> None:
         """Begins to send."""
+        self.succeeded_at = steady()
+        for outcome in ("done", "failed"):
+            DUTIES.expect(self.name, outcome)
         self._loop = asyncio.create_task(self._send_for_ever(), name="langlauf-sender")
 
     async def stop(self) -> None:
@@ -92,6 +96,7 @@ class Sender:
             try:
                 found = await self._look()
             except Exception as error:  # noqa: BLE001 - sending goes on, whatever went wrong at one look
+                DUTIES.add(self.name, "failed")
                 await self._rest_without_store(error)
             else:
                 self._away = 0
@@ -100,6 +105,7 @@ class Sender:
 
     async def _well(self) -> None:
         self.succeeded_at = steady()
+        DUTIES.add(self.name, "done")
         if self._done is not None:
             await self._done(self.name)
 
@@ -157,6 +163,7 @@ class Sender:
             failing_since=await self._failing_since(delivery, outcome),
         )
         if await self._finish(end, until=started + self._settings.webhook_seconds + _CLAIM_MARGIN):
+            count_delivery(delivery.channel, end.status)
             _tell(delivery, end)
 
     async def _try(self, delivery: Delivery) -> Outcome:
@@ -198,7 +205,6 @@ async def _told(delivery: Delivery, channel: Channel) -> Outcome:
     with span("deliver", given, "client", channel=delivery.channel, **ids) as telling:
         carried = telling.trace.traceparent if telling.trace else None
         outcome = await channel.send(msgspec.structs.replace(delivery, traceparent=carried))
-        DELIVERIES.add(delivery.channel, outcome.verdict)
         telling.note(verdict=outcome.verdict)
         if outcome.verdict != "sent":
             telling.fail(outcome.verdict)
