@@ -13,6 +13,7 @@ from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.estimates import Estimates
 from langlauf.service.follow import LOOK_SECONDS, Followers
+from langlauf.service.holds import Holds
 from langlauf.service.inbox import Inbox
 from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
@@ -144,6 +145,7 @@ def make_services(
         Sessions(access, store.access),
         Inbox(store),
         Overviews(store, store.clock),
+        Holds(store),
     )
 
 
@@ -177,7 +179,7 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
                 "sweep", settings.sweep_seconds, lambda: sweep_once(store, settings), pause=hints.wait_for_overdue
             ),
             Periodic("followers", LOOK_SECONDS, services.followers.look),
-            Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, dry_run=False)),
+            Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, counted=False)),
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
         workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
