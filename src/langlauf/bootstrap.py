@@ -1,13 +1,23 @@
 """The one place that wires: settings, store, use cases, worker, upkeep."""
 
 import asyncio
+import functools
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from langlauf.analysis.registry import Registry
+from langlauf.delivery.channel import Channel, Silent
+from langlauf.delivery.connecting import Doors, trust_in
+from langlauf.delivery.resolving import Resolver
+from langlauf.delivery.sender import Sender
+from langlauf.delivery.webhook import Webhooks
+from langlauf.domain import duties as duty
+from langlauf.domain import notification
 from langlauf.domain.errors import LanglaufError, SettingsError, StoreError
+from langlauf.domain.outbound import source_of
+from langlauf.domain.signature import PURPOSE, read_secret
 from langlauf.hints import Hints
 from langlauf.service.access import Access
 from langlauf.service.control import Control
@@ -17,6 +27,7 @@ from langlauf.service.holds import Holds
 from langlauf.service.inbox import Inbox
 from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
+from langlauf.service.measures import Measures
 from langlauf.service.overview import Overviews
 from langlauf.service.places import Places
 from langlauf.service.read import Reads
@@ -34,6 +45,9 @@ from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.metrics import know_analyses
+from langlauf.tracing import end_tracing, set_up_tracing
+from langlauf.upkeep.duties import DutyNotes
 from langlauf.upkeep.periodic import Periodic
 from langlauf.upkeep.retention import clean_up
 from langlauf.upkeep.sweep import sweep_once
@@ -45,14 +59,19 @@ class Runtime:
     """A running application: its use cases, whether its parts are alive, and how they stop."""
 
     def __init__(
-        self, store: Store, services: Services, hints: Hints, workers: list[Worker], duties: list[Periodic]
+        self,
+        store: Store,
+        services: Services,
+        hints: Hints,
+        workers: list[Worker],
+        duties: Sequence[Periodic | Sender],
     ) -> None:
         self.store = store
         self.services = services
         self.hints = hints
         self._workers = workers
-        self._parts: list[Worker | Periodic] = [*duties, *workers]
-        self._started: list[Worker | Periodic] = []
+        self._parts: list[Worker | Periodic | Sender] = [*duties, *workers]
+        self._started: list[Worker | Periodic | Sender] = []
         self._stopping: asyncio.Future[Any] | None = None
 
     def alive(self) -> bool:
@@ -145,7 +164,35 @@ def make_services(
         Sessions(access, store.access),
         Inbox(store),
         Overviews(store, store.clock),
+        Measures(store, settings, places),
         Holds(store),
+    )
+
+
+def make_sender(store: Store, settings: Settings, hints: Hints, prefix: str) -> Sender:
+    """Sends what waits in the outbox, each message by its channel."""
+    channels: dict[notification.Channel, Channel] = {
+        "webhook": make_webhooks(store, settings, prefix),
+        "email": Silent("no mail server is set up"),
+    }
+    return Sender(store, settings, hints, store.clock, channels)
+
+
+def make_webhooks(store: Store, settings: Settings, prefix: str) -> Webhooks:
+    """The channel of webhooks, as the settings want it."""
+    try:
+        trust = trust_in(settings.webhook_ca)
+    except OSError as error:
+        raise SettingsError(f"LANGLAUF_WEBHOOK_CA={settings.webhook_ca!r}: {error}") from None
+    return Webhooks(
+        doors=Doors(trust=trust, allow=settings.webhook_allow, own_host=settings.host, own_port=settings.port),
+        resolver=Resolver(2 * settings.deliveries),
+        clock=store.clock,
+        seconds=settings.webhook_seconds,
+        source=source_of(settings.public_url, prefix),
+        master=functools.partial(store.access.signing_secret, PURPOSE),
+        own_secrets=tuple(map(read_secret, settings.webhook_secret or ())),
+        own_url=settings.public_url,
     )
 
 
@@ -158,7 +205,7 @@ async def _write_last_uses(keyring: Keyring) -> None:
 
 
 @asynccontextmanager
-async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runtime]:
+async def running(registry: Registry, settings: Settings, prefix: str = "/analyze") -> AsyncIterator[Runtime]:
     """Opens everything, starts what works in the background, and stops it in the right order."""
     if processes.INSIDE:
         raise LanglaufError(
@@ -167,6 +214,8 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
         )
     hints = Hints()
     async with AsyncExitStack() as stack:
+        set_up_tracing()
+        stack.push_async_callback(asyncio.to_thread, end_tracing)
         store = await open_store(settings, hints, registry.default or "address")
         stack.callback(tell, Fact.SERVER_STOPPED)
         stack.push_async_callback(store.close)
@@ -174,16 +223,31 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
         keyring = Keyring(store.access, store.clock)
         stack.push_async_callback(_write_last_uses, keyring)
         services = make_services(store, registry, settings, hints, keyring)
+        notes = DutyNotes(store.duties)
         duties = [
             Periodic(
-                "sweep", settings.sweep_seconds, lambda: sweep_once(store, settings), pause=hints.wait_for_overdue
+                duty.SWEEP,
+                settings.sweep_seconds,
+                lambda: sweep_once(store, settings),
+                pause=hints.wait_for_overdue,
+                done=notes.note,
             ),
             Periodic("followers", LOOK_SECONDS, services.followers.look),
-            Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, counted=False)),
+            Periodic(
+                duty.RETENTION,
+                settings.retention_every,
+                lambda: clean_up(store, settings.retention, counted=False),
+                done=notes.note,
+            ),
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
+        know_analyses(registry.names)
+        services.measures.watch(duties)
+        parts: list[Periodic | Sender] = [*duties]
+        if settings.deliveries:
+            parts.append(make_sender(store, settings, hints, prefix))
         workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
-        runtime = Runtime(store, services, hints, workers, duties)
+        runtime = Runtime(store, services, hints, workers, parts)
         stack.push_async_callback(runtime.stop)
         await runtime.start()
         tell(Fact.SERVER_STARTED, store=place_of(settings.store_path).shown, workers=settings.workers)

@@ -16,6 +16,7 @@ class Hints:
         self._work = asyncio.Event()
         self._attention = asyncio.Event()
         self._overdue = asyncio.Event()
+        self._outbox = asyncio.Event()
         self._followers: _Topics = defaultdict(set)
         self._org_followers: _Topics = defaultdict(set)
         self.closing = asyncio.Event()
@@ -36,6 +37,10 @@ class Hints:
         """In a while a job may have to be taken back from its worker."""
         asyncio.get_running_loop().call_later(seconds, self._overdue.set)
 
+    def outbox(self) -> None:
+        """There may be something to send."""
+        self._outbox.set()
+
     def changed(self, job_ids: Iterable[str]) -> None:
         """These jobs may look different now."""
         for job_id in job_ids:
@@ -43,7 +48,8 @@ class Hints:
                 event.set()
 
     def org_changed(self, org_ids: Iterable[str]) -> None:
-        """Some job of these orgs may look different now."""
+        """Some job of these orgs may look different now, and somebody outside may have to be told."""
+        self._outbox.set()
         for org_id in org_ids:
             for event in self._org_followers.get(org_id, ()):
                 event.set()
@@ -59,6 +65,10 @@ class Hints:
     async def wait_for_overdue(self, seconds: float) -> None:
         """Returns when a job may have to be taken back, at the latest after so many seconds."""
         await _wait(self._overdue, seconds)
+
+    async def wait_for_outbox(self, seconds: float) -> None:
+        """Returns when there may be something to send, at the latest after so many seconds."""
+        await _wait(self._outbox, seconds)
 
     @contextmanager
     def following(self, job_id: str, event: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
@@ -77,6 +87,7 @@ class Hints:
         self.closing.set()
         self._work.set()
         self._attention.set()
+        self._outbox.set()
         for followers in (*self._followers.values(), *self._org_followers.values()):
             for event in followers:
                 event.set()

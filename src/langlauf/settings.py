@@ -8,19 +8,24 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, NamedTuple
 
 import msgspec
 
 from langlauf.domain.errors import SettingsError
+from langlauf.domain.mail import MailServer, Sender, read_mail_server, read_sender
 from langlauf.domain.rate import Rate, read_rate
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.retry import Backoff
+from langlauf.domain.signature import read_secret
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"^([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)$")
 _EXECUTOR = re.compile(r"(?:dask|tls)://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:\[\]-]+")
+Network = IPv4Network | IPv6Network
+_MOST_SECRETS = 2
 _TEST_NAMES = "LANGLAUF_TEST_"
 LONGEST_DURATION = 100 * 365 * 86_400.0
 _LARGEST_PORT = 65_535
@@ -105,6 +110,29 @@ def _origins(text: str) -> tuple[str, ...]:
     return origins
 
 
+def _networks(text: str) -> tuple[Network, ...]:
+    """Address ranges. A single address is a range of one."""
+    try:
+        return tuple(ip_network(word) for word in _words(text))
+    except ValueError as error:
+        raise ValueError(f"{error}; give ranges such as 10.1.0.0/16, with commas between") from None
+
+
+def _schedule(text: str) -> tuple[float, ...]:
+    """Durations, one after another."""
+    return tuple(_positive_duration(word) for word in _words(text))
+
+
+def _webhook_secrets(text: str) -> tuple[str, ...]:
+    """The secret that signs, and the one before."""
+    secrets = _words(text)
+    for secret in secrets:
+        read_secret(secret)
+    if not 1 <= len(secrets) <= _MOST_SECRETS:
+        raise ValueError("give one secret, or two with a comma between while receivers change over")
+    return secrets
+
+
 def _one_of(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in choices:
@@ -182,12 +210,23 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("partial_retention", "LANGLAUF_PARTIAL_RETENTION", None, duration, "duration", "Partial results alone; else as all results."),
     Setting("jobs_retention", "LANGLAUF_JOBS_RETENTION", 7_776_000.0, duration, "duration", "How long a job's record is kept; not under 24h."),
     Setting("retention_every", "LANGLAUF_RETENTION_EVERY", 3_600.0, _positive_duration, "duration", "How often the server cleans up."),
+    Setting("webhook_secret", "LANGLAUF_WEBHOOK_SECRET", None, _webhook_secrets, "secret", "Signs webhooks that a job names for itself: whsec_ and Base64; a second one after a comma is the one before."),
+    Setting("webhook_allow", "LANGLAUF_WEBHOOK_ALLOW", (), _networks, "list", "Address ranges that may be called although they are private, such as 10.1.0.0/16; there, http and any port are allowed."),
+    Setting("webhook_schedule", "LANGLAUF_WEBHOOK_SCHEDULE", (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0, 86_400.0), _schedule, "list", "How long to wait before each further try of a delivery, such as 5s,5m,30m,2h."),
+    Setting("webhook_seconds", "LANGLAUF_WEBHOOK_SECONDS", 15.0, _positive_duration, "duration", "How long one try of a delivery may take in all."),
+    Setting("webhook_ca", "LANGLAUF_WEBHOOK_CA", None, _text, "path", "A file with certificates (PEM) of an own authority that receivers of webhooks may be signed by, beside those of the system."),
+    Setting("deliveries", "LANGLAUF_DELIVERIES", 8, _whole(0), "number", "How many webhooks and mails this process sends at once; 0 leaves that to others."),
+    Setting("smtp", "LANGLAUF_SMTP", None, read_mail_server, "secret", "The mail server: smtp://user:password@host:587 with STARTTLS (?tls=none without), or smtps://user:password@host:465; unset, no mail is sent."),
+    Setting("mail_from", "LANGLAUF_MAIL_FROM", None, read_sender, "address", "Whom mail comes from: jobs@example.org, or Name <jobs@example.org>."),
+    Setting("mail_language", "LANGLAUF_MAIL_LANGUAGE", "en", _one_of("en", "de"), "word", "The language of mails for whoever asked for none: en or de."),
     Setting("cors_origins", "LANGLAUF_CORS_ORIGINS", (), _origins, "list", "Origins of browsers that may call the API, with commas between; * for all."),
     Setting("public_url", "LANGLAUF_PUBLIC_URL", None, _web_address, "URL", "The address people reach the server at; links start with it."),
     Setting("auth_token", "API_AUTH_TOKEN", None, _text, "secret", "The operator's token."),
     Setting("access", "LANGLAUF_ACCESS", "tenant", _one_of("tenant", "capability"), "word", "Who may read a job, its events and a result: its tenant, or with capability whoever has the id."),
     Setting("address_table", "LANGLAUF_ADDRESS_TABLE", None, _one_of("15000", "5000", "1000", "500"), "number", "The gazetteer of the address analysis: places with at least so many people."),
     Setting("fault_injection", "ENABLE_E2E_FAULT_INJECTION", False, _switch, "switch", "Lets certain queries fail on purpose, for end-to-end tests."),
+    Setting("metrics_port", "LANGLAUF_METRICS_PORT", None, _port, "number", "Where `langlauf worker` serves /metrics, /health and /ready, at LANGLAUF_HOST; 0 takes a free port."),
+    Setting("metrics_orgs", "LANGLAUF_METRICS_ORGS", False, _switch, "switch", "Lets /metrics name the orgs that have most waiting and running."),
     Setting("log_format", "LANGLAUF_LOG_FORMAT", "text", _one_of("text", "json"), "word", "text or json."),
     Setting("log_level", "LANGLAUF_LOG_LEVEL", "info", _one_of("debug", "info", "warning", "error"), "word", "The least important thing that is logged."),
     Setting("url", "LANGLAUF_URL", "http://127.0.0.1:8080", _text, "URL", "The server that client commands talk to."),
@@ -252,12 +291,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     partial_retention: float | None
     jobs_retention: float
     retention_every: float
+    webhook_secret: tuple[str, ...] | None
+    webhook_allow: tuple[Network, ...]
+    webhook_schedule: tuple[float, ...]
+    webhook_seconds: float
+    webhook_ca: str | None
+    deliveries: int
+    smtp: MailServer | None
+    mail_from: Sender | None
+    mail_language: str
     cors_origins: tuple[str, ...]
     public_url: str | None
     auth_token: str | None
     access: str
     address_table: str | None
     fault_injection: bool
+    metrics_port: int | None
+    metrics_orgs: bool
     log_format: str
     log_level: str
     url: str
@@ -310,6 +360,8 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: obj
             values[name] = _read(BY_NAME[name], value) if isinstance(value, str) else value
     if values["store"] and values["store_file"]:
         raise SettingsError("LANGLAUF_STORE and ASYNC_JOBS_STORE_FILE are both set: keep one of them")
+    if values["smtp"] and not values["mail_from"]:
+        raise SettingsError("LANGLAUF_SMTP needs LANGLAUF_MAIL_FROM: the address that mail comes from")
     if values["jobs_retention"] < SHORTEST_JOBS_RETENTION:
         raise SettingsError("LANGLAUF_JOBS_RETENTION must not be under 24h: idempotency keys live as long as their job")
     return Settings(**values)
@@ -332,4 +384,5 @@ def _read(setting: Setting, text: str) -> Any:
     try:
         return setting.read(text)
     except ValueError as error:
-        raise SettingsError(f"{setting.environment}={text!r}: {error}") from None
+        shown = setting.environment if setting.unit == "secret" else f"{setting.environment}={text!r}"
+        raise SettingsError(f"{shown}: {error}") from None

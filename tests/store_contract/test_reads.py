@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from langlauf.domain.attempt import Checkpoint, Partial
+from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Endpoint, Wish
+from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.holding import HoldWish
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.outcome import Completed, Failed
@@ -19,6 +21,8 @@ from tests.support.stores import SetClock
 
 FAILED = Failed(code="internal", message="no", retryable=False)
 Read = Callable[[TenantReads, str, str], Awaitable[Any]]
+#: The message about a job's end, by the job, once there is one.
+_MESSAGES: dict[str, str] = {}
 #: Every read there is, with what an org sees that has nothing.
 READS: dict[str, tuple[Read, Any]] = {
     "job": (lambda reads, job, _: reads.job(job), None),
@@ -30,12 +34,18 @@ READS: dict[str, tuple[Read, Any]] = {
         lambda reads, job, _: reads.log(job, after=0, limit=10, most_bytes=1_000),
         LogPage([], more=False, over=True),
     ),
+    "feed": (lambda reads, _, __: reads.feed(FeedRequest()), FeedPage([], None, more=False)),
     "results": (lambda reads, job, _: reads.results(job), []),
     "result": (lambda reads, _, result: reads.result(result, latest=True), None),
     "views": (lambda reads, _, result: reads.views(result), None),
     "held": (lambda reads, _, __: reads.held(before=None, limit=10), []),
     "completed": (lambda reads, _, __: reads.completed("survey", before=None, limit=10), []),
     "notifications": (lambda reads, job, _: reads.notifications(job, channel=None, limit=10), []),
+    "endpoints": (lambda reads, _, __: reads.endpoints(), []),
+    "deliveries": (lambda reads, _, __: reads.deliveries(DeliveryFilter()), []),
+    "delivery": (lambda reads, job, _: reads.delivery(_MESSAGES.get(job, job)), None),
+    "delivery_attempts": (lambda reads, job, _: reads.delivery_attempts(_MESSAGES.get(job, job), limit=10), []),
+    "wishes": (lambda reads, job, _: reads.wishes(job), ()),
     "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), JobPage([], None)),
     "counts": (lambda reads, _, __: reads.counts(most=10), {}),
     "failures": (lambda reads, _, __: reads.failures(since=0, before=None, limit=10), []),
@@ -50,14 +60,39 @@ READS: dict[str, tuple[Read, Any]] = {
 
 
 #: Those of a whole org.
-LISTS = ("jobs", "held", "completed", "counts", "failures", "inbox", "unread", "history", "ranks", "overview")
+LISTS = (
+    "feed",
+    "held",
+    "endpoints",
+    "deliveries",
+    "jobs",
+    "completed",
+    "counts",
+    "failures",
+    "inbox",
+    "unread",
+    "history",
+    "ranks",
+    "overview",
+)
 
 
 async def _finished(store: Store, clock: SetClock) -> str:
-    made = await started(store, clock, query="Bern")
+    """A job with all that can be read of one, and the org's endpoint, which was told of its end."""
+    receiver = Endpoint(
+        org_id=ORG, endpoint_id="e-1", url="https://a.example/", name="", subjects=("completed",), created_at=0
+    )
+    await store.deliveries.add_endpoint(receiver)
+    wish = Wish(channel="email", target="a@b.example", lane="mail")
+    made = await started(store, clock, query="Bern", wishes=(wish,))
     assert await store.record(made.lease, Checkpoint(key="c", payload="1"))
     assert await store.record(made.lease, Partial(result_id="r-1", payload='{"n":1}', views="[]"))
     assert await store.record(made.lease, Completed(result_id="r-2", payload='{"n":2}', summary='{"s":2}', views="[]"))
+    [told] = await store.deliveries.claim(DeliveryClaim(most=1, most_of_lane=1, claim_seconds=9, cautious_after=1))
+    assert await store.deliveries.finish(
+        DeliveryEnd(org_id=ORG, notification_id=told.notification_id, attempt=told.attempt, status="sent", seconds=0)
+    )
+    _MESSAGES[told.job_id] = told.notification_id
     assert await store.hold(HoldWish(org_id=ORG, result_id="r-2")) is not None
     return made.lease.job_id
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from langlauf.domain.delivery import Wish
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.state import TERMINAL, Status
 
@@ -109,6 +110,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     max_waiting_all: int
     #: how many jobs of the analysis may wait, over all orgs, where it has a limit
     max_waiting_analysis: int | None = None
+    #: whom to tell of the end, besides the org's endpoints
+    wishes: tuple[Wish, ...] = ()
 
 
 class Accepted(msgspec.Struct, frozen=True):

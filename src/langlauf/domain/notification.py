@@ -37,6 +37,15 @@ class Notification(msgspec.Struct, frozen=True):
     payload_json: str
     #: when somebody of the org had seen it, where that was said of this one alone
     read_at: Instant | None = None
+    #: the endpoint that it goes to; else the address that the job named
+    endpoint_id: str | None = None
+    target: str | None = None
+    #: messages of one lane wait for each other
+    lane: str | None = None
+    #: until when somebody is sending it
+    claimed_until: Instant | None = None
+    #: from which attempt on its tries are counted: it rises when the message is replayed
+    tries_from: int = 0
 
 
 def dedupe_key(job_id: str, channel: Channel, template_key: str) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from langlauf.domain.access import Scope
+from langlauf.domain.outbound import CloudEvent
 from langlauf.http import schemas
 
 Codes = Mapping[int, tuple[str, ...]]
@@ -45,6 +46,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     one_job: bool = False
     #: whose id it has in its path, where whoever has the id may be allowed to read
     by_id: Literal["job", "result"] | None = None
+    #: whether it answers also while the store is away
+    store_may_be_away: bool = False
     #: whether 202 is the answer to a submission
     accepts: bool = False
     #: answers without a body, with what they mean
@@ -142,6 +145,17 @@ OPERATIONS: tuple[Operation, ...] = (
         stream=schemas.EventOut,
         parameters=("job_id", *_TENANT, "access_token", "Last-Event-ID", "after", "events.limit"),
         problems=_ONE,
+    ),
+    Operation(
+        name="feed",
+        method="get",
+        path="{prefix}/events",
+        summary="What happens to the org's jobs, over all of them: a page of the feed, or the feed as it happens.",
+        tag="jobs",
+        scope=Scope.READ,
+        answer=schemas.FeedAnswer,
+        stream=CloudEvent,
+        parameters=(*_TENANT, "feed.Last-Event-ID", "feed.after", "feed.types", "feed.limit", "feed.wait"),
     ),
     Operation(
         name="jobResults",
@@ -343,6 +357,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Counters for Prometheus.",
         tag="system",
         scope=Scope.OPERATE,
+        store_may_be_away=True,
         parameters=_TENANT,
     ),
     Operation(

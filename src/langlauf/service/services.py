@@ -9,6 +9,7 @@ from langlauf.service.follow import Followers
 from langlauf.service.holds import Holds
 from langlauf.service.inbox import Inbox
 from langlauf.service.keys import Keys
+from langlauf.service.measures import Measures
 from langlauf.service.overview import Overviews
 from langlauf.service.read import Reads
 from langlauf.service.sessions import Sessions
@@ -30,4 +31,5 @@ class Services(msgspec.Struct, frozen=True):
     sessions: Sessions
     inbox: Inbox
     overviews: Overviews
+    measures: Measures
     holds: Holds

@@ -7,9 +7,12 @@ import msgspec
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.clock import Clock, new_id
-from langlauf.domain.errors import Overloaded
+from langlauf.domain.delivery import Wish
+from langlauf.domain.errors import Overloaded, StoreError
 from langlauf.domain.job import (
     INLINE,
+    Accepted,
+    Duplicate,
     Job,
     KeyReused,
     NewJob,
@@ -21,11 +24,24 @@ from langlauf.domain.job import (
 )
 from langlauf.domain.state import Status
 from langlauf.domain.text import first_flaw
+from langlauf.domain.trace import Trace
 from langlauf.domain.views import JobView
 from langlauf.service.estimates import Estimates
+from langlauf.service.notices import Notices, Notify
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
+from langlauf.telemetry.metrics import SUBMISSIONS
+from langlauf.tracing import span
+
+#: What metrics call what became of an order.
+_OUTCOMES: dict[type, str] = {
+    Accepted: "accepted",
+    Replayed: "replayed",
+    KeyReused: "idempotency_mismatch",
+    Duplicate: "duplicate",
+    QueueFull: "queue_full",
+}
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +56,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     retry_of: str | None = None
     resume: bool = False
+    #: whom to tell of the end, as it was asked for
+    notify: Notify | None = None
+    #: whom else to tell: what was asked for, and checked, before
+    wishes: tuple[Wish, ...] = ()
 
 
 class Submissions:
@@ -53,6 +73,7 @@ class Submissions:
         self._registry = registry
         self._settings = settings
         self._clock = clock
+        self._notices = Notices(store, settings)
         self._under_way = 0
 
     def analysis_for(self, name: str | None) -> Analysis:
@@ -69,6 +90,18 @@ class Submissions:
 
         More than the process can do soon is refused here, before it is accepted: what was accepted is always kept.
         """
+        try:
+            submitted = await self._bounded(caller, order)
+        except InvalidInput:
+            SUBMISSIONS.add("invalid")
+            raise
+        except StoreError as error:
+            SUBMISSIONS.add("overloaded" if isinstance(error, Overloaded) else "unavailable")
+            raise
+        SUBMISSIONS.add(_OUTCOMES[type(submitted)])
+        return submitted
+
+    async def _bounded(self, caller: Caller, order: Order) -> Submitted:
         if self._under_way >= self._settings.max_submitting:
             raise Overloaded(f"{self._under_way} submissions are under way; nothing more is accepted")
         self._under_way += 1
@@ -79,9 +112,20 @@ class Submissions:
 
     async def _submit(self, caller: Caller, order: Order) -> Submitted:
         analysis = self.analysis_for(order.analysis)
+        with span("submit", caller.trace, "producer", analysis=analysis.name, org_id=caller.org_id) as telling:
+            submitted = await self._write(caller, order, analysis, telling.trace)
+            telling.note(answer=type(submitted).__name__.lower())
+            if isinstance(submitted, Accepted):
+                telling.note(job_id=submitted.job.job_id)
+            return submitted
+
+    async def _write(self, caller: Caller, order: Order, analysis: Analysis, trace: Trace | None) -> Submitted:
         if flaw := first_flaw(msgspec.to_builtins(order.input, str_keys=True)):
             raise InvalidInput(flaw.split(":")[0], flaw)
         payload = canonical(read_input(analysis.input_type, order.input))
+        wishes = order.wishes
+        if order.notify is not None:
+            wishes += await self._notices.wishes(caller.org_id, order.notify)
         now = self._clock.now()
         job = Job(
             job_id=new_id(),
@@ -95,10 +139,10 @@ class Submissions:
             updated_at=now,
             timeout_seconds=_timeout(analysis, order.timeout_seconds),
             max_retries=analysis.max_retries if order.max_retries is None else order.max_retries,
-            trace_id=caller.trace_id,
+            trace_id=trace.trace_id if trace else caller.trace_id,
             request_id=caller.request_id,
-            traceparent=caller.traceparent,
-            tracestate=caller.tracestate,
+            traceparent=trace.traceparent if trace else None,
+            tracestate=trace.tracestate if trace else None,
             requested_by_user_id=caller.user_id,
             api_key_id=caller.api_key_id,
             retry_of=order.retry_of,
@@ -113,6 +157,7 @@ class Submissions:
             max_waiting_org=self._settings.max_waiting_org,
             max_waiting_all=self._settings.max_waiting_all,
             max_waiting_analysis=analysis.queue_limit,
+            wishes=wishes,
         )
         submitted = await self._store.submit(new)
         if isinstance(submitted, Replayed) and submitted.job.retry_of != order.retry_of:

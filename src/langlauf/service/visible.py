@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
+from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
@@ -54,6 +58,9 @@ class OneJob:
             return LogPage([], more=False, over=True)
         return await self._tenant.log(job_id, after=after, limit=limit, most_bytes=most_bytes)
 
+    async def feed(self, wish: FeedRequest) -> FeedPage:  # noqa: ARG002 - the log of the job has it all
+        return FeedPage([], None, more=False)
+
     async def results(self, job_id: str) -> list[Snapshot]:
         return await self._tenant.results(job_id) if job_id == self._job_id else []
 
@@ -72,6 +79,25 @@ class OneJob:
         if job_id != self._job_id:
             return []
         return await self._tenant.notifications(job_id, channel=channel, limit=limit)
+
+    async def endpoints(self) -> list[Endpoint]:
+        return []
+
+    async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
+        if which.job_id not in {None, self._job_id}:
+            return []
+        return await self._tenant.deliveries(msgspec.structs.replace(which, job_id=self._job_id))
+
+    async def delivery(self, notification_id: str) -> Notification | None:
+        found = await self._tenant.delivery(notification_id)
+        return found if found is not None and found.job_id == self._job_id else None
+
+    async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
+        found = await self._tenant.delivery_attempts(notification_id, limit=limit)
+        return [one for one in found if one.job_id == self._job_id]
+
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        return await self._tenant.wishes(job_id) if job_id == self._job_id else ()
 
     async def jobs(self, which: JobFilter) -> JobPage:  # noqa: ARG002 - no list has it
         return JobPage([], None)

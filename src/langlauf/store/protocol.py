@@ -10,8 +10,11 @@ from typing import Protocol
 
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
+from langlauf.domain.backlog import Backlog, Usage
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
+from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import InboxPage, MarkRead
 from langlauf.domain.instant import Instant
@@ -38,6 +41,8 @@ from langlauf.domain.views import (
 )
 from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
+from langlauf.store.deliveries import DeliveryStore
+from langlauf.store.duties import DutyStore
 from langlauf.store.workers import WorkerStore
 
 
@@ -62,6 +67,9 @@ class TenantReads(Protocol):
     async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
         """The next events past a sequence number: so many, or up to the one with which they have so many bytes."""
 
+    async def feed(self, wish: FeedRequest) -> FeedPage:
+        """The next of the org's outbound events, over all jobs: none is ever passed over, however late it commits."""
+
     async def results(self, job_id: str) -> list[Snapshot]:
         """A job's snapshots, ascending."""
 
@@ -73,6 +81,21 @@ class TenantReads(Protocol):
 
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         """A job's messages, latest first."""
+
+    async def endpoints(self) -> list[Endpoint]:
+        """Whom the org wants to be called, the oldest first."""
+
+    async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
+        """The org's messages to the world outside, newest first."""
+
+    async def delivery(self, notification_id: str) -> Notification | None:
+        """One of them."""
+
+    async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
+        """What became of one of them, the last attempt first."""
+
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        """Whom the submission of a job asked to be told of its end."""
 
     async def jobs(self, which: JobFilter) -> JobPage:
         """The org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
@@ -125,6 +148,14 @@ class Store(Protocol):
     @property
     def workers(self) -> WorkerStore:
         """Who works."""
+
+    @property
+    def duties(self) -> DutyStore:
+        """When upkeep last succeeded."""
+
+    @property
+    def deliveries(self) -> DeliveryStore:
+        """The outbox, and who is called."""
 
     async def submit(self, new: NewJob) -> Submitted:
         """Accepts a job with its input, its first event and its idempotency key."""
@@ -186,6 +217,12 @@ class Store(Protocol):
 
     async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
         """A mark of each org that is another one whenever any of its jobs has changed, in one look."""
+
+    async def backlog(self, *, orgs: bool) -> Backlog:
+        """What waits and runs in figures, over all orgs, and by org where that is asked for: for metrics."""
+
+    def usage(self) -> Usage:
+        """What the store has in hand in this process, without asking anybody."""
 
     async def check(self) -> None:
         """Raises `StoreUnavailable` unless the store answers and its schema is this program's."""

@@ -1,10 +1,11 @@
 """Rows as records, and values of our own making as the JSON text that rows keep."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
+from langlauf.domain.delivery import Delivery, Endpoint, Subject, Wish
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.job import Job
 from langlauf.domain.state import Status
@@ -13,6 +14,7 @@ from langlauf.domain.views import JobView
 _encode = msgspec.json.Encoder().encode
 _STATUS = Job.__struct_fields__.index("status")
 _RETRYABLE = Job.__struct_fields__.index("retryable")
+_EVENT_FIELDS = len(Event.__struct_fields__)
 #: Where a view of the database has the end of the lease: what a job got later stands behind it.
 _BEFORE_LEASE = Job.__struct_fields__.index("tracestate") + 1
 _EVENT_TYPE = Event.__struct_fields__.index("event_type")
@@ -43,7 +45,47 @@ def view_from_database(row: Sequence[Any]) -> JobView:
 
 
 def event_from(row: Sequence[Any]) -> Event:
-    """An event from its columns."""
-    values = list(row)
+    """An event from its columns; what a store keeps behind them for itself is no part of it."""
+    values = list(row)[:_EVENT_FIELDS]
     values[_EVENT_TYPE] = EventType(values[_EVENT_TYPE])
     return Event(*values)
+
+
+def subjects_text(subjects: Sequence[str]) -> str:
+    """What an endpoint hears of, as one text in which each word has a comma before and after it."""
+    return f",{','.join(subjects)},"
+
+
+def endpoint_from(row: Sequence[Any]) -> Endpoint:
+    """An endpoint from its columns, and how its lane is doing behind them."""
+    org_id, endpoint_id, url, name, subjects, created_at, version, former_until, disabled_at, reason, *lane = row
+    failures, failing_since, paused_until = lane
+    return Endpoint(
+        org_id=org_id,
+        endpoint_id=endpoint_id,
+        url=url,
+        name=name,
+        subjects=cast("tuple[Subject, ...]", tuple(word for word in subjects.split(",") if word)),
+        created_at=created_at,
+        version=version,
+        former_until=former_until,
+        disabled_at=disabled_at,
+        disabled_reason=reason,
+        failures=failures,
+        failing_since=failing_since,
+        paused_until=paused_until,
+    )
+
+
+_DELIVERY = tuple(name for name in Delivery.__struct_fields__ if name != "lane_failures")
+
+
+def delivery_from(row: Sequence[Any], lane_failures: int) -> Delivery:
+    """A claimed message from its columns, which are in the order of its fields."""
+    return Delivery(**dict(zip(_DELIVERY, row, strict=True)), lane_failures=lane_failures)
+
+
+def wish_from(row: Sequence[Any]) -> Wish:
+    """What a job asked to be told, from its columns."""
+    channel, target, lane, language = row
+    return Wish(channel=channel, target=target, lane=lane, language=language)

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from langlauf.domain.delivery import DeliveryAttempt
 from langlauf.domain.event import Event
 from langlauf.domain.job import Job
 from langlauf.domain.notification import Notification
@@ -22,6 +23,25 @@ TABLES = (
     Table("job_events", Event.__struct_fields__),
     Table("job_results", (*Snapshot.__struct_fields__, "payload", "views")),
     Table("notifications", Notification.__struct_fields__),
+    # Behind the events: what is told of those that are copied was told where they come from.
+    Table("delivery_attempts", DeliveryAttempt.__struct_fields__),
+    Table("delivery_lanes", ("org_id", "lane", "failures", "failing_since", "paused_until")),
+    Table("job_wishes", ("org_id", "job_id", "channel", "target", "lane", "language")),
+    Table(
+        "webhook_endpoints",
+        (
+            "org_id",
+            "endpoint_id",
+            "url",
+            "name",
+            "subjects",
+            "created_at",
+            "version",
+            "former_until",
+            "disabled_at",
+            "disabled_reason",
+        ),
+    ),
     Table("inbox_marks", ("org_id", "read_until")),
     Table("job_chunks", ("org_id", "job_id", "chunk_key", "payload", "created_at")),
     Table("leases", ("org_id", "job_id", "attempt", "worker_id", "expires_at", "deadline_at")),

@@ -21,6 +21,8 @@ SCHEMA_VERSION = 5
 ABSENT = msgspec.Raw()
 T = TypeVar("T")
 Number = int | float
+#: What the earlier system knew nothing of.
+_OURS_ALONE = frozenset({"read_at", "endpoint_id", "target", "lane", "claimed_until", "tries_from"})
 
 
 class NotAnEarlierStore(LanglaufError):
@@ -251,7 +253,7 @@ def result_entry(result: StoredResult) -> dict[str, Any]:
 
 def notification_entry(notification: Notification) -> dict[str, Any]:
     """A message as an entry of `notifications`."""
-    return _entry(notification, json_fields=("payload_json",), leave_out=frozenset({"read_at"}))
+    return _entry(notification, json_fields=("payload_json",), leave_out=_OURS_ALONE)
 
 
 def _entry(

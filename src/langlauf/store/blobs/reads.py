@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
+from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE
@@ -93,6 +95,9 @@ class ReadsWithBlobs:
     async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
         return await self._inner.log(job_id, after=after, limit=limit, most_bytes=most_bytes)
 
+    async def feed(self, wish: FeedRequest) -> FeedPage:
+        return await self._inner.feed(wish)
+
     async def results(self, job_id: str) -> list[Snapshot]:
         return await self._inner.results(job_id)
 
@@ -101,6 +106,21 @@ class ReadsWithBlobs:
 
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         return await self._inner.notifications(job_id, channel=channel, limit=limit)
+
+    async def endpoints(self) -> list[Endpoint]:
+        return await self._inner.endpoints()
+
+    async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
+        return await self._inner.deliveries(which)
+
+    async def delivery(self, notification_id: str) -> Notification | None:
+        return await self._inner.delivery(notification_id)
+
+    async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
+        return await self._inner.delivery_attempts(notification_id, limit=limit)
+
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        return await self._inner.wishes(job_id)
 
     async def jobs(self, which: JobFilter) -> JobPage:
         return await self._inner.jobs(which)

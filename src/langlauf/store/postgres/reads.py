@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import LAST_WORDS, Event
+from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
+from langlauf.store.postgres.feed import read_feed
 from langlauf.store.postgres.lists import PostgresLists
 from langlauf.store.postgres.overview import look
 from langlauf.store.postgres.texts import holdable, name_of
-from langlauf.store.rows import event_from, view_from_database
+from langlauf.store.rows import endpoint_from, event_from, view_from_database, wish_from
 from langlauf.store.walking import FIRST, Position
 
 _KEYS_AT_ONCE = 1_000
@@ -63,6 +66,9 @@ class PostgresTenantReads(PostgresLists):
         over = gone or (bool(events) and not more and events[-1].event_type in LAST_WORDS)
         return LogPage(events, more, over)
 
+    async def feed(self, wish: FeedRequest) -> FeedPage:
+        return await read_feed(self._rows, wish)
+
     async def results(self, job_id: str) -> list[Snapshot]:
         return [Snapshot(*row) for row in await self._rows("read_results", job_id)]
 
@@ -79,6 +85,26 @@ class PostgresTenantReads(PostgresLists):
 
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         return [Notification(*row) for row in await self._rows("read_notifications", job_id, channel, limit)]
+
+    async def endpoints(self) -> list[Endpoint]:
+        return [endpoint_from(row) for row in await self._rows("read_endpoints")]
+
+    async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
+        filters = (which.endpoint_id, which.job_id, which.status)
+        if not all(map(holdable, filter(None, filters))):
+            return []
+        rows = await self._rows("read_deliveries", *filters, *(which.before or FIRST), which.limit)
+        return [Notification(*row) for row in rows]
+
+    async def delivery(self, notification_id: str) -> Notification | None:
+        rows = await self._rows("read_delivery", notification_id)
+        return Notification(*rows[0]) if rows else None
+
+    async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
+        return [DeliveryAttempt(*row) for row in await self._rows("read_delivery_attempts", notification_id, limit)]
+
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        return tuple(wish_from(row) for row in await self._rows("read_wishes", job_id))
 
     async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
         return [PastRun(*row) for row in await self._rows("read_completed", analysis, *(before or FIRST), limit)]

@@ -71,6 +71,10 @@ def _insert(tx: Transaction, new: NewJob) -> Job:
         )
     if new.resume_from is not None:
         tx.run("copy_chunks", org_id=job.org_id, job_id=job.job_id, resume_from=new.resume_from)
+    for wish in new.wishes:
+        # At once, not at the end: the events of this very transaction must find it.
+        values = (job.org_id, job.job_id, wish.channel, wish.target, wish.lane, wish.language)
+        tx.run_many("insert_wish", [values])
     tx.waiting(job.org_id, job.analysis, +1)
     facts = {"analysis": job.analysis, "retry_of": job.retry_of} if job.retry_of else {"analysis": job.analysis}
     tx.event(job.org_id, job.job_id, 1, EventType.QUEUED, "user", (job.trace_id, job.request_id), facts)

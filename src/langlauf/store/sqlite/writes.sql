@@ -38,6 +38,9 @@ INSERT INTO jobs ({job_names}) VALUES ({job_values})
 -- name: insert_input
 INSERT INTO job_inputs (org_id, job_id, payload) VALUES (?, ?, ?)
 
+-- name: insert_wish
+INSERT INTO job_wishes (org_id, job_id, channel, target, lane, language) VALUES (?, ?, ?, ?, ?, ?)
+
 -- name: insert_key
 INSERT INTO idempotency_keys (org_id, idempotency_key, job_id, payload_hash, created_at)
 VALUES (:org_id, :key, :job_id, :payload_hash, :now)
@@ -50,6 +53,10 @@ WHERE org_id = :org_id AND job_id = :resume_from
 
 -- name: insert_event
 INSERT INTO job_events ({event_names}) VALUES ({event_values})
+
+-- name: insert_event_behind
+-- An event whose place in the feed is not that of its time.
+INSERT INTO job_events ({event_names}, feed_at) VALUES ({event_values}, ?)
 
 -- name: insert_result
 INSERT INTO job_results ({snapshot_names}, payload, views) VALUES ({snapshot_values}, ?, ?)

@@ -1,0 +1,46 @@
+"""Signatures of webhooks by the Standard Webhooks scheme: HMAC-SHA256 over id, timestamp and body.
+
+A secret is `whsec_` and 24 to 64 bytes in Base64. The secret of an endpoint is made from one that the store keeps, the
+endpoint's id and the number of the secret: so it can be made again and never lies anywhere.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Iterable
+
+PREFIX = "whsec_"
+#: What the store keeps the secret for that those of endpoints are made from.
+PURPOSE = "webhook endpoints"
+_FEWEST_BYTES = 24
+_MOST_BYTES = 64
+
+
+def read_secret(text: str) -> bytes:
+    """The bytes of a secret; `ValueError` where it is none, without a word of what it says."""
+    if not text.startswith(PREFIX):
+        raise ValueError(f"a secret starts with {PREFIX}")
+    try:
+        secret = base64.b64decode(text.removeprefix(PREFIX), validate=True)
+    except binascii.Error:
+        raise ValueError(f"what follows {PREFIX} must be Base64") from None
+    if not _FEWEST_BYTES <= len(secret) <= _MOST_BYTES:
+        raise ValueError(f"a secret has {_FEWEST_BYTES} to {_MOST_BYTES} bytes, this one has {len(secret)}")
+    return secret
+
+
+def secret_text(secret: bytes) -> str:
+    """A secret as its owner is shown it."""
+    return PREFIX + base64.b64encode(secret).decode()
+
+
+def endpoint_secret(master: bytes, org_id: str, endpoint_id: str, version: int) -> bytes:
+    """The secret of an endpoint, the same whenever it is asked for."""
+    return hmac.digest(master, f"webhook {org_id} {endpoint_id} {version}".encode(), hashlib.sha256)
+
+
+def signatures(secrets: Iterable[bytes], message_id: str, timestamp: int, body: bytes) -> str:
+    """The header `webhook-signature`: one signature for each secret, so that receivers can change over in peace."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return " ".join(f"v1,{base64.b64encode(hmac.digest(one, signed, hashlib.sha256)).decode()}" for one in secrets)

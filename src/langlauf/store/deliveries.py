@@ -1,0 +1,44 @@
+"""What every store promises about deliveries. Messages get into the outbox by themselves, with the change they tell of.
+
+Endpoints and the log of deliveries are tenant data: they are read through `TenantReads`.
+"""
+
+from typing import Protocol
+
+from langlauf.domain.delivery import (
+    Delivery,
+    DeliveryClaim,
+    DeliveryEnd,
+    DeliveryFigures,
+    Endpoint,
+    EndpointChange,
+    Replay,
+)
+
+
+class DeliveryStore(Protocol):
+    """The outbox, and who is called. Each verb is one atomic change."""
+
+    async def add_endpoint(self, new: Endpoint) -> Endpoint | None:
+        """Keeps an endpoint; None where the org has one for that address already, or too many."""
+
+    async def change_endpoint(self, change: EndpointChange) -> Endpoint | None:
+        """Changes an endpoint of an org; None where there is no such one."""
+
+    async def remove_endpoint(self, org_id: str, endpoint_id: str) -> bool:
+        """Forgets an endpoint, and gives up what waits for it."""
+
+    async def claim(self, request: DeliveryClaim) -> list[Delivery]:
+        """Hands out messages that are due, no lane holding up another, each to be ended before its claim is over."""
+
+    async def finish(self, end: DeliveryEnd) -> bool:
+        """Notes how an attempt went; False where another attempt was made meanwhile, or the message is settled.
+
+        Saying the same once more changes nothing, and is answered as before: an answer may have been lost.
+        """
+
+    async def replay(self, wish: Replay) -> int:
+        """Makes settled messages due again, with all their tries; tells how many."""
+
+    async def figures(self) -> DeliveryFigures:
+        """How sending goes over all orgs."""

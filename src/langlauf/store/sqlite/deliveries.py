@@ -1,0 +1,271 @@
+"""Deliveries in SQLite: endpoints, and the outbox that fills itself."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, cast
+
+import apsw
+import msgspec
+
+from langlauf.domain.delivery import (
+    MOST_ENDPOINTS,
+    Delivery,
+    DeliveryClaim,
+    DeliveryEnd,
+    DeliveryFigures,
+    Endpoint,
+    EndpointChange,
+    Replay,
+)
+from langlauf.domain.instant import Instant, after
+from langlauf.store.rows import delivery_from, endpoint_from, subjects_text
+from langlauf.store.sqlite.lists import RunRead
+from langlauf.store.sqlite.transaction import Row, Transaction
+
+_BEGINNING = -(2**62)
+
+
+class AddEndpoint(msgspec.Struct, frozen=True):
+    """An endpoint to keep."""
+
+    new: Endpoint
+
+
+class RemoveEndpoint(msgspec.Struct, frozen=True):
+    """An endpoint to forget."""
+
+    org_id: str
+    endpoint_id: str
+
+
+class _Lane(NamedTuple):
+    """A lane that has something to send."""
+
+    org_id: str
+    lane: str
+    due_at: Instant
+    flying: int
+    failures: int
+    paused_until: Instant | None
+
+    def room(self, request: DeliveryClaim, now: Instant) -> int:
+        """How many messages of it may be taken: none while it is paused, one by one until it works again."""
+        if self.due_at > now or (self.paused_until is not None and self.paused_until > now):
+            return 0
+        most = 1 if self.failures >= request.cautious_after else request.most_of_lane
+        return max(0, most - self.flying)
+
+
+def add_endpoint(tx: Transaction, wish: AddEndpoint) -> Endpoint | None:
+    """Keeps it unless its address is known or there are too many."""
+    new = wish.new
+    made = tx.run(
+        "add_endpoint",
+        org_id=new.org_id,
+        endpoint_id=new.endpoint_id,
+        url=new.url,
+        name=new.name,
+        subjects=subjects_text(new.subjects),
+        now=tx.now,
+        most=MOST_ENDPOINTS,
+    )
+    return _endpoint(tx, new.org_id, new.endpoint_id) if made else None
+
+
+def change_endpoint(tx: Transaction, change: EndpointChange) -> Endpoint | None:
+    """Changes it; one that is switched off gives up what waits, one that is switched on starts afresh."""
+    rotates = change.rotate_seconds is not None
+    changed = tx.run(
+        "change_endpoint",
+        org_id=change.org_id,
+        endpoint_id=change.endpoint_id,
+        name=change.name,
+        subjects=None if change.subjects is None else subjects_text(change.subjects),
+        rotates=int(rotates),
+        former_until=after(tx.now, change.rotate_seconds or 0) if rotates else None,
+        enabled=None if change.enabled is None else int(change.enabled),
+        reason=change.reason or "switched off",
+        now=tx.now,
+    )
+    if changed and change.enabled is False:
+        _give_up(tx, change.org_id, change.endpoint_id, f"the endpoint is disabled: {change.reason or 'switched off'}")
+    elif changed and change.enabled:
+        tx.run("forget_lane", org_id=change.org_id, lane=change.endpoint_id)
+    return _endpoint(tx, change.org_id, change.endpoint_id)
+
+
+def remove_endpoint(tx: Transaction, wish: RemoveEndpoint) -> bool:
+    """Forgets it, and gives up what waits."""
+    removed = tx.run("remove_endpoint", org_id=wish.org_id, endpoint_id=wish.endpoint_id)
+    if removed:
+        _give_up(tx, wish.org_id, wish.endpoint_id, "the endpoint was removed")
+    return bool(removed)
+
+
+def _give_up(tx: Transaction, org_id: str, endpoint_id: str, reason: str) -> None:
+    tx.flush()  # what this very transaction leaves in the outbox is given up too
+    tx.run("give_up_waiting", org_id=org_id, endpoint_id=endpoint_id, reason=reason)
+    tx.run("forget_lane", org_id=org_id, lane=endpoint_id)
+
+
+def _endpoint(tx: Transaction, org_id: str, endpoint_id: str) -> Endpoint | None:
+    row = tx.one("read_endpoints", org_id=org_id, endpoint_id=endpoint_id)
+    return None if row is None else endpoint_from(row)
+
+
+def claim(tx: Transaction, request: DeliveryClaim) -> list[Delivery]:
+    """The longest due lanes first, one message of each in turn, so that none holds up another."""
+    tx.flush()
+    lanes = [_Lane(*row) for row in tx.rows("due_lanes_out", now=tx.now)]
+    lanes = sorted((lane for lane in lanes if lane.room(request, tx.now)), key=lambda lane: lane.due_at)
+    waiting: list[list[tuple[_Lane, str]]] = []
+    for lane in lanes[: request.most]:
+        most = min(lane.room(request, tx.now), request.most)
+        rows = tx.rows("lane_due_out", org_id=lane.org_id, lane=lane.lane, now=tx.now, most=most)
+        waiting.append([(lane, row[0]) for row in rows])
+    until = after(tx.now, request.claim_seconds)
+    taken: list[Delivery] = []
+    for turn in range(request.most):
+        for messages in waiting:
+            if turn < len(messages) and len(taken) < request.most:
+                lane, notification_id = messages[turn]
+                taken += _claim_one(tx, lane, notification_id, until)
+    return taken
+
+
+def _claim_one(tx: Transaction, lane: _Lane, notification_id: str, until: Instant) -> list[Delivery]:
+    ids = {"org_id": lane.org_id, "notification_id": notification_id}
+    if not tx.run("claim_delivery", **ids, now=tx.now, until=until):
+        return []
+    return [delivery_from(row, lane.failures) for row in tx.rows("claimed_delivery", **ids)]
+
+
+def finish(tx: Transaction, end: DeliveryEnd) -> bool:
+    """Notes how an attempt went, unless another one was made meanwhile; whoever says it again hears the same."""
+    ids = {"org_id": end.org_id, "notification_id": end.notification_id}
+    row = tx.one(
+        "finish_delivery",
+        **ids,
+        attempt=end.attempt,
+        status=end.status,
+        error=end.error,
+        retry_at=after(tx.now, end.retry_seconds),
+        now=tx.now,
+    )
+    if row is None:
+        return tx.one("finished_so", **ids, attempt=end.attempt, status=end.status) is not None
+    job_id, lane, endpoint_id = row
+    tx.run(
+        "insert_delivery_attempt",
+        **ids,
+        attempt=end.attempt,
+        job_id=job_id,
+        now=tx.now,
+        seconds=end.seconds,
+        status=end.status,
+        status_code=end.status_code,
+        error=end.error,
+        reply=end.reply,
+    )
+    if end.lane_failed:
+        paused_until = None if end.pause_seconds is None else after(tx.now, end.pause_seconds)
+        tx.run("lane_failed", org_id=end.org_id, lane=lane, now=tx.now, paused_until=paused_until)
+    elif end.status == "sent" and tx.run("forget_lane", org_id=end.org_id, lane=lane):
+        tx.run("hasten_lane", org_id=end.org_id, lane=lane, now=tx.now)
+    if end.disable is not None and endpoint_id is not None:
+        change_endpoint(
+            tx,
+            EndpointChange(org_id=end.org_id, endpoint_id=endpoint_id, enabled=False, reason=end.disable),
+        )
+    return True
+
+
+def replay(tx: Transaction, wish: Replay) -> int:
+    """Makes settled messages due again."""
+    if wish.notification_id is not None:
+        found = [wish.notification_id]
+    else:
+        rows = tx.rows(
+            "replayable",
+            org_id=wish.org_id,
+            endpoint_id=wish.endpoint_id,
+            since=_BEGINNING if wish.since is None else wish.since,
+            sent_too=wish.sent_too,
+            most=wish.most,
+        )
+        found = [row[0] for row in rows]
+    return tx.run_many(
+        "replay_one",
+        [{"org_id": wish.org_id, "notification_id": one, "sent_too": wish.sent_too, "now": tx.now} for one in found],
+    )
+
+
+HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
+    AddEndpoint: add_endpoint,
+    EndpointChange: change_endpoint,
+    RemoveEndpoint: remove_endpoint,
+    DeliveryClaim: claim,
+    DeliveryEnd: finish,
+    Replay: replay,
+}
+
+
+class SqliteDeliveries:
+    """Endpoints and the outbox, over the connections of a store."""
+
+    def __init__(
+        self,
+        read: RunRead,
+        write: Callable[[Any], Awaitable[Any]],
+        queries: Mapping[str, str],
+        now: Callable[[], Instant],
+    ) -> None:
+        self._read = read
+        self._write = write
+        self._queries = queries
+        self._now = now
+
+    async def add_endpoint(self, new: Endpoint) -> Endpoint | None:
+        return cast("Endpoint | None", await self._write(AddEndpoint(new)))
+
+    async def change_endpoint(self, change: EndpointChange) -> Endpoint | None:
+        return cast("Endpoint | None", await self._write(change))
+
+    async def remove_endpoint(self, org_id: str, endpoint_id: str) -> bool:
+        return cast("bool", await self._write(RemoveEndpoint(org_id, endpoint_id)))
+
+    async def claim(self, request: DeliveryClaim) -> list[Delivery]:
+        now = self._now()
+        lanes = await self._read(lambda connection: self._lanes(connection, now))
+        if not any(lane.room(request, now) for lane in lanes):
+            return []  # most looks find nothing, and a look costs no write
+        return cast("list[Delivery]", await self._write(request))
+
+    async def finish(self, end: DeliveryEnd) -> bool:
+        return cast("bool", await self._write(end))
+
+    async def replay(self, wish: Replay) -> int:
+        return cast("int", await self._write(wish))
+
+    async def figures(self) -> DeliveryFigures:
+        now = self._now()
+
+        def read(connection: apsw.Connection) -> DeliveryFigures:
+            def count(query: str) -> int:
+                found: Any = connection.execute(self._queries[query], {"now": now}).get
+                return int(found)
+
+            pending: list[Row] = connection.execute(self._queries["pending_deliveries"]).fetchall()
+            lanes = self._lanes(connection, now)
+            due = [one.due_at for one in lanes if one.due_at <= now and (one.paused_until or now) <= now]
+            return DeliveryFigures(
+                pending=dict(pending),
+                oldest_due=min(due, default=None),
+                paused_lanes=count("count_paused_lanes"),
+                disabled_endpoints=count("count_disabled_endpoints"),
+            )
+
+        return await self._read(read)
+
+    def _lanes(self, connection: apsw.Connection, now: Instant) -> list[_Lane]:
+        rows: list[Row] = connection.execute(self._queries["due_lanes_out"], {"now": now}).fetchall()
+        return [_Lane(*row) for row in rows]

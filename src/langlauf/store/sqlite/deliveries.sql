@@ -1,0 +1,179 @@
+-- Telling the world outside: endpoints, and the outbox that fills itself.
+
+-- name: add_endpoint
+INSERT INTO webhook_endpoints (org_id, endpoint_id, url, name, subjects, created_at, version)
+SELECT :org_id, :endpoint_id, :url, :name, :subjects, :now, 1
+WHERE (SELECT count(*) FROM webhook_endpoints AS one WHERE one.org_id = :org_id) < :most
+ON CONFLICT DO NOTHING
+
+-- name: change_endpoint
+UPDATE webhook_endpoints SET
+    name = coalesce(:name, name),
+    subjects = coalesce(:subjects, subjects),
+    version = version + :rotates,
+    former_until = CASE :rotates WHEN 1 THEN :former_until ELSE former_until END,
+    disabled_at = CASE :enabled WHEN 1 THEN NULL WHEN 0 THEN coalesce(disabled_at, :now) ELSE disabled_at END,
+    disabled_reason = CASE :enabled WHEN 1 THEN NULL WHEN 0 THEN coalesce(disabled_reason, :reason) ELSE disabled_reason END
+WHERE org_id = :org_id AND endpoint_id = :endpoint_id
+
+-- name: remove_endpoint
+DELETE FROM webhook_endpoints WHERE org_id = :org_id AND endpoint_id = :endpoint_id
+
+-- name: give_up_waiting
+-- What waits for an endpoint that is not called any more; what is being sent may still arrive, and is not noted.
+UPDATE notifications INDEXED BY idx_notifications_due SET delivery_status = 'failed', last_error = :reason, claimed_until = NULL
+WHERE org_id = :org_id AND lane = :endpoint_id AND endpoint_id = :endpoint_id
+  AND delivery_status = 'pending' AND channel <> 'in_app'
+
+-- name: forget_lane
+DELETE FROM delivery_lanes WHERE org_id = :org_id AND lane = :lane
+
+-- name: read_endpoints
+SELECT endpoint.org_id, endpoint.endpoint_id, endpoint.url, endpoint.name, endpoint.subjects, endpoint.created_at,
+    endpoint.version, endpoint.former_until, endpoint.disabled_at, endpoint.disabled_reason,
+    coalesce(trouble.failures, 0), trouble.failing_since, trouble.paused_until
+FROM webhook_endpoints AS endpoint
+LEFT JOIN delivery_lanes AS trouble ON trouble.org_id = endpoint.org_id AND trouble.lane = endpoint.endpoint_id
+WHERE endpoint.org_id = :org_id AND (:endpoint_id IS NULL OR endpoint.endpoint_id = :endpoint_id)
+ORDER BY endpoint.created_at, endpoint.endpoint_id
+
+-- name: due_lanes_out
+-- The lanes that have something to send, each with when its first message is due and how many are being sent: one look per
+-- lane, however much waits in it.
+WITH RECURSIVE walk (org_id, lane) AS (
+    SELECT * FROM (
+        SELECT org_id, lane FROM notifications INDEXED BY idx_notifications_due
+        WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL ORDER BY org_id, lane LIMIT 1)
+    UNION ALL
+    SELECT next.org_id, next.lane FROM walk CROSS JOIN notifications AS next NOT INDEXED
+    ON next.rowid = coalesce(
+        (SELECT later.rowid FROM notifications AS later INDEXED BY idx_notifications_due
+         WHERE later.delivery_status = 'pending' AND later.channel <> 'in_app'
+           AND later.org_id = walk.org_id AND later.lane > walk.lane
+         ORDER BY later.lane LIMIT 1),
+        (SELECT later.rowid FROM notifications AS later INDEXED BY idx_notifications_due
+         WHERE later.delivery_status = 'pending' AND later.channel <> 'in_app' AND later.lane IS NOT NULL
+           AND later.org_id > walk.org_id
+         ORDER BY later.org_id, later.lane LIMIT 1))
+)
+SELECT walk.org_id, walk.lane,
+    (SELECT min(first.scheduled_at) FROM notifications AS first INDEXED BY idx_notifications_due
+     WHERE first.delivery_status = 'pending' AND first.channel <> 'in_app'
+       AND first.org_id = walk.org_id AND first.lane = walk.lane) AS due_at,
+    (SELECT count(*) FROM notifications AS flying INDEXED BY idx_notifications_claimed
+     WHERE flying.org_id = walk.org_id AND flying.lane = walk.lane AND flying.claimed_until > :now) AS flying,
+    coalesce(trouble.failures, 0), trouble.paused_until
+FROM walk LEFT JOIN delivery_lanes AS trouble ON trouble.org_id = walk.org_id AND trouble.lane = walk.lane
+
+-- name: lane_due_out
+-- The first messages of a lane that are due and that nobody sends.
+SELECT notification_id FROM notifications INDEXED BY idx_notifications_due
+WHERE org_id = :org_id AND lane = :lane AND delivery_status = 'pending' AND channel <> 'in_app'
+  AND scheduled_at <= :now AND (claimed_until IS NULL OR claimed_until <= :now)
+ORDER BY scheduled_at LIMIT :most
+
+-- name: claim_delivery
+-- The number of the attempt is the fence: it grows here and nowhere else.
+UPDATE notifications SET attempt_count = attempt_count + 1, claimed_until = :until, scheduled_at = :until
+WHERE org_id = :org_id AND notification_id = :notification_id AND delivery_status = 'pending' AND channel <> 'in_app'
+  AND (claimed_until IS NULL OR claimed_until <= :now)
+
+-- name: claimed_delivery
+SELECT message.org_id, message.notification_id, message.job_id, message.channel, message.template_key, message.created_at,
+    message.payload_json, message.attempt_count, message.attempt_count - message.tries_from,
+    coalesce(endpoint.url, message.target), message.lane, coalesce(endpoint.endpoint_id, same.endpoint_id),
+    coalesce(endpoint.version, same.version), coalesce(endpoint.former_until, same.former_until),
+    (SELECT job.traceparent FROM jobs AS job WHERE job.org_id = message.org_id AND job.job_id = message.job_id)
+FROM notifications AS message
+LEFT JOIN webhook_endpoints AS endpoint
+    ON endpoint.org_id = message.org_id AND endpoint.endpoint_id = message.endpoint_id
+-- The job's own address may be one that the org has an endpoint for: then that one's secret signs.
+LEFT JOIN webhook_endpoints AS same
+    ON message.channel = 'webhook' AND same.org_id = message.org_id AND same.url = message.target
+WHERE message.org_id = :org_id AND message.notification_id = :notification_id
+
+-- name: finish_delivery
+-- Once: whoever says it again finds that nobody is sending it.
+UPDATE notifications SET
+    delivery_status = :status,
+    claimed_until = NULL,
+    last_error = coalesce(:error, CASE :status WHEN 'sent' THEN NULL ELSE last_error END),
+    sent_at = CASE :status WHEN 'sent' THEN :now ELSE sent_at END,
+    scheduled_at = CASE :status WHEN 'pending' THEN :retry_at ELSE scheduled_at END
+WHERE org_id = :org_id AND notification_id = :notification_id AND attempt_count = :attempt AND delivery_status = 'pending'
+  AND claimed_until IS NOT NULL
+RETURNING job_id, lane, endpoint_id
+
+-- name: finished_so
+-- Whether an attempt was noted to have gone like this.
+SELECT 1 FROM delivery_attempts
+WHERE org_id = :org_id AND notification_id = :notification_id AND attempt = :attempt AND status = :status
+
+-- name: insert_delivery_attempt
+INSERT INTO delivery_attempts (org_id, notification_id, attempt, job_id, at, seconds, status, status_code, error, reply)
+VALUES (:org_id, :notification_id, :attempt, :job_id, :now, :seconds, :status, :status_code, :error, :reply)
+
+-- name: lane_failed
+INSERT INTO delivery_lanes (org_id, lane, failures, failing_since, paused_until)
+VALUES (:org_id, :lane, 1, :now, :paused_until)
+ON CONFLICT (org_id, lane) DO UPDATE SET failures = failures + 1, paused_until = excluded.paused_until
+
+-- name: hasten_lane
+-- A lane that works again need not wait for the times that were set while it did not; a part of it with each success.
+UPDATE notifications SET scheduled_at = :now
+WHERE rowid IN (
+    SELECT late.rowid FROM notifications AS late INDEXED BY idx_notifications_due
+    WHERE late.org_id = :org_id AND late.lane = :lane AND late.delivery_status = 'pending' AND late.channel <> 'in_app'
+      AND late.scheduled_at > :now AND late.claimed_until IS NULL
+    LIMIT 500)
+
+-- name: replay_one
+UPDATE notifications SET delivery_status = 'pending', tries_from = attempt_count, scheduled_at = :now
+WHERE org_id = :org_id AND notification_id = :notification_id AND channel <> 'in_app' AND lane IS NOT NULL
+  AND (delivery_status IN ('failed', 'suppressed') OR (:sent_too AND delivery_status = 'sent'))
+  AND (endpoint_id IS NULL OR EXISTS (
+      SELECT 1 FROM webhook_endpoints AS endpoint
+      WHERE endpoint.org_id = notifications.org_id AND endpoint.endpoint_id = notifications.endpoint_id
+        AND endpoint.disabled_at IS NULL))
+
+-- name: replayable
+-- What of an endpoint is settled, the oldest first.
+SELECT notification_id FROM notifications INDEXED BY idx_notifications_endpoint
+WHERE org_id = :org_id AND endpoint_id = :endpoint_id AND created_at >= :since
+  AND (delivery_status IN ('failed', 'suppressed') OR (:sent_too AND delivery_status = 'sent'))
+ORDER BY created_at, notification_id LIMIT :most
+
+-- name: read_deliveries
+-- The messages of an org that go out, newest first.
+SELECT {notification_columns} FROM notifications AS notification INDEXED BY idx_notifications_sent_out
+WHERE org_id = :org_id AND channel <> 'in_app' AND (created_at, notification_id) < (:before_at, :before_id)
+  AND (:status IS NULL OR delivery_status = :status) AND (:job_id IS NULL OR job_id = :job_id)
+ORDER BY created_at DESC, notification_id DESC LIMIT :limit
+
+-- name: read_deliveries_of_endpoint
+SELECT {notification_columns} FROM notifications AS notification INDEXED BY idx_notifications_endpoint
+WHERE org_id = :org_id AND endpoint_id = :endpoint_id AND (created_at, notification_id) < (:before_at, :before_id)
+  AND (:status IS NULL OR delivery_status = :status) AND (:job_id IS NULL OR job_id = :job_id)
+ORDER BY created_at DESC, notification_id DESC LIMIT :limit
+
+-- name: read_delivery
+SELECT {notification_columns} FROM notifications AS notification
+WHERE org_id = :org_id AND notification_id = :notification_id AND channel <> 'in_app'
+
+-- name: read_delivery_attempts
+SELECT org_id, notification_id, attempt, job_id, at, seconds, status, status_code, error, reply
+FROM delivery_attempts WHERE org_id = :org_id AND notification_id = :notification_id
+ORDER BY attempt DESC LIMIT :limit
+
+-- name: read_wishes
+SELECT channel, target, lane, language FROM job_wishes WHERE org_id = :org_id AND job_id = :job_id ORDER BY channel
+
+-- name: pending_deliveries
+SELECT channel, count(*) FROM notifications INDEXED BY idx_notifications_due
+WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL GROUP BY channel
+
+-- name: count_paused_lanes
+SELECT count(*) FROM delivery_lanes WHERE paused_until > :now
+
+-- name: count_disabled_endpoints
+SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL
