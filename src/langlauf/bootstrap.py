@@ -23,6 +23,7 @@ from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.estimates import Estimates
 from langlauf.service.follow import LOOK_SECONDS, Followers
+from langlauf.service.holds import Holds
 from langlauf.service.inbox import Inbox
 from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
@@ -164,6 +165,7 @@ def make_services(
         Inbox(store),
         Overviews(store, store.clock),
         Measures(store, settings, places),
+        Holds(store),
     )
 
 
@@ -236,7 +238,7 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
             Periodic(
                 duty.RETENTION,
                 settings.retention_every,
-                lambda: clean_up(store, settings.retention, dry_run=False),
+                lambda: clean_up(store, settings.retention, counted=False),
                 done=notes.note,
             ),
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),

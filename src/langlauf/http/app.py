@@ -13,6 +13,7 @@ from langlauf.http.context import Context
 from langlauf.http.cors import Cors
 from langlauf.http.endpoints import Handler, OpenHandler, guarded_route, open_route
 from langlauf.http.feed import Feed
+from langlauf.http.holding import Holding
 from langlauf.http.jobs import Jobs
 from langlauf.http.keys import ApiKeys
 from langlauf.http.middleware import Entrance
@@ -102,7 +103,7 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Bas
     """Every operation that is described, or those alone, each with what answers it."""
     submitting, results, system = Submitting(context), Results(context), System(context)
     jobs, description = Jobs(context, submitting), Description(context)
-    keys, tokens = ApiKeys(context), Tokens(context)
+    keys, tokens, holding = ApiKeys(context), Tokens(context), Holding(context)
     open_handlers: dict[str, OpenHandler] = {
         "health": system.health,
         "ready": system.ready,
@@ -121,6 +122,9 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Bas
         "createJobToken": tokens.create,
         "result": results.result,
         "resultViews": results.views,
+        "holdResult": holding.hold,
+        "releaseResult": holding.release,
+        "listHeld": holding.list,
         "history": results.history,
         "listKeys": keys.list,
         "createKey": keys.create,

@@ -103,6 +103,9 @@ def job_fields(job: Job, moment: Moment, links: Links) -> dict[str, Any]:
         "request_id": job.request_id,
         "event_seq": job.event_seq,
         "result_expired_at": _time(job.result_expired_at),
+        "held_at": _time(job.held_at),
+        "held_by": job.held_by,
+        "hold_reason": job.hold_reason,
         "status_url": links.job(job.job_id),
         "result_url": links.result(job.result_id) if job.result_id else None,
     }

@@ -13,6 +13,7 @@ ANALYZE = "AnalyzeRequest"
 _EXAMPLES: Document = {
     "CancelBody": {"reason": "no longer needed"},
     "RetryBody": {"resume": True},
+    "HoldBody": {"reason": "wanted for the audit of 2026"},
     "TokenBody": {"expires_in": "10m"},
     "CreateKeyBody": {"name": "nightly import", "scopes": ["submit", "read"]},
 }
