@@ -1,6 +1,7 @@
 """A real server that sends, and a second opening of its store for what the API does not do."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,10 +58,10 @@ class Rig:
         assert made is not None
         return made
 
-    def known(self, endpoint: Endpoint) -> Endpoint:
-        """The endpoint as it is now."""
-        found = self.ask(lambda store: store.tenant(endpoint.org_id).endpoints())
-        return next(one for one in found if one.endpoint_id == endpoint.endpoint_id)
+    def disabled(self, org: str = ORG) -> list[str]:
+        """The endpoints that are not called any more."""
+        found = self.ask(lambda store: store.tenant(org).endpoints())
+        return [one.endpoint_id for one in found if one.disabled_at is not None]
 
     def change(self, endpoint: Endpoint, **values: Any) -> Endpoint:
         """Changes an endpoint."""
@@ -84,14 +85,11 @@ class Rig:
 
     def until(self, condition: Callable[[], T], seconds: float = 20.0) -> T:
         """What the condition gives, as soon as it gives something."""
-
-        async def main() -> T:
-            async with asyncio.timeout(seconds):
-                while not (found := await asyncio.to_thread(condition)):
-                    await asyncio.sleep(0.05)
-            return found
-
-        return asyncio.run(main())
+        end = time.monotonic() + seconds
+        while not (found := condition()):
+            assert time.monotonic() < end, "it did not come to that"
+            time.sleep(0.05)  # the server writes the store by itself: there is nothing to wait for
+        return found
 
     def settled(self, org: str = ORG, number: int = 1) -> list[Notification]:
         """The messages of an org, when so many are settled and none waits."""
