@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from langlauf.clock import SystemClock, new_id
-from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryAttempt, DeliveryFilter, Endpoint, EndpointChange
+from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryAttempt, DeliveryFilter, Endpoint, EndpointChange, Subject
 from langlauf.domain.notification import Notification
 from langlauf.domain.signature import PURPOSE, endpoint_secret, secret_text
 from langlauf.hints import Hints
@@ -46,17 +46,18 @@ class Rig:
 
     def endpoint(self, url: str, org: str = ORG, **values: Any) -> Endpoint:
         """An endpoint of an org."""
-        new = Endpoint(
-            org_id=org,
-            endpoint_id=new_id(),
-            url=url,
-            name="a receiver",
-            subjects=values.get("subjects", FINAL_SUBJECTS),
-            created_at=SystemClock().now(),
-        )
-        made = self.ask(lambda store: store.deliveries.add_endpoint(new))
-        assert made is not None
-        return made
+        return self.endpoints(url, org=org, **values)[0]
+
+    def endpoints(self, *urls: str, org: str = ORG, subjects: tuple[Subject, ...] = FINAL_SUBJECTS) -> list[Endpoint]:
+        """Endpoints of an org."""
+
+        async def add(store: Store) -> list[Endpoint]:
+            made = [await store.deliveries.add_endpoint(_new(org, url, subjects)) for url in urls]
+            return [one for one in made if one is not None]
+
+        added = self.ask(add)
+        assert len(added) == len(urls)
+        return added
 
     def disabled(self, org: str = ORG) -> list[str]:
         """The endpoints that are not called any more."""
@@ -105,6 +106,11 @@ class Rig:
         """A job that has ended."""
         job = self.live.submit("echo", org, query=new_id(), **values)
         return self.live.wait(job["job_id"], org)
+
+
+def _new(org: str, url: str, subjects: tuple[Subject, ...]) -> Endpoint:
+    now = SystemClock().now()
+    return Endpoint(org_id=org, endpoint_id=new_id(), url=url, name="one", subjects=subjects, created_at=now)
 
 
 @contextmanager

@@ -59,13 +59,12 @@ def test_every_manner_of_answering_has_its_outcome(tmp_path: Path) -> None:
     """All at once, at one server: what each of them does to its own message, and to no other."""
     with rig(tmp_path, LANGLAUF_WEBHOOK_SCHEDULE="0.1") as sending, receiving() as receiver:
         receiver.manners = {f"/{name}": case.manner for name, case in CASES.items()}
-        endpoints = {sending.endpoint(receiver.url(f"/{name}")).endpoint_id: name for name in CASES}
+        made = sending.endpoints(*(receiver.url(f"/{name}") for name in CASES))
+        endpoints = {one.endpoint_id: name for one, name in zip(made, CASES, strict=True)}
         sending.run_job()
         messages = {endpoints[one.endpoint_id or ""]: one for one in sending.settled(number=len(CASES))}
         attempts = {name: sending.attempts(message) for name, message in messages.items()}
-        disabled = [
-            one for one in sending.ask(lambda store: store.tenant("default-org").endpoints()) if one.disabled_at
-        ]
+        disabled = sending.disabled()
     found = {name: (one.delivery_status, one.attempt_count) for name, one in messages.items()}
     assert found == {name: (case.status, case.tries) for name, case in CASES.items()}
     for name, case in CASES.items():
