@@ -22,6 +22,7 @@ from langlauf.http.results import Results
 from langlauf.http.submitting import Submitting
 from langlauf.http.system import System
 from langlauf.http.tokens import Tokens
+from langlauf.http.webhooks import ApiDeliveries, ApiWebhooks
 from langlauf.settings import Settings
 
 #: Makes the routes of the web pages, which lie above this room.
@@ -81,6 +82,7 @@ def api_routes(context: Context) -> list[BaseRoute]:
     submitting, results, system = Submitting(context), Results(context), System(context)
     jobs, description = Jobs(context, submitting), Description(context)
     keys, tokens = ApiKeys(context), Tokens(context)
+    webhooks, deliveries = ApiWebhooks(context), ApiDeliveries(context)
     open_handlers: dict[str, OpenHandler] = {
         "health": system.health,
         "ready": system.ready,
@@ -102,6 +104,17 @@ def api_routes(context: Context) -> list[BaseRoute]:
         "listKeys": keys.list,
         "createKey": keys.create,
         "revokeKey": keys.revoke,
+        "listWebhooks": webhooks.list,
+        "createWebhook": webhooks.create,
+        "getWebhook": webhooks.one,
+        "changeWebhook": webhooks.change,
+        "removeWebhook": webhooks.remove,
+        "rotateWebhook": webhooks.rotate,
+        "testWebhook": webhooks.test,
+        "replayWebhook": webhooks.replay,
+        "listDeliveries": deliveries.list,
+        "getDelivery": deliveries.one,
+        "replayDelivery": deliveries.replay,
         "metrics": system.metrics,
     }
     return [

@@ -13,6 +13,7 @@ from langlauf.service.read import Reads
 from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
 from langlauf.service.tokens import JobTokens
+from langlauf.service.webhooks import Webhooks
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -29,3 +30,4 @@ class Services(msgspec.Struct, frozen=True):
     sessions: Sessions
     inbox: Inbox
     overviews: Overviews
+    webhooks: Webhooks
