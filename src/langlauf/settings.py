@@ -213,6 +213,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("webhook_allow", "LANGLAUF_WEBHOOK_ALLOW", (), _networks, "list", "Address ranges that may be called although they are private, such as 10.1.0.0/16; there, http and any port are allowed."),
     Setting("webhook_schedule", "LANGLAUF_WEBHOOK_SCHEDULE", (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0, 86_400.0), _schedule, "list", "How long to wait before each further try of a delivery, such as 5s,5m,30m,2h."),
     Setting("webhook_seconds", "LANGLAUF_WEBHOOK_SECONDS", 15.0, _positive_duration, "duration", "How long one try of a delivery may take in all."),
+    Setting("webhook_ca", "LANGLAUF_WEBHOOK_CA", None, _text, "path", "A file with certificates (PEM) of an own authority that receivers of webhooks may be signed by, beside those of the system."),
     Setting("deliveries", "LANGLAUF_DELIVERIES", 8, _whole(0), "number", "How many webhooks and mails this process sends at once; 0 leaves that to others."),
     Setting("cors_origins", "LANGLAUF_CORS_ORIGINS", (), _origins, "list", "Origins of browsers that may call the API, with commas between; * for all."),
     Setting("public_url", "LANGLAUF_PUBLIC_URL", None, _web_address, "URL", "The address people reach the server at; links start with it."),
@@ -288,6 +289,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     webhook_allow: tuple[Network, ...]
     webhook_schedule: tuple[float, ...]
     webhook_seconds: float
+    webhook_ca: str | None
     deliveries: int
     cors_origins: tuple[str, ...]
     public_url: str | None

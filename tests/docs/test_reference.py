@@ -34,6 +34,8 @@ CLIENT_FLAGS = "Flags of client commands"
 def _shown(default: Any) -> str:
     if default is None or default == ():
         return "not set"
+    if isinstance(default, tuple):
+        return f"`{','.join(_shown(one).strip('`') for one in default)}`"
     if isinstance(default, bool | float):
         default = int(default) if default == int(default) else default
     return f"`{default}`"

@@ -20,7 +20,8 @@ _PARTS = (
     "INSERT INTO job_inputs (org_id, job_id, queued_at, payload) SELECT org_id, job_id, queued_at, '{}' FROM jobs",
     """INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id,
         request_id)
-    SELECT org_id, job_id, seq, 'job.progress', 1, 'worker', '{}', 't', 'r' FROM jobs, generate_series(1, 3) AS seq""",
+    SELECT org_id, job_id, seq, CASE seq WHEN 1 THEN 'job.queued' ELSE 'job.progress' END, 1, 'worker', '{}', 't', 'r'
+    FROM jobs, generate_series(1, 3) AS seq""",
     """INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref,
         created_at, payload)
     SELECT org_id, CASE seq WHEN 2 THEN result_id ELSE result_id || '-1' END, job_id,
@@ -37,6 +38,7 @@ _ENOUGH = (100, 3_000)
 #: What an index that got a level deeper, or a page that is looked at twice, may add.
 _SLACK = 40
 _LATEST = f"{2**62}, ''"
+_KINDS = "'{job.queued, job.completed}'"
 _CLAIM = "gen_random_uuid(), 'w', 5, '{survey}', 1000000, 8"
 CALLS = {
     "read_job": "'org-a', 'j7'",
@@ -44,6 +46,9 @@ CALLS = {
     "read_payload": "'org-a', 'j7'",
     "read_events": "'org-a', 'j7', 0, 100",
     "read_log": "'org-a', 'j7', 0, 100, 1000",
+    "read_feed": f"'org-a', '', 0, 0, '', 0, {_KINDS}, 50, 20, 0",
+    "read_feed_mark": f"'org-a', {2**62}",
+    "read_feed_end": "'org-a'",
     "read_results": "'org-a', 'j7'",
     "read_result": "'org-a', 'r7-1', true, true",
     "read_notifications": "'org-a', 'j7', NULL, 20",

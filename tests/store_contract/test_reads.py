@@ -7,6 +7,7 @@ import pytest
 
 from langlauf.domain.attempt import Checkpoint, Partial
 from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Endpoint, Wish
+from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.outcome import Completed, Failed
 from langlauf.domain.overview import NOTHING
@@ -32,6 +33,7 @@ READS: dict[str, tuple[Read, Any]] = {
         lambda reads, job, _: reads.log(job, after=0, limit=10, most_bytes=1_000),
         LogPage([], more=False, over=True),
     ),
+    "feed": (lambda reads, _, __: reads.feed(FeedRequest()), FeedPage([], None, more=False)),
     "results": (lambda reads, job, _: reads.results(job), []),
     "result": (lambda reads, _, result: reads.result(result, latest=True), None),
     "views": (lambda reads, _, result: reads.views(result), None),
@@ -57,6 +59,7 @@ READS: dict[str, tuple[Read, Any]] = {
 
 #: Those of a whole org.
 LISTS = (
+    "feed",
     "endpoints",
     "deliveries",
     "jobs",

@@ -11,7 +11,8 @@ from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.driver import _FENCE
 
 PACKAGE = "langlauf.store.sqlite"
-READS = load(PACKAGE, "reads.sql", "lists.sql")
+FEED = load(PACKAGE, "feed.sql")
+READS = {**load(PACKAGE, "reads.sql", "lists.sql"), **{name: FEED[name] for name in FEED if name.startswith("read_")}}
 HOT = {**load(PACKAGE, "writes.sql", "clock.sql", "access.sql", "inbox.sql", "workers.sql", "overview.sql"), **READS}
 #: Tables that grow with history. Leases, lanes and the clock stay as small as what runs and waits.
 GROWING = ("jobs", "job", "job_events", "event", "job_results", "snapshot", "notifications", "job_inputs", "job_chunks")
@@ -85,7 +86,17 @@ def test_no_row_of_tenant_data_exists_without_an_org() -> None:
     """Every table that is not of the program itself has org_id, and it may not be null."""
     connection = open_connection(MEMORY)
     migrate(connection)
-    inner = {"lane_clock", "pace", "imports", "clocks", "waiting_counts", "signing_secrets", "copying", "workers"}
+    inner = {
+        "lane_clock",
+        "pace",
+        "imports",
+        "clocks",
+        "waiting_counts",
+        "signing_secrets",
+        "copying",
+        "workers",
+        "feed_home",
+    }
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     for table in tables - inner:
         columns = {row[1]: row[3] for row in connection.execute(f"PRAGMA table_info({table})")}

@@ -26,8 +26,14 @@ class Attempt(Protocol):
     number: int
     largest_result: int
     trace_id: str
-    traceparent: str | None
-    tracestate: str | None
+
+    @property
+    def traceparent(self) -> str | None:
+        """What carries the trace on to other systems, where there is one."""
+
+    @property
+    def tracestate(self) -> str | None:
+        """What belongs to it."""
 
     @property
     def canceled(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from langlauf.domain.event import EventType
+from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.state import Status
 
 Uuid = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uuid"})]
@@ -60,3 +61,46 @@ class CloudEvent(msgspec.Struct, kw_only=True):
     timestamp: datetime
     datacontenttype: Literal["application/json"] = "application/json"
     data: JobNews
+
+
+def source_of(public_url: str | None, prefix: str) -> str:
+    """Where events come from: the address of the API, or, where nobody said which it is, its path, which stays."""
+    return f"{public_url.rstrip('/')}{prefix}" if public_url else prefix
+
+
+def cloud_event(
+    *,
+    event_id: str,
+    kind: EventType,
+    job_id: str,
+    org_id: str,
+    status: Status,
+    event_seq: int,
+    occurred_at: Instant,
+    trace_id: str,
+    result_id: str | None,
+    source: str,
+) -> CloudEvent:
+    """A stored event as it goes out. The feed and the webhooks both make it here, so they tell the same.
+
+    Its id is that of the stored event: the same on every way out, and on every repetition.
+    """
+    moment = to_datetime(occurred_at)
+    news = JobNews(
+        job_id=job_id,
+        org_id=org_id,
+        status=status,
+        event_seq=event_seq,
+        occurred_at=moment,
+        trace_id=trace_id,
+        result_id=result_id,
+    )
+    return CloudEvent(
+        id=event_id,
+        source=source,
+        type=OUTBOUND[kind],
+        subject=job_id,
+        time=moment,
+        timestamp=moment,
+        data=news,
+    )

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from langlauf.http.context import Context
 from langlauf.http.cors import Cors
 from langlauf.http.endpoints import Handler, OpenHandler, guarded_route, open_route
+from langlauf.http.feed import Feed
 from langlauf.http.jobs import Jobs
 from langlauf.http.keys import ApiKeys
 from langlauf.http.middleware import Entrance
@@ -93,6 +94,7 @@ def api_routes(context: Context) -> list[BaseRoute]:
         "listJobs": jobs.list,
         "jobStatus": jobs.status,
         "jobEvents": jobs.events,
+        "feed": Feed(context).events,
         "jobResults": jobs.results,
         "jobNotifications": jobs.notifications,
         "cancelJob": jobs.cancel,

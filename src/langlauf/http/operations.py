@@ -1,6 +1,7 @@
 """Every operation of the API as data: the description is made from it, and a test compares it with the routes."""
 
 from langlauf.domain.access import Scope
+from langlauf.domain.outbound import CloudEvent
 from langlauf.http import schemas
 from langlauf.http.operation import BODY as _BODY
 from langlauf.http.operation import ONE as _ONE
@@ -86,6 +87,17 @@ OPERATIONS: tuple[Operation, ...] = (
         stream=schemas.EventOut,
         parameters=("job_id", *_TENANT, "access_token", "Last-Event-ID", "after", "events.limit"),
         problems=_ONE,
+    ),
+    Operation(
+        name="feed",
+        method="get",
+        path="{prefix}/events",
+        summary="What happens to the org's jobs, over all of them: a page of the feed, or the feed as it happens.",
+        tag="jobs",
+        scope=Scope.READ,
+        answer=schemas.FeedAnswer,
+        stream=CloudEvent,
+        parameters=(*_TENANT, "feed.Last-Event-ID", "feed.after", "feed.types", "feed.limit", "feed.wait"),
     ),
     Operation(
         name="jobResults",

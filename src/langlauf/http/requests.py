@@ -117,10 +117,18 @@ def whole_number(request: Request, name: str, *, default: int, lowest: int, high
 
 def header_number(request: Request, name: str, *, default: int, highest: int) -> int:
     """A header that is a whole number from 0 up; an empty one counts as not given."""
+    text = header_text(request, name)
+    return _whole_number(text, name, 0, highest) if text else default
+
+
+def header_text(request: Request, name: str, longest: int = 256) -> str | None:
+    """A header that is any text up to a length; an empty one counts as not given."""
     values = request.headers.getlist(name)
     if len(values) > 1:
         raise bad_request(f"{name} is given more than once.", name)
-    return _whole_number(values[0], name, 0, highest) if values and values[0] else default
+    if values and len(values[0]) > longest:
+        raise bad_request(f"{name} must be a text of at most {longest} characters.", name)
+    return values[0] if values and values[0] else None
 
 
 def _whole_number(text: str, name: str, lowest: int, highest: int) -> int:

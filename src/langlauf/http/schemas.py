@@ -11,7 +11,7 @@ from langlauf.domain.keys import LONGEST_NAME
 from langlauf.domain.mail_address import LONGEST as LONGEST_MAIL_ADDRESS
 from langlauf.domain.mail_address import PATTERN as MAIL_PATTERN
 from langlauf.domain.notification import Channel, DeliveryStatus
-from langlauf.domain.outbound import Uuid
+from langlauf.domain.outbound import CloudEvent, Uuid
 from langlauf.domain.result import ResultKind
 from langlauf.domain.showing import MOST_VIEWS, VIEW_KINDS
 from langlauf.domain.state import Status
@@ -311,6 +311,16 @@ class EventsAnswer(Answer, kw_only=True):
     events: list[EventOut]
     next_after: Count
     expired: bool
+
+
+class FeedAnswer(Answer, kw_only=True):
+    """A page of an org's feed."""
+
+    events: list[CloudEvent]
+    #: where the next page begins
+    next_after: str
+    #: whether there may be more already
+    more: bool
 
 
 class ResultsAnswer(Answer, kw_only=True):

@@ -1,9 +1,12 @@
 """Server-sent events as bytes (WHATWG HTML, 9.2). Whatever is made here is whole: an event is never cut in two."""
 
+from typing import Generic, TypeVar
+
 import msgspec
 
 from langlauf.clock import draw
 from langlauf.domain.event import Event
+from langlauf.domain.outbound import CloudEvent
 from langlauf.domain.views import LogPage
 from langlauf.http.presenting import event_out
 
@@ -14,14 +17,19 @@ _encoder = msgspec.json.Encoder()
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 
-class EventPage(msgspec.Struct, frozen=True):
-    """A part of a log, ready to be sent, perhaps to many."""
+P = TypeVar("P")
+
+
+class EventPage(msgspec.Struct, Generic[P], frozen=True):
+    """A part of a log or a feed, ready to be sent, perhaps to many."""
 
     body: bytes
-    #: the number of its last event, None where there is none
-    last: int | None
+    #: the position it leads to, None where there is nothing to go on from
+    last: P | None
     more: bool
     over: bool
+    #: something is there that may not be told yet
+    held: bool = False
 
 
 def opening(about: str) -> bytes:
@@ -34,13 +42,27 @@ def message(value: dict[str, object]) -> bytes:
     return b"data: %s\n\n" % _encoder.encode(value)
 
 
-def encode(page: LogPage) -> EventPage:
+def position(text: str) -> bytes:
+    """Where a client is that has seen no event since: it comes back to here."""
+    return b"id: %s\n\n" % text.encode()
+
+
+def encode(page: LogPage) -> EventPage[int]:
     """A part of a log as a stream carries it."""
     body = b"".join(map(_encode_event, page.events))
     return EventPage(body, page.events[-1].event_seq if page.events else None, page.more, page.over)
 
 
 def _encode_event(event: Event) -> bytes:
+    return _block(str(event.event_seq), event.event_type, event_out(event))
+
+
+def encode_outbound(event: CloudEvent, place: str) -> bytes:
+    """One event of a feed."""
+    return _block(place, event.type, event)
+
+
+def _block(number: str, kind: str, value: msgspec.Struct) -> bytes:
     """One event. In JSON a line break only stands between values, where a space means the same."""
-    data = _encoder.encode(event_out(event)).translate(_ONE_LINE)
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.event_seq, event.event_type.encode(), data)
+    data = _encoder.encode(value).translate(_ONE_LINE)
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (number.encode(), kind.encode(), data)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import Generic, Protocol, TypeVar
 
@@ -15,7 +15,7 @@ from langlauf.domain.errors import StoreError
 from langlauf.http.context import Context
 from langlauf.http.negotiating import EVENT_STREAM
 from langlauf.http.problems import VARY
-from langlauf.http.sse import HEARTBEAT
+from langlauf.http.sse import HEARTBEAT, EventPage
 from langlauf.http.transport import transport_of
 from langlauf.service.follow import Leaves
 from langlauf.service.tenant import Caller
@@ -40,6 +40,9 @@ class Waiting(Leaves, Protocol):
 
 
 W = TypeVar("W", bound=Waiting)
+P = TypeVar("P")
+#: Reads what is behind a position.
+NextPage = Callable[[P], Awaitable[EventPage[P]]]
 
 
 class Stream(Response, ABC, Generic[W]):
@@ -119,6 +122,46 @@ class Stream(Response, ABC, Generic[W]):
     def over(self, waiting: W) -> bool:
         """Whether there is nobody any more to send anything to."""
         return waiting.left or waiting.turned_away or self.followers.closing
+
+
+class PagedStream(Stream[W], Generic[W, P]):
+    """A stream that is a position in something that is stored: what there is from there on, and then what comes.
+
+    It holds one page at the most, and nothing of the store while it waits.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        caller: Caller,
+        first: bytes,
+        position: P,
+        next_page: "NextPage[P]",
+        *,
+        job_id: str | None = None,
+        look_again: float | None = None,
+    ) -> None:
+        super().__init__(context, caller, HEADERS, first, job_id=job_id)
+        self.position = position
+        self._next_page = next_page
+        self._look_again = look_again
+
+    async def follow(self, waiting: W, /, sender: "Sender", ends_at: float) -> None:
+        """Sends what there is, and then what comes; without a word, looks again after so many seconds."""
+        loop = asyncio.get_running_loop()
+        while not self.over(waiting) and loop.time() < ends_at:
+            waiting.event.clear()
+            page = await self._next_page(self.position)
+            if page.body:
+                await sender.send(page.body)
+            if page.last is not None:
+                self.position = page.last
+            if page.over:
+                return
+            if not page.more:
+                del page  # nothing is held while nothing happens
+                until = ends_at if self._look_again is None else min(ends_at, loop.time() + self._look_again)
+                await self.wait(waiting, sender, until)
 
 
 class Sender:

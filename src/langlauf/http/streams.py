@@ -5,8 +5,7 @@ client that reads slowly is behind in the log, not in a buffer. However a stream
 number of the last event it has gets the next one.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -18,14 +17,13 @@ from langlauf.http.context import Context
 from langlauf.http.problems import bad_request
 from langlauf.http.requests import header_number, refuse_unknown, whole_number
 from langlauf.http.sse import EventPage, encode, opening
-from langlauf.http.streaming import HEADERS, Sender, Stream
+from langlauf.http.streaming import HEADERS, NextPage, PagedStream
 from langlauf.service.follow import JobFollower
 from langlauf.service.sharing import SharedReads
 from langlauf.service.tenant import Caller
 
 #: A page: so many events, or a little over so many bytes. A stream never holds more.
 PAGE_EVENTS, PAGE_BYTES = 100, 64 * 1024
-NextPage = Callable[[int], Awaitable[EventPage]]
 
 
 class Streams:
@@ -33,7 +31,7 @@ class Streams:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._pages: SharedReads[EventPage] = SharedReads(lambda page: page.last is not None)
+        self._pages: SharedReads[EventPage[int]] = SharedReads(lambda page: page.last is not None)
 
     async def answer(self, request: Request, caller: Caller, view: JobView) -> Response:
         """A stream from where the caller is, or 204 where nothing follows and nothing ever will."""
@@ -50,24 +48,22 @@ class Streams:
                 return Response(status_code=204, headers=HEADERS)
         return EventStream(self._context, caller, view, after, partial(self._next_page, caller, job.job_id))
 
-    async def _next_page(self, caller: Caller, job_id: str, after: int) -> EventPage:
+    async def _next_page(self, caller: Caller, job_id: str, after: int) -> EventPage[int]:
         """What follows a number; streams of one job that wait for the same read it together."""
 
-        async def read() -> EventPage:
+        async def read() -> EventPage[int]:
             reads = self._context.services.reads.of(caller)
             return encode(await reads.log(job_id, after=after, limit=PAGE_EVENTS, most_bytes=PAGE_BYTES))
 
         return await self._pages.get((caller.org_id, job_id, after), read)
 
 
-class EventStream(Stream[JobFollower]):
+class EventStream(PagedStream[JobFollower, int]):
     """One stream of a job's log."""
 
-    def __init__(self, context: Context, caller: Caller, view: JobView, after: int, next_page: NextPage) -> None:
-        super().__init__(context, caller, HEADERS, opening("the log of a job"), job_id=view.job.job_id)
+    def __init__(self, context: Context, caller: Caller, view: JobView, after: int, next_page: NextPage[int]) -> None:
+        super().__init__(context, caller, opening("the log of a job"), after, next_page, job_id=view.job.job_id)
         self._job = (view.job.org_id, view.job.job_id)
-        self._position = after
-        self._next_page = next_page
 
     @contextmanager
     def following(self) -> Iterator[JobFollower]:
@@ -76,20 +72,5 @@ class EventStream(Stream[JobFollower]):
             follower.job = self._job
             yield follower
 
-    async def follow(self, follower: JobFollower, /, sender: Sender, ends_at: float) -> None:
-        """Sends what there is, and then what comes."""
-        loop = asyncio.get_running_loop()
-        while not self.over(follower) and loop.time() < ends_at:
-            follower.event.clear()
-            page = await self._next_page(self._position)
-            if page.last is not None:
-                await sender.send(page.body)
-                self._position = page.last
-            if page.over:
-                return
-            if not page.more:
-                del page  # nothing is held while nothing happens
-                await self.wait(follower, sender, ends_at)
-
     def _is_news(self, pulse: Pulse | None) -> bool:
-        return pulse is None or pulse.event_seq > self._position or pulse.events_expired
+        return pulse is None or pulse.event_seq > self.position or pulse.events_expired

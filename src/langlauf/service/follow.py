@@ -27,6 +27,7 @@ LOOK_SECONDS = 1.0
 
 
 P = TypeVar("P")
+T = TypeVar("T")
 
 
 class Follower(Generic[P]):
@@ -66,6 +67,19 @@ class Follower(Generic[P]):
 
 JobFollower = Follower[Pulse | None]
 OrgFollower = Follower[str]
+
+
+class OrgNews:
+    """Tells whether an org's mark is another one than at the last look, or whether to look again in any case."""
+
+    def __init__(self) -> None:
+        self._mark: str | None = None
+        #: something is there that may not be read yet, and nobody says when it may be
+        self.held = False
+
+    def __call__(self, mark: str) -> bool:
+        other, self._mark = mark != self._mark, mark
+        return other or self.held
 
 
 class Leaves(Protocol):
@@ -184,31 +198,54 @@ class Followers:
     ) -> JobView | None:
         """The job as soon as it is as wished, or as it is when the time is over or the program stops.
 
-        A `poll` only looks: waiting takes a place (`NoPlace` where none is left), the right to stay (`TurnedAway`), and
-        a client that is still there, which the poll watches.
+        A `poll` only looks: see `held`.
         """
-        deadline = time.monotonic() + seconds
         reads = self._reads.of(caller)
         view: JobView | None = None
-        watching: asyncio.Task[None] | None = None
 
         def matters(pulse: Pulse | None) -> bool:
             return view is not None and (pulse is None or _differs(view, pulse, enough))
 
-        with self.following(caller, job_id, matters) as follower, ExitStack() as stay:
+        with self.following(caller, job_id, matters) as follower:
+
+            async def read() -> tuple[JobView | None, bool]:
+                nonlocal view
+                view = await reads.job(job_id)
+                if view is None:
+                    return None, True
+                follower.job = (view.job.org_id, job_id)
+                return view, enough(view)
+
+            return await self.held(follower, seconds, read, poll=poll)
+
+    async def held(
+        self,
+        follower: "JobFollower | OrgFollower",
+        seconds: float,
+        read: Callable[[], Awaitable[tuple[T, bool]]],
+        *,
+        poll: Watch | None = None,
+    ) -> T:
+        """What is read, as soon as that is said to be enough, or when the time is over or the program stops.
+
+        A `poll` only looks: waiting takes a place (`NoPlace` where none is left), the right to stay (`TurnedAway`), and
+        a client that is still there, which the poll watches.
+        """
+        deadline = time.monotonic() + seconds
+        watching: asyncio.Task[None] | None = None
+        with ExitStack() as stay:
             while True:
                 follower.event.clear()
-                view = await reads.job(job_id)
+                found, enough = await read()
                 left = deadline - time.monotonic()
                 if poll and follower.turned_away:
                     raise TurnedAway
-                if view is None or enough(view) or left <= 0 or self.closing or follower.left:
-                    return view
+                if enough or left <= 0 or self.closing or follower.left:
+                    return found
                 if poll and watching is None:
-                    stay.enter_context(self.places.take(caller.org_id, "poll"))
+                    stay.enter_context(self.places.take(follower.caller.org_id, "poll"))
                     watching = asyncio.create_task(poll(follower), name="poll client")
                     stay.callback(watching.cancel)
-                follower.job = (view.job.org_id, job_id)
                 try:
                     async with asyncio.timeout(left):
                         await follower.event.wait()

@@ -11,6 +11,7 @@ from langlauf.domain.delivery import Wish
 from langlauf.domain.errors import Overloaded
 from langlauf.domain.job import (
     INLINE,
+    Accepted,
     Job,
     KeyReused,
     NewJob,
@@ -22,12 +23,14 @@ from langlauf.domain.job import (
 )
 from langlauf.domain.state import Status
 from langlauf.domain.text import first_flaw
+from langlauf.domain.trace import Trace
 from langlauf.domain.views import JobView
 from langlauf.service.estimates import Estimates
 from langlauf.service.notices import Notices, Notify
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
+from langlauf.tracing import span
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +89,14 @@ class Submissions:
 
     async def _submit(self, caller: Caller, order: Order) -> Submitted:
         analysis = self.analysis_for(order.analysis)
+        with span("submit", caller.trace, "producer", analysis=analysis.name, org_id=caller.org_id) as telling:
+            submitted = await self._write(caller, order, analysis, telling.trace)
+            telling.note(answer=type(submitted).__name__.lower())
+            if isinstance(submitted, Accepted):
+                telling.note(job_id=submitted.job.job_id)
+            return submitted
+
+    async def _write(self, caller: Caller, order: Order, analysis: Analysis, trace: Trace | None) -> Submitted:
         if flaw := first_flaw(msgspec.to_builtins(order.input, str_keys=True)):
             raise InvalidInput(flaw.split(":")[0], flaw)
         payload = canonical(read_input(analysis.input_type, order.input))
@@ -105,10 +116,10 @@ class Submissions:
             updated_at=now,
             timeout_seconds=_timeout(analysis, order.timeout_seconds),
             max_retries=analysis.max_retries if order.max_retries is None else order.max_retries,
-            trace_id=caller.trace_id,
+            trace_id=trace.trace_id if trace else caller.trace_id,
             request_id=caller.request_id,
-            traceparent=caller.traceparent,
-            tracestate=caller.tracestate,
+            traceparent=trace.traceparent if trace else None,
+            tracestate=trace.tracestate if trace else None,
             requested_by_user_id=caller.user_id,
             api_key_id=caller.api_key_id,
             retry_of=order.retry_of,

@@ -32,6 +32,13 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     #: by what they may; None inside the program
     grant: Grant | None = None
 
+    @property
+    def trace(self) -> Trace | None:
+        """The trace that its request named."""
+        if self.traceparent is None:
+            return None
+        return Trace(self.trace_id, self.traceparent, self.tracestate)
+
 
 def insider(org_id: str, trace: Trace | None = None) -> Caller:
     """Whoever calls from inside the program, for an org: they may do everything."""

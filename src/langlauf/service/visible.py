@@ -7,6 +7,7 @@ import msgspec
 from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
+from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
@@ -56,6 +57,9 @@ class OneJob:
         if job_id != self._job_id:
             return LogPage([], more=False, over=True)
         return await self._tenant.log(job_id, after=after, limit=limit, most_bytes=most_bytes)
+
+    async def feed(self, wish: FeedRequest) -> FeedPage:  # noqa: ARG002 - the log of the job has it all
+        return FeedPage([], None, more=False)
 
     async def results(self, job_id: str) -> list[Snapshot]:
         return await self._tenant.results(job_id) if job_id == self._job_id else []

@@ -13,6 +13,7 @@ from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
+from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.inbox import InboxPage, MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
@@ -62,6 +63,9 @@ class TenantReads(Protocol):
 
     async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
         """The next events past a sequence number: so many, or up to the one with which they have so many bytes."""
+
+    async def feed(self, wish: FeedRequest) -> FeedPage:
+        """The next of the org's outbound events, over all jobs: none is ever passed over, however late it commits."""
 
     async def results(self, job_id: str) -> list[Snapshot]:
         """A job's snapshots, ascending."""

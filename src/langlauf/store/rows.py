@@ -14,6 +14,7 @@ from langlauf.domain.views import JobView
 _encode = msgspec.json.Encoder().encode
 _STATUS = Job.__struct_fields__.index("status")
 _RETRYABLE = Job.__struct_fields__.index("retryable")
+_EVENT_FIELDS = len(Event.__struct_fields__)
 _EVENT_TYPE = Event.__struct_fields__.index("event_type")
 
 
@@ -37,8 +38,8 @@ def view_from(row: Sequence[Any]) -> JobView:
 
 
 def event_from(row: Sequence[Any]) -> Event:
-    """An event from its columns."""
-    values = list(row)
+    """An event from its columns; what a store keeps behind them for itself is no part of it."""
+    values = list(row)[:_EVENT_FIELDS]
     values[_EVENT_TYPE] = EventType(values[_EVENT_TYPE])
     return Event(*values)
 

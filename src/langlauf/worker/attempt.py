@@ -1,8 +1,8 @@
 """One attempt as the worker sees it: its lease, its writes, its processes, and the wish that it may stop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
+from langlauf.tracing import Span, moment, span, told, trace_from
 from langlauf.worker.executor import Executor
 from langlauf.worker.looking_back import look_back
 from langlauf.worker.mapping import Mapping
@@ -58,8 +59,9 @@ class RunningAttempt:
         self.number = claim.lease.attempt
         self.largest_result = settings.max_result
         self.trace_id = claim.trace_id
-        self.traceparent = claim.traceparent
-        self.tracestate = claim.tracestate
+        self.trace = trace_from(claim.traceparent, claim.tracestate)
+        #: the chunks that are being computed, and since when
+        self._begun: dict[str, int] = {}
         self.transient_references = analysis.transient_references
         self.cancel_reason: str | None = None
         self.stop_wish: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()
@@ -78,6 +80,30 @@ class RunningAttempt:
         """What is told of it."""
         ids = {"trace_id": self.trace_id, "request_id": self.claim.request_id}
         return {"job_id": self.job_id, "org_id": self.org_id, "attempt": self.number, **ids}
+
+    @property
+    def traceparent(self) -> str | None:
+        """What the analysis carries on to other systems."""
+        return self.trace.traceparent if self.trace else None
+
+    @property
+    def tracestate(self) -> str | None:
+        """What belongs to it."""
+        return self.trace.tracestate if self.trace else None
+
+    @contextmanager
+    def told(self, **facts: str) -> Iterator[Span]:
+        """Tells of the attempt while it runs; what it does belongs to it."""
+        ids: dict[str, str | float] = {"job_id": self.job_id, "org_id": self.org_id, "attempt": self.number}
+        with span("attempt", self.trace, "consumer", **ids, **facts) as telling:
+            self.trace = telling.trace
+            yield telling
+            for key, began in self._begun.items():
+                told("chunk", self.trace, began, "unfinished", key=key, **ids)
+
+    def begin(self, key: str) -> None:
+        """A chunk is about to be computed."""
+        self._begun[key] = moment()
 
     @property
     def canceled(self) -> bool:
@@ -129,10 +155,15 @@ class RunningAttempt:
             self.stop(Stop.LOST)
             self.close()
             self._refuse_if_over()
+        if isinstance(write, Checkpoint):
+            told("chunk", self.trace, self._begun.pop(write.key, 0), key=write.key, job_id=self.job_id)
 
     async def chunk(self, key: str) -> str | None:
-        """The stored value of a finished chunk."""
-        return await self._patiently(lambda: self._store.tenant(self.org_id).chunk(self.job_id, key))
+        """The stored value of a finished chunk; where there is none, whoever asks computes it."""
+        found = await self._patiently(lambda: self._store.tenant(self.org_id).chunk(self.job_id, key))
+        if found is None:
+            self.begin(key)
+        return found
 
     async def chunks(self, keys: Sequence[str]) -> dict[str, str]:
         """The stored values of those chunks that are finished, by key."""

@@ -15,6 +15,7 @@ from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
+from langlauf.tracing import moment, told, trace_from
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.containment import contain_attempts
 from langlauf.worker.executor import Executor
@@ -148,9 +149,12 @@ class Worker:
             limits=limits,
             max_running_org=self._settings.max_running_org,
         )
+        began = moment()
         asked_at = steady()  # a lease counts from before it was given, so that it is never thought longer than it is
         claims = await self._store.claim(request)
         for claim in claims:
+            ids = {"job_id": claim.lease.job_id, "org_id": claim.lease.org_id, "worker_id": self.worker_id}
+            told("claim", trace_from(claim.traceparent, claim.tracestate), began, **ids)
             self._run(claim, asked_at)
         if claims and self._settings.watchdog:
             self._watchdog.tell()

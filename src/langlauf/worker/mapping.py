@@ -23,6 +23,9 @@ class Site(Place, Protocol):
     async def chunks(self, keys: Sequence[str]) -> dict[str, str]:
         """The stored values of those chunks that are finished, as JSON text by key."""
 
+    def begin(self, key: str) -> None:
+        """A chunk is about to be computed."""
+
     async def write(self, write: Checkpoint | Progress) -> None:
         """Returns when the write is on disk."""
 
@@ -66,6 +69,7 @@ class Mapping:
         while self._missing and not self._failures:
             key = self._missing.popleft()
             try:
+                self._site.begin(key)
                 payload = await self._executor.compute(self._chunk(key), self._site)
                 await self._site.write(Checkpoint(key=key, payload=payload))
                 self._found[key] = payload

@@ -9,23 +9,13 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from importlib.metadata import PackageNotFoundError, version
 
 from langlauf.domain.instant import Instant
 from langlauf.domain.workers import WorkerReport
 from langlauf.store.workers import WorkerStore
 from langlauf.telemetry import Fact, tell
+from langlauf.version import VERSION
 
-
-def _version() -> str:
-    """The version of the program; one that runs from its sources, and was never installed, has none."""
-    try:
-        return version("langlauf")
-    except PackageNotFoundError:
-        return "unreleased"
-
-
-_VERSION = _version()
 #: How long a stop waits for the store to take the last report.
 _LEAVE_SECONDS = 5.0
 
@@ -94,7 +84,7 @@ class Presence:
             worker_id=self._worker_id,
             host=socket.gethostname(),
             pid=os.getpid(),
-            version=_VERSION,
+            version=VERSION,
             analyses=self._analyses,
             slots=self._slots,
             busy=self._busy(),

@@ -23,6 +23,7 @@ from langlauf.domain.outcome import (
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
+from langlauf.tracing import Span
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.coroutines import CoroutineExecution
 from langlauf.worker.execution import Ended, Execution
@@ -46,6 +47,10 @@ class Runner:
 
     async def run(self, analysis: Analysis, attempt: RunningAttempt) -> None:
         """Runs the function and writes the end of the attempt. Never raises."""
+        with attempt.told(analysis=analysis.name) as telling:
+            await self._run(analysis, attempt, telling)
+
+    async def _run(self, analysis: Analysis, attempt: RunningAttempt, telling: Span) -> None:
         began = steady()
         tell(Fact.ATTEMPT_STARTED, level=logging.DEBUG, analysis=analysis.name, **attempt.facts)
         try:
@@ -56,10 +61,14 @@ class Runner:
         written = end is not None and await self._write_end(attempt, end)
         attempt.close()
         if not written:
+            telling.fail("lease_lost")
             tell(Fact.ATTEMPT_LOST, logging.WARNING, **attempt.facts)
             return
         seconds = round(steady() - began, 3)
         outcome = type(end).__name__.lower()
+        telling.note(outcome=outcome)
+        if isinstance(end, Failed | Retry):
+            telling.fail(end.code)
         if isinstance(end, Crashed):
             tell(Fact.PROCESS_DIED, logging.WARNING, reason=end.how, **attempt.facts)
         tell(Fact.ATTEMPT_ENDED, analysis=analysis.name, outcome=outcome, seconds=seconds, **attempt.facts)

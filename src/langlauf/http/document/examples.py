@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 
 from langlauf.domain.event import ActorType, EventType
+from langlauf.domain.instant import from_text
 from langlauf.domain.job import Phase
-from langlauf.domain.outbound import CloudEvent, JobNews, OutboundType
+from langlauf.domain.outbound import CloudEvent
+from langlauf.domain.outbound import cloud_event as outbound_event
 from langlauf.domain.showing import Column, Markdown, Table
 from langlauf.domain.state import Status
 from langlauf.http import schemas
@@ -50,6 +52,7 @@ def _answers(prefix: str) -> dict[str, msgspec.Struct]:
         "shown": _shown(),
         "page": schemas.JobsAnswer(**_ANSWER, jobs=[done], next_cursor=None),
         "log": schemas.EventsAnswer(**_ANSWER, events=_events(), next_after=3, expired=False),
+        "feed": _feed(),
         "snapshots": schemas.ResultsAnswer(**_ANSWER, results=[_snapshot(prefix)]),
         "messages": schemas.NotificationsAnswer(**_ANSWER, notifications=[_message()]),
         "history": schemas.HistoryAnswer(**_ANSWER, history=[_entry()], total=1, limit=50, offset=0),
@@ -236,24 +239,26 @@ def _key() -> dict[str, Any]:
     }
 
 
+def _feed() -> schemas.FeedAnswer:
+    event = _outbound(EventType.COMPLETED, Status.COMPLETED, 3)
+    return schemas.FeedAnswer(**_ANSWER, events=[event], next_after="WyI4ZTE3YjQ1ZSIsIj…", more=False)
+
+
 def cloud_event() -> Any:
     """A webhook's body."""
-    news = JobNews(
+    return _plain(_outbound(EventType.COMPLETED, Status.COMPLETED, 3))
+
+
+def _outbound(kind: EventType, status: Status, seq: int) -> CloudEvent:
+    return outbound_event(
+        event_id=_OTHER_ID,
+        kind=kind,
         job_id=JOB_ID,
         org_id=_ORG,
-        status=Status.COMPLETED,
-        event_seq=3,
-        occurred_at=_FINISHED,
+        status=status,
+        event_seq=seq,
+        occurred_at=from_text(_FINISHED.isoformat()),
         trace_id=_TRACE_ID,
         result_id=RESULT_ID,
-    )
-    event = CloudEvent(
-        id=_OTHER_ID,
         source="/analyze",
-        type=OutboundType.COMPLETED,
-        subject=JOB_ID,
-        time=_FINISHED,
-        timestamp=_FINISHED,
-        data=news,
     )
-    return _plain(event)

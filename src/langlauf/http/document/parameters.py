@@ -65,6 +65,27 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         _ANY,
         "Of a stream: only events past this number, whatever `after` says; a page does not look at it.",
     ),
+    "feed.Last-Event-ID": (
+        "header",
+        _ANY,
+        "Of a stream: the place to go on from, whatever `after` says; a page does not look at it.",
+    ),
+    "feed.after": (
+        "query",
+        {"type": "string", "maxLength": 1_024, "pattern": "^[A-Za-z0-9_-]*$", "default": "start"},
+        "Where to go on: `next_after` of a page, or the `id` of a streamed event; `start` (the oldest) or `latest`.",
+    ),
+    "feed.types": (
+        "query",
+        {"type": "string", "maxLength": 512, "examples": ["completed,failed"]},
+        "Only these kinds, with commas between: `api.analyze.job.completed`, or its last word.",
+    ),
+    "feed.limit": ("query", _number(1, 200, 50), "How many at the most; not for a stream."),
+    "feed.wait": (
+        "query",
+        _number(0, 30, 0),
+        "Hold the answer until there is an event, at most so many seconds; not for a stream.",
+    ),
     "access_token": ("query", {"type": "string"}, "A token for this one job, where a header cannot be sent."),
     "wait": ("query", _number(0, 30, 0), "Hold the answer until the job changes, at most so many seconds."),
     "view": (

@@ -8,6 +8,7 @@ from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, 
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
+from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE
@@ -93,6 +94,9 @@ class ReadsWithBlobs:
 
     async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
         return await self._inner.log(job_id, after=after, limit=limit, most_bytes=most_bytes)
+
+    async def feed(self, wish: FeedRequest) -> FeedPage:
+        return await self._inner.feed(wish)
 
     async def results(self, job_id: str) -> list[Snapshot]:
         return await self._inner.results(job_id)

@@ -71,7 +71,16 @@ async def prepare(connection: Any, address: Address) -> list[str]:
             "the pooler gave one connection of the server to two of ours, so it is not in session mode: "
             "set its mode to session for this database, or connect to the server itself"
         )
-    return await migrate(connection)
+    done = await migrate(connection)
+    await _settle_feed(connection)
+    return done
+
+
+async def _settle_feed(connection: Any) -> None:
+    """Events that were read in from the dump of another database take their places in the feed by their times."""
+    async with connection.transaction():
+        await connection.execute("SET LOCAL statement_timeout = 0")
+        await connection.execute("SELECT langlauf.settle_feed()")
 
 
 async def _shares(connection: Any, address: Address) -> bool:

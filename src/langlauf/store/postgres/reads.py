@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import LAST_WORDS, Event
+from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
+from langlauf.store.postgres.feed import read_feed
 from langlauf.store.postgres.lists import PostgresLists
 from langlauf.store.postgres.overview import look
 from langlauf.store.postgres.texts import holdable, name_of
@@ -63,6 +65,9 @@ class PostgresTenantReads(PostgresLists):
         events = [event_from(row) for row in rows]
         over = gone or (bool(events) and not more and events[-1].event_type in LAST_WORDS)
         return LogPage(events, more, over)
+
+    async def feed(self, wish: FeedRequest) -> FeedPage:
+        return await read_feed(self._rows, wish)
 
     async def results(self, job_id: str) -> list[Snapshot]:
         return [Snapshot(*row) for row in await self._rows("read_results", job_id)]

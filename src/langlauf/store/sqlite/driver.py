@@ -84,6 +84,7 @@ _FILES = (
     "writes.sql",
     "reads.sql",
     "lists.sql",
+    "feed.sql",
     "inbox.sql",
     "retention.sql",
     "access.sql",

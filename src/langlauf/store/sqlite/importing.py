@@ -67,7 +67,7 @@ def _into(path: str, earlier: Earlier, clock: Clock | None) -> ImportReport:
         refuse_unfinished(path, connection)
         clock = clock or _clock_of(connection)
         connection.execute("BEGIN IMMEDIATE")
-        queries = load("langlauf.store.sqlite", "writes.sql", "transfer.sql")
+        queries = load("langlauf.store.sqlite", "writes.sql", "feed.sql", "transfer.sql")
         report = earlier.run(_Importing(Transaction(connection, queries, clock.now())))
         connection.execute("COMMIT")
     except apsw.ConstraintError as error:
@@ -132,7 +132,7 @@ def _write(tx: Transaction, record: ImportedJob) -> None:
     for chunk in record.chunks:
         tx.append("insert_chunk", (job.org_id, job.job_id, *chunk))
     for event in record.events:
-        tx.append("insert_event", msgspec.structs.astuple(event))
+        tx.past_event(event)
     for result in record.results:
         tx.append("insert_result", (*msgspec.structs.astuple(result.snapshot), result.payload, result.views))
     for message in record.notifications:

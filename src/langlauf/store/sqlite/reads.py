@@ -8,6 +8,7 @@ from typing import Any
 import apsw
 
 from langlauf.domain.event import LAST_WORDS, Event
+from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import Overview
@@ -17,6 +18,7 @@ from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusV
 from langlauf.domain.waiting import Rank
 from langlauf.store.rows import event_from, json_text
 from langlauf.store.sqlite.delivery_reads import SqliteDeliveryReads
+from langlauf.store.sqlite.feed import read_feed
 from langlauf.store.sqlite.overview import look
 from langlauf.store.walking import FIRST, Position
 
@@ -104,6 +106,15 @@ class SqliteTenantReads(SqliteDeliveryReads):
                 if most_bytes <= 0:
                     return events, True
         return events, len(events) == limit
+
+    async def feed(self, wish: FeedRequest) -> FeedPage:
+        def read(connection: apsw.Connection) -> FeedPage:
+            def look(query: str, **values: Any) -> apsw.Cursor:
+                return connection.execute(self._queries[query], {"org_id": self._org_id, **values})
+
+            return read_feed(look, wish)
+
+        return await self._run(read)
 
     async def results(self, job_id: str) -> list[Snapshot]:
         rows = await self._run(lambda connection: self._rows(connection, "read_snapshots", job_id=job_id))

@@ -10,10 +10,11 @@ import msgspec
 
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Lease, Partial
-from langlauf.domain.event import ActorType, EventType
+from langlauf.domain.event import ActorType, Event, EventType
 from langlauf.domain.instant import Instant, to_text
 from langlauf.domain.job import Job
 from langlauf.domain.notification import TEMPLATES, dedupe_key
+from langlauf.domain.outbound import OUTBOUND
 from langlauf.domain.outcome import Completed
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind
 from langlauf.domain.state import Status
@@ -42,6 +43,7 @@ class Transaction:
         self._changed_orgs: Counter[str] = Counter()
         self._changed_all = 0
         self._tickets: Counter[tuple[str, str, str]] = Counter()
+        self._feed_places: dict[str, Instant | None] = {}
 
     @cached_property
     def _now_text(self) -> str:
@@ -83,7 +85,30 @@ class Transaction:
     ) -> None:
         """Appends to a job's log; `ids` are its trace id and the id of the request behind the change."""
         text = json_text(payload) if payload else "{}"
-        self.append("insert_event", (org_id, job_id, seq, new_id(), kind, self.now, actor, text, *ids))
+        row = (org_id, job_id, seq, new_id(), kind, self.now, actor, text, *ids)
+        place = self._feed_place(org_id) if kind in OUTBOUND else None
+        if place is None:
+            self.append("insert_event", row)
+        else:
+            self.append("insert_event_behind", (*row, place))
+
+    def past_event(self, event: Event) -> None:
+        """Appends what another system told of; its place in the feed is that of its time, but never ahead of ours."""
+        row = msgspec.structs.astuple(event)
+        if event.occurred_at > self.now:
+            self.append("insert_event_behind", (*row, self.now))
+        else:
+            self.append("insert_event", row)
+
+    def _feed_place(self, org_id: str) -> Instant | None:
+        """Where this transaction's events of an org are in its feed, where that is not simply now.
+
+        Time may not have moved since another transaction: who has read that one has to find this one behind it.
+        """
+        if org_id not in self._feed_places:
+            last = self.one("read_feed_end", org_id=org_id)
+            self._feed_places[org_id] = None if last is None or last[0] < self.now else last[0] + 1
+        return self._feed_places[org_id]
 
     def snapshot(self, lease: Lease, kind: ResultKind, seq: int, write: Partial | Completed) -> None:
         """Appends a snapshot of a job."""

@@ -54,6 +54,10 @@ WHERE org_id = :org_id AND job_id = :resume_from
 -- name: insert_event
 INSERT INTO job_events ({event_names}) VALUES ({event_values})
 
+-- name: insert_event_behind
+-- An event whose place in the feed is not that of its time.
+INSERT INTO job_events ({event_names}, feed_at) VALUES ({event_values}, ?)
+
 -- name: insert_result
 INSERT INTO job_results ({snapshot_names}, payload, views) VALUES ({snapshot_values}, ?, ?)
 
