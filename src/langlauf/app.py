@@ -6,13 +6,14 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from starlette.types import ASGIApp
 
+from langlauf.analysis import probe
 from langlauf.analysis.registry import Function, Registry
 from langlauf.analysis.schema import InvalidInput
 from langlauf.bootstrap import Runtime, running
 from langlauf.domain.errors import LanglaufError, NotRunning, QueueIsFull, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, Job, PriorityClass, QueueFull, Replayed
 from langlauf.domain.trace import read_trace
-from langlauf.http.app import Application
+from langlauf.http.app import Application, system_application
 from langlauf.http.context import Context
 from langlauf.http.mounting import Mounted
 from langlauf.service.notices import Notify
@@ -58,6 +59,7 @@ class Langlauf:
     def __init__(self, *, api_prefix: str = "/analyze", settings: Settings | None = None) -> None:
         self.api_prefix = _usable_prefix("api_prefix", api_prefix)
         self.registry = Registry()
+        self.registry.reserve(probe.probe, name=probe.NAME, duplicates=True, max_retries=0, timeout=probe.TIMEOUT)
         self.runtime: Runtime | None = None
         self._context: Context | None = None
         self._settings = settings
@@ -110,6 +112,10 @@ class Langlauf:
     def asgi(self) -> ASGIApp:
         """The API as an ASGI application with its own lifespan."""
         return Application(self._current, self.lifespan, page_routes, missing_page, self.settings)
+
+    def system_asgi(self) -> ASGIApp:
+        """Health, readiness and metrics alone, for a process that works and serves nothing else."""
+        return system_application(self._current, self.lifespan, self.settings)
 
     def mount_in(self, outer: ASGIApp, prefix: str) -> ASGIApp:
         """Both applications as one: ours under the prefix, the outer one everywhere else, each with its lifespan.

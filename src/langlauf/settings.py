@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from langlauf.domain.errors import SettingsError
+from langlauf.domain.mail import MailServer, Sender, read_mail_server, read_sender
 from langlauf.domain.rate import Rate, read_rate
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.retry import Backoff
@@ -215,12 +216,17 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("webhook_seconds", "LANGLAUF_WEBHOOK_SECONDS", 15.0, _positive_duration, "duration", "How long one try of a delivery may take in all."),
     Setting("webhook_ca", "LANGLAUF_WEBHOOK_CA", None, _text, "path", "A file with certificates (PEM) of an own authority that receivers of webhooks may be signed by, beside those of the system."),
     Setting("deliveries", "LANGLAUF_DELIVERIES", 8, _whole(0), "number", "How many webhooks and mails this process sends at once; 0 leaves that to others."),
+    Setting("smtp", "LANGLAUF_SMTP", None, read_mail_server, "secret", "The mail server: smtp://user:password@host:587 with STARTTLS (?tls=none without), or smtps://user:password@host:465; unset, no mail is sent."),
+    Setting("mail_from", "LANGLAUF_MAIL_FROM", None, read_sender, "address", "Whom mail comes from: jobs@example.org, or Name <jobs@example.org>."),
+    Setting("mail_language", "LANGLAUF_MAIL_LANGUAGE", "en", _one_of("en", "de"), "word", "The language of mails for whoever asked for none: en or de."),
     Setting("cors_origins", "LANGLAUF_CORS_ORIGINS", (), _origins, "list", "Origins of browsers that may call the API, with commas between; * for all."),
     Setting("public_url", "LANGLAUF_PUBLIC_URL", None, _web_address, "URL", "The address people reach the server at; links start with it."),
     Setting("auth_token", "API_AUTH_TOKEN", None, _text, "secret", "The operator's token."),
     Setting("access", "LANGLAUF_ACCESS", "tenant", _one_of("tenant", "capability"), "word", "Who may read a job, its events and a result: its tenant, or with capability whoever has the id."),
     Setting("address_table", "LANGLAUF_ADDRESS_TABLE", None, _one_of("15000", "5000", "1000", "500"), "number", "The gazetteer of the address analysis: places with at least so many people."),
     Setting("fault_injection", "ENABLE_E2E_FAULT_INJECTION", False, _switch, "switch", "Lets certain queries fail on purpose, for end-to-end tests."),
+    Setting("metrics_port", "LANGLAUF_METRICS_PORT", None, _port, "number", "Where `langlauf worker` serves /metrics, /health and /ready, at LANGLAUF_HOST; 0 takes a free port."),
+    Setting("metrics_orgs", "LANGLAUF_METRICS_ORGS", False, _switch, "switch", "Lets /metrics name the orgs that have most waiting and running."),
     Setting("log_format", "LANGLAUF_LOG_FORMAT", "text", _one_of("text", "json"), "word", "text or json."),
     Setting("log_level", "LANGLAUF_LOG_LEVEL", "info", _one_of("debug", "info", "warning", "error"), "word", "The least important thing that is logged."),
     Setting("url", "LANGLAUF_URL", "http://127.0.0.1:8080", _text, "URL", "The server that client commands talk to."),
@@ -291,12 +297,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     webhook_seconds: float
     webhook_ca: str | None
     deliveries: int
+    smtp: MailServer | None
+    mail_from: Sender | None
+    mail_language: str
     cors_origins: tuple[str, ...]
     public_url: str | None
     auth_token: str | None
     access: str
     address_table: str | None
     fault_injection: bool
+    metrics_port: int | None
+    metrics_orgs: bool
     log_format: str
     log_level: str
     url: str
@@ -349,6 +360,8 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: obj
             values[name] = _read(BY_NAME[name], value) if isinstance(value, str) else value
     if values["store"] and values["store_file"]:
         raise SettingsError("LANGLAUF_STORE and ASYNC_JOBS_STORE_FILE are both set: keep one of them")
+    if values["smtp"] and not values["mail_from"]:
+        raise SettingsError("LANGLAUF_SMTP needs LANGLAUF_MAIL_FROM: the address that mail comes from")
     if values["jobs_retention"] < SHORTEST_JOBS_RETENTION:
         raise SettingsError("LANGLAUF_JOBS_RETENTION must not be under 24h: idempotency keys live as long as their job")
     return Settings(**values)
@@ -371,4 +384,5 @@ def _read(setting: Setting, text: str) -> Any:
     try:
         return setting.read(text)
     except ValueError as error:
-        raise SettingsError(f"{setting.environment}={text!r}: {error}") from None
+        shown = setting.environment if setting.unit == "secret" else f"{setting.environment}={text!r}"
+        raise SettingsError(f"{shown}: {error}") from None

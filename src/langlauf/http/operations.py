@@ -264,6 +264,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Counters for Prometheus.",
         tag="system",
         scope=Scope.OPERATE,
+        store_may_be_away=True,
         parameters=_TENANT,
     ),
     Operation(

@@ -122,9 +122,7 @@ class ApiWebhooks:
         if await self._webhooks.one(caller.org_id, _id(request)) is None:
             raise not_found()
         count_apart(self._context.rates, request, Kind.REPLAY, caller.org_id, "Too many replays")
-        replayed = await refusing(
-            self._webhooks.replay_failed(caller.org_id, _id(request), since=_instant(wish.since))
-        )
+        replayed = await refusing(self._webhooks.replay_failed(caller.org_id, _id(request), since=_instant(wish.since)))
         if replayed is None:
             raise not_found()
         body = ReplayAnswer(request_id=caller.request_id, replayed=replayed, more=replayed >= MOST_REPLAYED)
@@ -139,9 +137,7 @@ class ApiWebhooks:
         return answer(EndpointAnswer(request_id=caller.request_id, webhook=self._out(endpoint)))
 
     def _with_secret(self, caller: Caller, made: MadeEndpoint) -> MadeEndpointAnswer:
-        return MadeEndpointAnswer(
-            request_id=caller.request_id, webhook=self._out(made.endpoint), secret=made.secret
-        )
+        return MadeEndpointAnswer(request_id=caller.request_id, webhook=self._out(made.endpoint), secret=made.secret)
 
 
 class ApiDeliveries:

@@ -8,12 +8,13 @@ from langlauf.service.control import Control
 from langlauf.service.follow import Followers
 from langlauf.service.inbox import Inbox
 from langlauf.service.keys import Keys
+from langlauf.service.measures import Measures
 from langlauf.service.overview import Overviews
 from langlauf.service.read import Reads
 from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
 from langlauf.service.tokens import JobTokens
-from langlauf.service.webhooks import Webhooks
+from langlauf.service.webhooks import Endpoints
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -30,4 +31,5 @@ class Services(msgspec.Struct, frozen=True):
     sessions: Sessions
     inbox: Inbox
     overviews: Overviews
-    webhooks: Webhooks
+    measures: Measures
+    webhooks: Endpoints

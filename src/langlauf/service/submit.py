@@ -8,10 +8,11 @@ from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.clock import Clock, new_id
 from langlauf.domain.delivery import Wish
-from langlauf.domain.errors import Overloaded
+from langlauf.domain.errors import Overloaded, StoreError
 from langlauf.domain.job import (
     INLINE,
     Accepted,
+    Duplicate,
     Job,
     KeyReused,
     NewJob,
@@ -30,7 +31,17 @@ from langlauf.service.notices import Notices, Notify
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
+from langlauf.telemetry.metrics import SUBMISSIONS
 from langlauf.tracing import span
+
+#: What metrics call what became of an order.
+_OUTCOMES: dict[type, str] = {
+    Accepted: "accepted",
+    Replayed: "replayed",
+    KeyReused: "idempotency_mismatch",
+    Duplicate: "duplicate",
+    QueueFull: "queue_full",
+}
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +90,18 @@ class Submissions:
 
         More than the process can do soon is refused here, before it is accepted: what was accepted is always kept.
         """
+        try:
+            submitted = await self._bounded(caller, order)
+        except InvalidInput:
+            SUBMISSIONS.add("invalid")
+            raise
+        except StoreError as error:
+            SUBMISSIONS.add("overloaded" if isinstance(error, Overloaded) else "unavailable")
+            raise
+        SUBMISSIONS.add(_OUTCOMES[type(submitted)])
+        return submitted
+
+    async def _bounded(self, caller: Caller, order: Order) -> Submitted:
         if self._under_way >= self._settings.max_submitting:
             raise Overloaded(f"{self._under_way} submissions are under way; nothing more is accepted")
         self._under_way += 1

@@ -25,7 +25,7 @@ from langlauf.domain.errors import LanglaufError, TargetRefused
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.keys import LONGEST_NAME
 from langlauf.domain.notification import Notification
-from langlauf.domain.signature import endpoint_secret, secret_text
+from langlauf.domain.signature import PURPOSE, endpoint_secret, secret_text
 from langlauf.domain.target import check_url
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store, TenantReads
@@ -38,8 +38,6 @@ LONGEST_OVERLAP = 30 * 86_400.0
 MOST_ATTEMPTS = 100
 #: So many messages are replayed at once, and no more.
 MOST_REPLAYED = 1_000
-#: What the store's own secret is kept under.
-PURPOSE = "webhooks"
 TEST_TYPE = "api.analyze.webhook.test"
 SWITCHED_OFF = "switched off"
 #: How an endpoint is doing, in one word.
@@ -97,7 +95,7 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
 SendOnce = Callable[[Parcel], Awaitable[Tried]]
 
 
-class Webhooks:
+class Endpoints:
     """What can be done with an org's endpoints and deliveries."""
 
     def __init__(self, store: Store, settings: Settings, send: SendOnce) -> None:

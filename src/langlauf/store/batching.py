@@ -8,6 +8,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from langlauf.clock import steady
+from langlauf.domain.errors import StoreUnavailable
+from langlauf.telemetry.metrics import BATCH_SIZES, BATCHES, REFUSED
+
 Operation = TypeVar("Operation")
 Answer = TypeVar("Answer")
 
@@ -34,6 +38,9 @@ class GroupCommit(Generic[Operation, Answer]):
         self._run = run
         self._done = done
         self._name = name
+        #: what metrics call it
+        self.queue = name.removeprefix("langlauf-")
+        REFUSED.expect(self.queue)
         self._largest = largest
         self._waiting: list[tuple[Operation, asyncio.Future[Answer]]] = []
         self._drain: asyncio.Task[None] | None = None
@@ -65,13 +72,18 @@ class GroupCommit(Generic[Operation, Answer]):
             self._drain = None
 
     async def _run_one(self, batch: list[tuple[Operation, asyncio.Future[Answer]]]) -> None:
+        began = steady()
         try:
             answers = await self._run([operation for operation, _ in batch])
         except Exception as error:  # noqa: BLE001 - whatever broke the batch is the answer to each of its callers
             answers = [error] * len(batch)
+        BATCHES.note(steady() - began, self.queue)
+        BATCH_SIZES.note(len(batch), self.queue)
         for (operation, future), answer in zip(batch, answers, strict=True):
             if not isinstance(answer, Exception):
                 self._done(operation, answer)
+            elif isinstance(answer, StoreUnavailable):
+                REFUSED.add(self.queue)
             if future.done():  # its caller went away; the operation counts all the same
                 continue
             if isinstance(answer, Exception):

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
+from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
@@ -40,6 +41,7 @@ from langlauf.domain.views import (
 from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
 from langlauf.store.deliveries import DeliveryStore
+from langlauf.store.duties import DutyStore
 from langlauf.store.workers import WorkerStore
 
 
@@ -144,6 +146,10 @@ class Store(Protocol):
         """Who works."""
 
     @property
+    def duties(self) -> DutyStore:
+        """When upkeep last succeeded."""
+
+    @property
     def deliveries(self) -> DeliveryStore:
         """The outbox, and who is called."""
 
@@ -200,6 +206,12 @@ class Store(Protocol):
 
     async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
         """A mark of each org that is another one whenever any of its jobs has changed, in one look."""
+
+    async def backlog(self, *, orgs: bool) -> Backlog:
+        """What waits and runs in figures, over all orgs, and by org where that is asked for: for metrics."""
+
+    def usage(self) -> Usage:
+        """What the store has in hand in this process, without asking anybody."""
 
     async def check(self) -> None:
         """Raises `StoreUnavailable` unless the store answers and its schema is this program's."""

@@ -15,7 +15,11 @@ _EXAMPLES: Document = {
     "RetryBody": {"resume": True},
     "TokenBody": {"expires_in": "10m"},
     "CreateKeyBody": {"name": "nightly import", "scopes": ["submit", "read"]},
-    "CreateWebhookBody": {"url": "https://hooks.example.com/jobs", "name": "warehouse", "events": ["completed", "failed"]},
+    "CreateWebhookBody": {
+        "url": "https://hooks.example.com/jobs",
+        "name": "warehouse",
+        "events": ["completed", "failed"],
+    },
     "ChangeWebhookBody": {"enabled": False},
     "RotateBody": {"overlap": "12h"},
     "ReplayBody": {"since": "2026-03-02T08:00:00Z"},

@@ -7,6 +7,7 @@ import msgspec
 
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Renewal, Write
+from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.errors import StoreError
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
@@ -25,6 +26,7 @@ from langlauf.store.blobs.payloads import Payloads
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.reads import ReadsWithBlobs
 from langlauf.store.deliveries import DeliveryStore
+from langlauf.store.duties import DutyStore
 from langlauf.store.protocol import Store, TenantReads
 from langlauf.store.workers import WorkerStore
 from langlauf.telemetry import Fact, tell
@@ -102,6 +104,10 @@ class StoreWithBlobs:
         return self.inner.workers
 
     @property
+    def duties(self) -> DutyStore:
+        return self.inner.duties
+
+    @property
     def deliveries(self) -> DeliveryStore:
         return self.inner.deliveries
 
@@ -143,6 +149,12 @@ class StoreWithBlobs:
 
     async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
         return await self.inner.org_pulses(org_ids)
+
+    async def backlog(self, *, orgs: bool) -> Backlog:
+        return await self.inner.backlog(orgs=orgs)
+
+    def usage(self) -> Usage:
+        return self.inner.usage()
 
     async def check(self) -> None:
         await self.inner.check()

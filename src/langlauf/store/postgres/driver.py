@@ -10,8 +10,9 @@ from functools import partial
 from typing import Any, Self, cast
 from uuid import UUID, uuid4
 
-from langlauf.clock import Clock, steady
+from langlauf.clock import Clock, made_at, steady
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
+from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant, after
@@ -29,13 +30,15 @@ from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.copying import half_copied
 from langlauf.store.deliveries import DeliveryStore
+from langlauf.store.duties import DutyStore
 from langlauf.store.operations import Recording
-from langlauf.store.postgres import overview, recording, submitting
+from langlauf.store.postgres import backlog, overview, recording, submitting
 from langlauf.store.postgres.access import PostgresAccess
 from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.batching import run_rounds
 from langlauf.store.postgres.clock import DatabaseClock
 from langlauf.store.postgres.deliveries import PostgresDeliveries
+from langlauf.store.postgres.duties import PostgresDuties
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.listening import Listener
@@ -86,6 +89,7 @@ class PostgresStore:
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
         self.deliveries: DeliveryStore = PostgresDeliveries()
         self.workers: WorkerStore = PostgresWorkers(self._readers, lambda: self._at)
+        self.duties: DutyStore = PostgresDuties(self._readers, lambda: self._at)
 
     @classmethod
     async def open(cls, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> Self:
@@ -258,6 +262,13 @@ class PostgresStore:
     async def org_pulses(self, org_ids: Sequence[str]) -> dict[str, str]:
         return await overview.org_pulses(self._readers, org_ids)
 
+    async def backlog(self, *, orgs: bool) -> Backlog:
+        return await backlog.backlog(self._readers, self._at, orgs=orgs)
+
+    def usage(self) -> Usage:
+        links = [*self._links.values(), *self._readers.all]
+        return backlog.usage((self._submits, self._records, self._cancels), links)
+
     async def check(self) -> None:
         await overview.check(self._readers)
 
@@ -292,4 +303,5 @@ def _claim_of(row: tuple[Any, ...]) -> Claim:
         request_id=request_id,
         traceparent=traceparent,
         tracestate=tracestate,
+        queued_at=made_at(job_id),
     )

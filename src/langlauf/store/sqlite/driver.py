@@ -13,6 +13,7 @@ import apsw
 
 from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
+from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
@@ -34,8 +35,10 @@ from langlauf.store.retiring import RetireBatch, retire
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite import (
     access,
+    backlog,
     claiming,
     deliveries,
+    duties,
     ending,
     inbox,
     loading,
@@ -79,6 +82,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     **access.HANDLERS,
     **workers.HANDLERS,
     **deliveries.HANDLERS,
+    **duties.HANDLERS,
 }
 _FILES = (
     "writes.sql",
@@ -90,7 +94,9 @@ _FILES = (
     "access.sql",
     "workers.sql",
     "overview.sql",
+    "backlog.sql",
     "deliveries.sql",
+    "duties.sql",
 )
 
 
@@ -118,6 +124,7 @@ class SqliteStore:
         self.access = access.SqliteAccess(self._read, self._writes.do, self._queries)
         self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
         self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
+        self.duties = duties.SqliteDuties(self._read, self._writes.do, self._queries)
 
     @classmethod
     async def open(cls, path: str, *, hints: Hints, clock: Clock | None = None, time: TimeSource | None = None) -> Self:
@@ -258,6 +265,13 @@ class SqliteStore:
             return connection.execute(self._queries["org_pulses"], {"orgs": json_text(org_ids)}).fetchall()
 
         return dict(await self._read(read))
+
+    async def backlog(self, *, orgs: bool) -> Backlog:
+        now = self.clock.now()
+        return await self._read(lambda connection: backlog.backlog(connection, self._queries, now, orgs=orgs))
+
+    def usage(self) -> Usage:
+        return backlog.usage(self.path, (self._writes, self._reads))
 
     async def check(self) -> None:
         known = len(migrations_in("langlauf.store.sqlite"))

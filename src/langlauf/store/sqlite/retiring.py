@@ -73,6 +73,11 @@ async def kept_payloads(
     """What these jobs still name outside of the store."""
     query, asked = queries["kept_payloads"], {"jobs": json_text(jobs)}
     rows: list[Row] = await read(lambda connection: connection.execute(query, asked).fetchall())
+    return payloads_from(rows)
+
+
+def payloads_from(rows: Sequence[Row]) -> dict[tuple[str, str], KeptPayloads]:
+    """What the query for them tells, by job."""
     refs: dict[tuple[str, str], set[str]] = {}
     ended: dict[tuple[str, str], bool] = {}
     for org_id, job_id, over, ref in rows:

@@ -1,2 +1,2 @@
--- Holds the place of another step.
-SELECT;
+-- Kept free for a step that comes from elsewhere.
+SELECT 1;

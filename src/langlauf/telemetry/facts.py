@@ -1,4 +1,4 @@
-"""Everything the program tells about itself: one name per fact, worded here and counted here."""
+"""Everything the program tells about itself in its log: one name per fact, worded here and counted here."""
 
 import json
 import logging
@@ -51,6 +51,7 @@ class Fact(StrEnum):
     DELIVERY_UNWRITTEN = "delivery_unwritten"
     ENDPOINT_PAUSED = "endpoint_paused"
     ENDPOINT_DISABLED = "endpoint_disabled"
+    MAIL_MISCONFIGURED = "mail_misconfigured"
 
 
 COUNTS: Counter[Fact] = Counter()

@@ -1,2 +1,0 @@
--- Holds the place of another step.
-SELECT;

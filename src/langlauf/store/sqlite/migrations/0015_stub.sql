@@ -1,0 +1,1 @@
+-- Kept free for a step that comes from elsewhere.
