@@ -10,6 +10,7 @@ from typing import Any
 from langlauf.analysis.registry import Registry
 from langlauf.delivery.channel import Channel, Silent
 from langlauf.delivery.connecting import Doors, trust_in
+from langlauf.delivery.once import SendingOnce
 from langlauf.delivery.resolving import Resolver
 from langlauf.delivery.sender import Sender
 from langlauf.delivery.webhook import Webhooks
@@ -35,6 +36,7 @@ from langlauf.service.services import Services
 from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
 from langlauf.service.tokens import JobTokens
+from langlauf.service.webhooks import Endpoints
 from langlauf.settings import Settings
 from langlauf.store.blobs.location import open_blobs
 from langlauf.store.blobs.protocol import Blobs
@@ -166,7 +168,13 @@ def make_services(
         Overviews(store, store.clock),
         Measures(store, settings, places),
         Holds(store),
+        make_endpoints(store, settings),
     )
+
+
+def make_endpoints(store: Store, settings: Settings) -> Endpoints:
+    """What can be done with the endpoints of orgs: the same for callers, for pages and for commands."""
+    return Endpoints(store, settings, SendingOnce(lambda: make_webhooks(store, settings, "")))
 
 
 def make_sender(
@@ -188,7 +196,7 @@ def make_webhooks(store: Store, settings: Settings, prefix: str) -> Webhooks:
         raise SettingsError(f"LANGLAUF_WEBHOOK_CA={settings.webhook_ca!r}: {error}") from None
     return Webhooks(
         doors=Doors(trust=trust, allow=settings.webhook_allow, own_host=settings.host, own_port=settings.port),
-        resolver=Resolver(2 * settings.deliveries),
+        resolver=Resolver(2 * max(1, settings.deliveries)),
         clock=store.clock,
         seconds=settings.webhook_seconds,
         source=source_of(settings.public_url, prefix),

@@ -24,6 +24,7 @@ from langlauf.http.results import Results
 from langlauf.http.submitting import Submitting
 from langlauf.http.system import System
 from langlauf.http.tokens import Tokens
+from langlauf.http.webhooks import ApiDeliveries, ApiWebhooks
 from langlauf.settings import Settings
 
 #: Makes the routes of the web pages, which lie above this room.
@@ -104,6 +105,7 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Bas
     submitting, results, system = Submitting(context), Results(context), System(context)
     jobs, description = Jobs(context, submitting), Description(context)
     keys, tokens, holding = ApiKeys(context), Tokens(context), Holding(context)
+    webhooks, deliveries = ApiWebhooks(context), ApiDeliveries(context)
     open_handlers: dict[str, OpenHandler] = {
         "health": system.health,
         "ready": system.ready,
@@ -129,6 +131,17 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Bas
         "listKeys": keys.list,
         "createKey": keys.create,
         "revokeKey": keys.revoke,
+        "listWebhooks": webhooks.list,
+        "createWebhook": webhooks.create,
+        "getWebhook": webhooks.one,
+        "changeWebhook": webhooks.change,
+        "removeWebhook": webhooks.remove,
+        "rotateWebhook": webhooks.rotate,
+        "testWebhook": webhooks.test,
+        "replayWebhook": webhooks.replay,
+        "listDeliveries": deliveries.list,
+        "getDelivery": deliveries.one,
+        "replayDelivery": deliveries.replay,
         "metrics": system.metrics,
     }
     return [
