@@ -13,6 +13,7 @@ from langlauf.http.context import Context
 from langlauf.http.cors import Cors
 from langlauf.http.endpoints import Handler, OpenHandler, guarded_route, open_route
 from langlauf.http.feed import Feed
+from langlauf.http.inbox import InboxApi
 from langlauf.http.jobs import Jobs
 from langlauf.http.keys import ApiKeys
 from langlauf.http.middleware import Entrance
@@ -81,7 +82,7 @@ def api_routes(context: Context) -> list[BaseRoute]:
     """Every operation that is described, each with what answers it."""
     submitting, results, system = Submitting(context), Results(context), System(context)
     jobs, description = Jobs(context, submitting), Description(context)
-    keys, tokens = ApiKeys(context), Tokens(context)
+    keys, tokens, inbox = ApiKeys(context), Tokens(context), InboxApi(context)
     open_handlers: dict[str, OpenHandler] = {
         "health": system.health,
         "ready": system.ready,
@@ -95,6 +96,8 @@ def api_routes(context: Context) -> list[BaseRoute]:
         "feed": Feed(context).events,
         "jobResults": jobs.results,
         "jobNotifications": jobs.notifications,
+        "inbox": inbox.list,
+        "readInbox": inbox.read,
         "cancelJob": jobs.cancel,
         "retryJob": jobs.retry,
         "createJobToken": tokens.create,

@@ -4,11 +4,11 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from langlauf.clock import Clock
+from langlauf.delivery.mail.message import mail_bytes
+from langlauf.delivery.mail.smtp import Answer, send
 from langlauf.domain.delivery import MAIL_SUBJECTS, Delivery, subject_of
 from langlauf.domain.mail import Letter, message_id
 from langlauf.domain.mail_address import read_mail_address
-from langlauf.delivery.mail.message import mail_bytes
-from langlauf.delivery.mail.smtp import Answer, send
 from langlauf.settings import Settings
 from langlauf.telemetry import Fact, tell
 
