@@ -88,7 +88,7 @@ class Langlauf:
         """Runs the application; compose it into the lifespan of an application that mounts this one."""
         if self.runtime is not None:
             raise LanglaufError("the application runs already: enter `lifespan()` once, in one place")
-        async with running(self.registry, self.settings) as runtime:
+        async with running(self.registry, self.settings, self.api_prefix) as runtime:
             self.runtime = runtime
             rates = rates_from(self.settings)
             self._context = Context(runtime.services, self.settings, self.api_prefix, runtime.alive, rates)

@@ -1,13 +1,23 @@
 """The one place that wires: settings, store, use cases, worker, upkeep."""
 
 import asyncio
+import functools
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from langlauf.analysis.registry import Registry
+from langlauf.delivery.channel import Channel, Silent
+from langlauf.delivery.connecting import Doors, trust_in
+from langlauf.delivery.mail.channel import Mails
+from langlauf.delivery.resolving import Resolver
+from langlauf.delivery.sender import Sender
+from langlauf.delivery.webhook import Webhooks
+from langlauf.domain import notification
 from langlauf.domain.errors import LanglaufError, SettingsError, StoreError
+from langlauf.domain.outbound import source_of
+from langlauf.domain.signature import PURPOSE, read_secret
 from langlauf.hints import Hints
 from langlauf.service.access import Access
 from langlauf.service.control import Control
@@ -34,6 +44,7 @@ from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import Fact, tell
 from langlauf.tracing import end_tracing, set_up_tracing
+from langlauf.ui.letters.writing import Letters
 from langlauf.upkeep.periodic import Periodic
 from langlauf.upkeep.retention import clean_up
 from langlauf.upkeep.sweep import sweep_once
@@ -45,14 +56,19 @@ class Runtime:
     """A running application: its use cases, whether its parts are alive, and how they stop."""
 
     def __init__(
-        self, store: Store, services: Services, hints: Hints, workers: list[Worker], duties: list[Periodic]
+        self,
+        store: Store,
+        services: Services,
+        hints: Hints,
+        workers: list[Worker],
+        duties: Sequence[Periodic | Sender],
     ) -> None:
         self.store = store
         self.services = services
         self.hints = hints
         self._workers = workers
-        self._parts: list[Worker | Periodic] = [*duties, *workers]
-        self._started: list[Worker | Periodic] = []
+        self._parts: list[Worker | Periodic | Sender] = [*duties, *workers]
+        self._started: list[Worker | Periodic | Sender] = []
         self._stopping: asyncio.Future[Any] | None = None
 
     def alive(self) -> bool:
@@ -148,6 +164,46 @@ def make_services(
     )
 
 
+def make_sender(store: Store, settings: Settings, hints: Hints, prefix: str) -> Sender:
+    """Sends what waits in the outbox, each message by its channel."""
+    channels: dict[notification.Channel, Channel] = {
+        "webhook": make_webhooks(store, settings, prefix),
+        "email": make_mails(store, settings),
+    }
+    return Sender(store, settings, hints, store.clock, channels)
+
+
+def make_mails(store: Store, settings: Settings) -> Channel:
+    """The channel of mail, where the settings say how it is sent."""
+    if settings.smtp is None or settings.mail_from is None:
+        return Silent("no mail server is set up: see LANGLAUF_SMTP")
+    return Mails(
+        write=Letters(store, settings).about,
+        server=settings.smtp,
+        sender=settings.mail_from,
+        clock=store.clock,
+        seconds=settings.webhook_seconds,
+    )
+
+
+def make_webhooks(store: Store, settings: Settings, prefix: str) -> Webhooks:
+    """The channel of webhooks, as the settings want it."""
+    try:
+        trust = trust_in(settings.webhook_ca)
+    except OSError as error:
+        raise SettingsError(f"LANGLAUF_WEBHOOK_CA={settings.webhook_ca!r}: {error}") from None
+    return Webhooks(
+        doors=Doors(trust=trust, allow=settings.webhook_allow, own_host=settings.host, own_port=settings.port),
+        resolver=Resolver(2 * settings.deliveries),
+        clock=store.clock,
+        seconds=settings.webhook_seconds,
+        source=source_of(settings.public_url, prefix),
+        master=functools.partial(store.access.signing_secret, PURPOSE),
+        own_secrets=tuple(map(read_secret, settings.webhook_secret or ())),
+        own_url=settings.public_url,
+    )
+
+
 async def _write_last_uses(keyring: Keyring) -> None:
     """What is known of the use of keys at the end; a store that is away does not hold up the stop."""
     try:
@@ -157,7 +213,7 @@ async def _write_last_uses(keyring: Keyring) -> None:
 
 
 @asynccontextmanager
-async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runtime]:
+async def running(registry: Registry, settings: Settings, prefix: str = "/analyze") -> AsyncIterator[Runtime]:
     """Opens everything, starts what works in the background, and stops it in the right order."""
     if processes.INSIDE:
         raise LanglaufError(
@@ -175,7 +231,7 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
         keyring = Keyring(store.access, store.clock)
         stack.push_async_callback(_write_last_uses, keyring)
         services = make_services(store, registry, settings, hints, keyring)
-        duties = [
+        duties: list[Periodic | Sender] = [
             Periodic(
                 "sweep", settings.sweep_seconds, lambda: sweep_once(store, settings), pause=hints.wait_for_overdue
             ),
@@ -183,6 +239,8 @@ async def running(registry: Registry, settings: Settings) -> AsyncIterator[Runti
             Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, dry_run=False)),
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
+        if settings.deliveries:
+            duties.append(make_sender(store, settings, hints, prefix))
         workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
         runtime = Runtime(store, services, hints, workers, duties)
         stack.push_async_callback(runtime.stop)

@@ -214,6 +214,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("webhook_allow", "LANGLAUF_WEBHOOK_ALLOW", (), _networks, "list", "Address ranges that may be called although they are private, such as 10.1.0.0/16; there, http and any port are allowed."),
     Setting("webhook_schedule", "LANGLAUF_WEBHOOK_SCHEDULE", (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0, 86_400.0), _schedule, "list", "How long to wait before each further try of a delivery, such as 5s,5m,30m,2h."),
     Setting("webhook_seconds", "LANGLAUF_WEBHOOK_SECONDS", 15.0, _positive_duration, "duration", "How long one try of a delivery may take in all."),
+    Setting("webhook_ca", "LANGLAUF_WEBHOOK_CA", None, _text, "path", "A file with certificates (PEM) of an own authority that receivers of webhooks may be signed by, beside those of the system."),
     Setting("deliveries", "LANGLAUF_DELIVERIES", 8, _whole(0), "number", "How many webhooks and mails this process sends at once; 0 leaves that to others."),
     Setting("smtp", "LANGLAUF_SMTP", None, read_mail_server, "secret", "The mail server: smtp://user:password@host:587 with STARTTLS (?tls=none without), or smtps://user:password@host:465; unset, no mail is sent."),
     Setting("mail_from", "LANGLAUF_MAIL_FROM", None, read_sender, "address", "Whom mail comes from: jobs@example.org, or Name <jobs@example.org>."),
@@ -292,6 +293,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     webhook_allow: tuple[Network, ...]
     webhook_schedule: tuple[float, ...]
     webhook_seconds: float
+    webhook_ca: str | None
     deliveries: int
     smtp: MailServer | None
     mail_from: Sender | None
