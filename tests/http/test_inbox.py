@@ -19,7 +19,7 @@ class Box:
     def __init__(self, server: Live, jobs: int = 0) -> None:
         self._http = server.http
         self.headers = {"X-Org-Id": new_id()}
-        self.jobs = []
+        self.jobs: list[str] = []
         for number in range(jobs):
             made = server.submit("echo", self.headers["X-Org-Id"], query=f"{number}")["job_id"]
             server.wait(made, self.headers["X-Org-Id"])
