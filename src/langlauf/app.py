@@ -6,15 +6,17 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from starlette.types import ASGIApp
 
+from langlauf.analysis import probe
 from langlauf.analysis.registry import Function, Registry
 from langlauf.analysis.schema import InvalidInput
 from langlauf.bootstrap import Runtime, running
 from langlauf.domain.errors import LanglaufError, NotRunning, QueueIsFull, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, Job, PriorityClass, QueueFull, Replayed
 from langlauf.domain.trace import read_trace
-from langlauf.http.app import Application
+from langlauf.http.app import Application, system_application
 from langlauf.http.context import Context
 from langlauf.http.mounting import Mounted
+from langlauf.service.notices import Notify
 from langlauf.service.rates import rates_from
 from langlauf.service.submit import Order
 from langlauf.service.tenant import DEFAULT_ORG, insider, usable_name
@@ -42,12 +44,22 @@ class Rules(TypedDict, total=False):
     default: bool
 
 
+class NotifyWish(TypedDict, total=False):
+    """Whom to tell of a job's end."""
+
+    #: a web address
+    webhook: str
+    #: an e-mail address
+    email: str
+
+
 class Langlauf:
     """An application: a set of analyses behind one API."""
 
     def __init__(self, *, api_prefix: str = "/analyze", settings: Settings | None = None) -> None:
         self.api_prefix = _usable_prefix("api_prefix", api_prefix)
         self.registry = Registry()
+        self.registry.reserve(probe.probe, name=probe.NAME, duplicates=True, max_retries=0, timeout=probe.TIMEOUT)
         self.runtime: Runtime | None = None
         self._context: Context | None = None
         self._settings = settings
@@ -101,6 +113,10 @@ class Langlauf:
         """The API as an ASGI application with its own lifespan."""
         return Application(self._current, self.lifespan, page_routes, missing_page, self.settings)
 
+    def system_asgi(self) -> ASGIApp:
+        """Health, readiness and metrics alone, for a process that works and serves nothing else."""
+        return system_application(self._current, self.lifespan, self.settings)
+
     def mount_in(self, outer: ASGIApp, prefix: str) -> ASGIApp:
         """Both applications as one: ours under the prefix, the outer one everywhere else, each with its lifespan.
 
@@ -132,11 +148,13 @@ class Langlauf:
         idempotency_key: str | None = None,
         allow_duplicate: bool = False,
         traceparent: str | None = None,
+        notify: NotifyWish | None = None,
         **values: Any,
     ) -> Job:
         """Accepts a job without HTTP, inside `app.lifespan()`; the job is on disk when this returns.
 
-        `traceparent` is the header of the trace the job shall belong to; one that cannot be read is as none.
+        `traceparent` is the header of the trace the job shall belong to; one that cannot be read is as none. `notify`
+        says who is told of its end: `{"webhook": "https://…", "email": "name@example.org"}`, or one of the two.
         """
         if not usable_name(org):
             raise InvalidInput("org", f"{org!r} cannot name an org: 1 to 128 of A-Z a-z 0-9 _ . : -")
@@ -146,6 +164,7 @@ class Langlauf:
             priority_class=priority_class,
             idempotency_key=idempotency_key,
             allow_duplicate=allow_duplicate,
+            notify=None if notify is None else Notify(**notify),
         )
         caller = insider(org, None if traceparent is None else read_trace([traceparent]))
         submitted = await self._running().services.submissions.submit(caller, order)

@@ -14,6 +14,7 @@ from langlauf.delivery.mail.channel import Mails
 from langlauf.delivery.resolving import Resolver
 from langlauf.delivery.sender import Sender
 from langlauf.delivery.webhook import Webhooks
+from langlauf.domain import duties as duty
 from langlauf.domain import notification
 from langlauf.domain.errors import LanglaufError, SettingsError, StoreError
 from langlauf.domain.outbound import source_of
@@ -26,6 +27,7 @@ from langlauf.service.follow import LOOK_SECONDS, Followers
 from langlauf.service.inbox import Inbox
 from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
+from langlauf.service.measures import Measures
 from langlauf.service.overview import Overviews
 from langlauf.service.places import Places
 from langlauf.service.read import Reads
@@ -43,8 +45,10 @@ from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.metrics import know_analyses
 from langlauf.tracing import end_tracing, set_up_tracing
 from langlauf.ui.letters.writing import Letters
+from langlauf.upkeep.duties import DutyNotes
 from langlauf.upkeep.periodic import Periodic
 from langlauf.upkeep.retention import clean_up
 from langlauf.upkeep.sweep import sweep_once
@@ -161,6 +165,7 @@ def make_services(
         Sessions(access, store.access),
         Inbox(store),
         Overviews(store, store.clock),
+        Measures(store, settings, places),
     )
 
 
@@ -231,18 +236,31 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
         keyring = Keyring(store.access, store.clock)
         stack.push_async_callback(_write_last_uses, keyring)
         services = make_services(store, registry, settings, hints, keyring)
-        duties: list[Periodic | Sender] = [
+        notes = DutyNotes(store.duties)
+        duties = [
             Periodic(
-                "sweep", settings.sweep_seconds, lambda: sweep_once(store, settings), pause=hints.wait_for_overdue
+                duty.SWEEP,
+                settings.sweep_seconds,
+                lambda: sweep_once(store, settings),
+                pause=hints.wait_for_overdue,
+                done=notes.note,
             ),
             Periodic("followers", LOOK_SECONDS, services.followers.look),
-            Periodic("retention", settings.retention_every, lambda: clean_up(store, settings.retention, dry_run=False)),
+            Periodic(
+                duty.RETENTION,
+                settings.retention_every,
+                lambda: clean_up(store, settings.retention, dry_run=False),
+                done=notes.note,
+            ),
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
+        know_analyses(registry.names)
+        services.measures.watch(duties)
+        parts: list[Periodic | Sender] = [*duties]
         if settings.deliveries:
-            duties.append(make_sender(store, settings, hints, prefix))
+            parts.append(make_sender(store, settings, hints, prefix))
         workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
-        runtime = Runtime(store, services, hints, workers, duties)
+        runtime = Runtime(store, services, hints, workers, parts)
         stack.push_async_callback(runtime.stop)
         await runtime.start()
         tell(Fact.SERVER_STARTED, store=place_of(settings.store_path).shown, workers=settings.workers)

@@ -225,6 +225,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("access", "LANGLAUF_ACCESS", "tenant", _one_of("tenant", "capability"), "word", "Who may read a job, its events and a result: its tenant, or with capability whoever has the id."),
     Setting("address_table", "LANGLAUF_ADDRESS_TABLE", None, _one_of("15000", "5000", "1000", "500"), "number", "The gazetteer of the address analysis: places with at least so many people."),
     Setting("fault_injection", "ENABLE_E2E_FAULT_INJECTION", False, _switch, "switch", "Lets certain queries fail on purpose, for end-to-end tests."),
+    Setting("metrics_port", "LANGLAUF_METRICS_PORT", None, _port, "number", "Where `langlauf worker` serves /metrics, /health and /ready, at LANGLAUF_HOST; 0 takes a free port."),
+    Setting("metrics_orgs", "LANGLAUF_METRICS_ORGS", False, _switch, "switch", "Lets /metrics name the orgs that have most waiting and running."),
     Setting("log_format", "LANGLAUF_LOG_FORMAT", "text", _one_of("text", "json"), "word", "text or json."),
     Setting("log_level", "LANGLAUF_LOG_LEVEL", "info", _one_of("debug", "info", "warning", "error"), "word", "The least important thing that is logged."),
     Setting("url", "LANGLAUF_URL", "http://127.0.0.1:8080", _text, "URL", "The server that client commands talk to."),
@@ -304,6 +306,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     access: str
     address_table: str | None
     fault_injection: bool
+    metrics_port: int | None
+    metrics_orgs: bool
     log_format: str
     log_level: str
     url: str

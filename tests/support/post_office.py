@@ -45,8 +45,10 @@ class PostOffice:
         self.taken: list[Taken] = []
         self.answers: dict[str, list[str]] = defaultdict(list)
         self.port = 0
-        #: connections that are open
+        #: connections that are open, and what is set while there are none
         self.open: set[object] = set()
+        self.quiet = asyncio.Event()
+        self.quiet.set()
 
     def _answer(self, step: str, server: Any, usual: str = "250 OK") -> str:
         said = self.answers[step].pop(0) if self.answers[step] else usual
@@ -88,11 +90,14 @@ class _Talk(SMTP):  # type: ignore[misc] - it has no types
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.event_handler.open.add(self)
+        self.event_handler.quiet.clear()
         super().connection_made(transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
         self.event_handler.open.discard(self)
+        if not self.event_handler.open:
+            self.event_handler.quiet.set()
 
 
 @asynccontextmanager
@@ -127,8 +132,7 @@ async def post_office(
         server.close()
         await server.wait_closed()
         async with asyncio.timeout(5):
-            while office.open:
-                await asyncio.sleep(0.005)
+            await office.quiet.wait()
             await asyncio.sleep(0)  # what is lost is closed in the next round
 
 

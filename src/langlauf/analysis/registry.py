@@ -82,15 +82,28 @@ class Registry:
 
     def __init__(self) -> None:
         self._analyses: dict[str, Analysis] = {}
+        self._reserved: dict[str, Analysis] = {}
         self._default: str | None = None
         self._default_was_chosen = False
 
     def register(self, function: Function, *, name: str | None = None, default: bool = False, **rules: Any) -> Analysis:
         """Adds a function; what cannot work is refused here and not at the first job."""
-        name = name or function.__name__
+        analysis = self._made(function, name or function.__name__, rules)
+        if any(known.input_type.__name__ == analysis.input_type.__name__ for known in self):
+            raise RegistrationError(f"{analysis.name} is too much like the name of another analysis")
+        self._analyses[analysis.name] = analysis
+        self._choose_default(analysis.name, default)
+        return analysis
+
+    def reserve(self, function: Function, *, name: str, **rules: Any) -> Analysis:
+        """Adds a function of the program's own: it can be run like any other, and is in no list and no form."""
+        self._reserved[name] = self._made(function, name, rules)
+        return self._reserved[name]
+
+    def _made(self, function: Function, name: str, rules: dict[str, Any]) -> Analysis:
         if not _NAME.match(name):
             raise RegistrationError(f"{name!r} is not a usable name: letters, digits, dot, dash and underscore")
-        if name in self._analyses:
+        if self.get(name) is not None:
             raise RegistrationError(f"there is an analysis called {name} already")
         _check_function(function, name)
         analysis = Analysis(
@@ -102,10 +115,6 @@ class Registry:
             **rules,
         )
         _check_rules(analysis)
-        if any(known.input_type.__name__ == analysis.input_type.__name__ for known in self):
-            raise RegistrationError(f"{name} is too much like the name of another analysis")
-        self._analyses[name] = analysis
-        self._choose_default(name, default)
         return analysis
 
     def _choose_default(self, name: str, wished: bool) -> None:
@@ -121,13 +130,18 @@ class Registry:
         return tuple(self._analyses)
 
     @property
+    def runnable(self) -> tuple[str, ...]:
+        """The names of all that a worker can run, those that are in no list included."""
+        return (*self._analyses, *self._reserved)
+
+    @property
     def default(self) -> str | None:
         """The analysis of a request that names none."""
         return self._default
 
     def get(self, name: str) -> Analysis | None:
         """The analysis of that name, if there is one."""
-        return self._analyses.get(name)
+        return self._analyses.get(name) or self._reserved.get(name)
 
     def __iter__(self) -> Iterator[Analysis]:
         return iter(self._analyses.values())

@@ -11,6 +11,7 @@ import msgspec
 from langlauf.bootstrap import blobs_of, open_at, with_blobs
 from langlauf.cli.options import Stopped
 from langlauf.cli.stores import place_for, settings_for
+from langlauf.domain.duties import RETENTION
 from langlauf.domain.errors import SettingsError, StoreError
 from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
@@ -18,6 +19,7 @@ from langlauf.settings import Settings, duration
 from langlauf.store.location import Place, PostgresPlace, SqlitePlace
 from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import set_up_logging
+from langlauf.upkeep.duties import DutyNotes
 from langlauf.upkeep.retention import clean_up, report_json
 
 
@@ -104,7 +106,10 @@ async def _clean(place: Place, policy: RetentionPolicy, settings: Settings, *, d
     blobs = blobs_of(settings)
     store = with_blobs(await open_at(place, Hints()), blobs, settings)
     try:
-        return await clean_up(store, policy, dry_run=dry_run)
+        report = await clean_up(store, policy, dry_run=dry_run)
+        if not dry_run:
+            await DutyNotes(store.duties).note(RETENTION)
+        return report
     finally:
         await store.close()
 

@@ -3,11 +3,13 @@
 import click
 
 from langlauf.cli.adopt import adopt
+from langlauf.cli.backup import backup, restore
 from langlauf.cli.bench import bench
 from langlauf.cli.cleanup import cleanup
 from langlauf.cli.completion import completion
 from langlauf.cli.control import cancel, retry
 from langlauf.cli.copying import copy
+from langlauf.cli.doctor import doctor
 from langlauf.cli.follow import result, status, watch
 from langlauf.cli.keys import keys
 from langlauf.cli.listing import inbox, jobs, notifications
@@ -30,6 +32,8 @@ main.add_command(serve)
 for command in (submit, status, watch, result, cancel, retry, jobs, notifications, inbox, completion):
     main.add_command(command)
 for command in (worker, cleanup, sweep, migrate_store, verify, import_store, export_store, copy, adopt, openapi):
+    main.add_command(command)
+for command in (doctor, backup, restore):
     main.add_command(command)
 main.add_command(keys)
 main.add_command(bench)

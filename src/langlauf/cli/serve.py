@@ -48,20 +48,20 @@ def serve(target: str, allow_open: bool, **flags: Any) -> None:
         if app.runtime is not None:
             app.runtime.hints.close()
 
-    listening = _listen(settings)
+    listening = listen(settings.host, settings.port)
     server = make_server(
         app.asgi(), settings, started=lambda url: _welcome(url, app), stopping=stopping, any_name=allow_open
     )
     run(_serve(app, server, listening))
 
 
-def _listen(settings: Settings) -> socket.socket:
+def listen(host: str, port: int, flag: str = "--port") -> socket.socket:
     """The socket, taken before anything is opened: a port in use costs nothing."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+        return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise Stopped(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; try --port") from error
+        raise Stopped(f"cannot listen on {host}:{port}: {error.strerror}; try {flag}") from error
 
 
 async def _serve(app: Langlauf, server: Server, listening: socket.socket) -> None:
@@ -89,12 +89,17 @@ def load_app(target: str) -> Langlauf:
 
 def refuse_open_bind(settings: Settings, allow_open: bool) -> None:
     """Without a token or a key everybody who reaches the server may use it: that is for this machine alone."""
-    if settings.auth_token or allow_open or _is_loopback(settings.host) or _has_keys(settings):
+    if allow_open or not open_to_others(settings):
         return
     raise Stopped(
         f"{settings.host} is reachable from other machines, no API_AUTH_TOKEN is set and the store has no keys; "
         "make one with `langlauf keys create --org ORG`, set a token, listen on 127.0.0.1, or say --allow-open"
     )
+
+
+def open_to_others(settings: Settings) -> bool:
+    """Whether other machines would reach what is served, and nobody be asked for a key."""
+    return not (settings.auth_token or _is_loopback(settings.host) or _has_keys(settings))
 
 
 def _has_keys(settings: Settings) -> bool:

@@ -8,6 +8,7 @@ import click
 from langlauf.bootstrap import open_store
 from langlauf.cli.options import Stopped
 from langlauf.cli.stores import place_for, settings_for
+from langlauf.domain.duties import SWEEP
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.views import Swept
 from langlauf.hints import Hints
@@ -16,6 +17,7 @@ from langlauf.store.location import Place, PostgresPlace, SqlitePlace
 from langlauf.store.sqlite.connection import applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import set_up_logging
+from langlauf.upkeep.duties import DutyNotes
 from langlauf.upkeep.sweep import sweep_once
 
 
@@ -38,7 +40,9 @@ def sweep(store: str | None, as_json: bool) -> None:  # noqa: ARG001 - the flag 
 async def _sweep(settings: Settings) -> list[Swept]:
     opened = await open_store(settings, Hints())
     try:
-        return await sweep_once(opened, settings)
+        swept = await sweep_once(opened, settings)
+        await DutyNotes(opened.duties).note(SWEEP)
+        return swept
     finally:
         await opened.close()
 

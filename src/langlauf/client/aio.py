@@ -58,10 +58,11 @@ class AsyncClient:
         input: Mapping[str, Any] | None = None,  # noqa: A002 - the name on the wire
         *,
         options: SubmitOptions | None = None,
+        notify: Mapping[str, str] | None = None,
         **parameters: Any,
     ) -> "AsyncJob":
         """Has a job accepted: it is on the server's disk when this returns. See `Client.submit`."""
-        return self._handle(await self._run(self._core.submit(analysis, input, options, parameters)))
+        return self._handle(await self._run(self._core.submit(analysis, input, options, parameters, notify)))
 
     def job(self, job_id: str) -> "AsyncJob":
         """A handle for a job by its id; nothing is sent."""

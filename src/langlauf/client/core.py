@@ -62,15 +62,18 @@ class Core:
         values: Mapping[str, Any] | None,
         options: SubmitOptions | None,
         parameters: Mapping[str, Any],
+        notify: Mapping[str, str] | None = None,
     ) -> Talk[JobSummary]:
         """A new job. The key makes it the same job when the request is repeated because its answer got lost."""
         options = options or DEFAULT_OPTIONS
-        mode = {
+        mode: dict[str, Any] = {
             "requested": True,
             "priority_class": options.priority_class,
             "max_retries": options.max_retries,
             "allow_duplicate": options.allow_duplicate,
         }
+        if notify:
+            mode["notify"] = dict(notify)
         body: dict[str, Any] = {"input": {**(values or {}), **parameters}, "options": {"async_mode": mode}}
         if analysis is not None:
             body["analysis"] = analysis

@@ -59,14 +59,16 @@ class Client:
         input: Mapping[str, Any] | None = None,  # noqa: A002 - the name on the wire
         *,
         options: SubmitOptions | None = None,
+        notify: Mapping[str, str] | None = None,
         **parameters: Any,
     ) -> "Job":
         """Has a job accepted: it is on the server's disk when this returns.
 
         Without a name, the server's default analysis. Parameters are keywords, or a mapping `input`, or both. A lost
-        answer is asked for again under the same idempotency key, so there is never a second job.
+        answer is asked for again under the same idempotency key, so there is never a second job. `notify` says who is
+        told of the end: `{"webhook": "https://…", "email": "name@example.org"}`, or one of the two.
         """
-        return self._handle(self._run(self._core.submit(analysis, input, options, parameters)))
+        return self._handle(self._run(self._core.submit(analysis, input, options, parameters, notify)))
 
     def job(self, job_id: str) -> "Job":
         """A handle for a job by its id; nothing is sent."""

@@ -49,6 +49,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     traceparent: str | None = None
     tracestate: str | None = None
+    #: when the job was accepted
+    queued_at: Instant | None = None
 
 
 class Renewal(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """The ASGI application: routes, and the entrance before them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -19,7 +19,7 @@ from langlauf.http.keys import ApiKeys
 from langlauf.http.middleware import Entrance
 from langlauf.http.openapi import Description
 from langlauf.http.operations import OPERATIONS
-from langlauf.http.problems import Problem
+from langlauf.http.problems import Problem, not_found
 from langlauf.http.results import Results
 from langlauf.http.submitting import Submitting
 from langlauf.http.system import System
@@ -37,11 +37,19 @@ class Application:
     """Routes behind the entrance. The routes are made when the application runs: before, there is nothing to call."""
 
     def __init__(
-        self, context: Callable[[], Context], lifespan: Lifespan, pages: Pages, missing: Missing, settings: Settings
+        self,
+        context: Callable[[], Context],
+        lifespan: Lifespan,
+        pages: Pages,
+        missing: Missing,
+        settings: Settings,
+        *,
+        only: Container[str] | None = None,
     ) -> None:
         self._current = context
         self._pages = pages
         self._missing = missing
+        self._only = only
         self._lifespan = Router(lifespan=lifespan)
         self._made_for: Context | None = None
         self._router = Router()
@@ -56,7 +64,7 @@ class Application:
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         context = self._current()
         if context is not self._made_for:
-            routes = [*api_routes(context), *self._pages(context)]
+            routes = [*api_routes(context, self._only), *self._pages(context)]
             self._router = Router(routes, redirect_slashes=False, default=self._missing(context))
             self._made_for = context
         # With an application in its scope the router raises for unknown paths and methods: they get our error shape.
@@ -78,8 +86,21 @@ class Application:
         await Response(status_code=204, headers={**allow, "Cache-Control": "no-store"})(scope, receive, send)
 
 
-def api_routes(context: Context) -> list[BaseRoute]:
-    """Every operation that is described, each with what answers it."""
+#: What a process without an API answers too.
+SYSTEM = frozenset({"health", "ready", "metrics"})
+
+
+def system_application(context: Callable[[], Context], lifespan: Lifespan, settings: Settings) -> Application:
+    """Health, readiness and metrics alone, for a process that serves nothing else."""
+    return Application(context, lifespan, lambda _: (), lambda _: _nothing_here, settings, only=SYSTEM)
+
+
+async def _nothing_here(_: Scope, __: Receive, ___: Send) -> None:
+    raise not_found()
+
+
+def api_routes(context: Context, only: Container[str] | None = None) -> list[BaseRoute]:
+    """Every operation that is described, or those alone, each with what answers it."""
     submitting, results, system = Submitting(context), Results(context), System(context)
     jobs, description = Jobs(context, submitting), Description(context)
     keys, tokens, inbox = ApiKeys(context), Tokens(context), InboxApi(context)
@@ -114,4 +135,5 @@ def api_routes(context: Context) -> list[BaseRoute]:
         if one.scope is None
         else guarded_route(one, context, guarded_handlers[one.name])
         for one in OPERATIONS
+        if only is None or one.name in only
     ]

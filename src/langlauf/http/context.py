@@ -45,12 +45,15 @@ class Context(msgspec.Struct, frozen=True):
         in_address: str | None = None,
         one_job: bool = False,
         how: Browsing = BY_SCRIPT,
+        store_may_be_away: bool = False,
     ) -> Caller:
         """Who calls, and that they may: raises the problem where there is no such caller, or where they may not.
 
         `one_job` says that what is called for is part of a job, and so open to a token for that job.
+        `store_may_be_away` says that it shows nothing of any org: then who may was learnt, if need be, a while ago.
         """
-        grant = await grant_of(request, self.services, in_address=in_address)
+        away = store_may_be_away
+        grant = await grant_of(request, self.services, in_address=in_address, store_may_be_away=away)
         if grant is None and in_address is None and secret_in(request) is None:
             grant = await session_grant(request, self.services, self.settings, how)
         refuse_guesses(self.rates, request, grant)

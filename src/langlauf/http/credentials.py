@@ -32,10 +32,12 @@ def forbidden(message: str) -> Problem:
     return Problem(403, "forbidden", message)
 
 
-async def grant_of(request: Request, services: Services, *, in_address: str | None) -> Grant | None:
+async def grant_of(
+    request: Request, services: Services, *, in_address: str | None, store_may_be_away: bool = False
+) -> Grant | None:
     """What the request shows stands for; None where it is not good for anything."""
     access, shown = services.access, secret_in(request)
-    await access.refresh()
+    await (access.refresh_if_possible() if store_may_be_away else access.refresh())
     if in_address is not None:
         if shown is not None and shown != in_address.encode():
             raise bad_request("access_token and a header show different things; send one of them.", ADDRESS_TOKEN)

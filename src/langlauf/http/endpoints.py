@@ -13,6 +13,10 @@ from langlauf.http.operations import Operation
 from langlauf.service.tenant import Caller
 
 _SECRET_ADDRESS = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
+#: Under this name the scope of a request says which operation it asks for, once that is known.
+OPERATION = "langlauf.operation"
+#: What metrics call a request for anything but an operation: pages, what they are made of, unknown addresses.
+PAGES = "pages"
 OpenHandler = Callable[[Request], Awaitable[Response]]
 Handler = Callable[[Request, Caller], Awaitable[Response]]
 
@@ -20,10 +24,12 @@ Handler = Callable[[Request, Caller], Awaitable[Response]]
 class Endpoint:
     """A handler as an ASGI application: the entrance catches errors, so the framework's own wrapping is not needed."""
 
-    def __init__(self, handler: OpenHandler) -> None:
+    def __init__(self, handler: OpenHandler, operation: str = PAGES) -> None:
         self._handler = handler
+        self._operation = operation
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[OPERATION] = self._operation
         response = await self._handler(Request(scope, receive, send))
         await response(scope, receive, send)
 
@@ -32,7 +38,9 @@ def open_route(operation: Operation, context: Context, handler: OpenHandler) -> 
     """An operation that everybody may call; HEAD comes with GET."""
     if operation.scope is not None:
         raise ValueError(f"{operation.name} needs the scope {operation.scope}")
-    return Route(operation.path_under(context.prefix), Endpoint(handler), methods=[operation.method.upper()])
+    return Route(
+        operation.path_under(context.prefix), Endpoint(handler, operation.name), methods=[operation.method.upper()]
+    )
 
 
 def guarded_route(operation: Operation, context: Context, handler: Handler) -> Route:
@@ -47,10 +55,18 @@ def guarded_route(operation: Operation, context: Context, handler: Handler) -> R
         if by_id is not None:
             caller = await context.holder(request, by_id)
         else:
-            caller = await context.caller(request, scope, in_address=in_address, one_job=operation.one_job)
+            caller = await context.caller(
+                request,
+                scope,
+                in_address=in_address,
+                one_job=operation.one_job,
+                store_may_be_away=operation.store_may_be_away,
+            )
         response = await handler(request, caller)
         if in_address is not None:  # what the address of this answer opens is nobody else's to keep
             response.headers.update(_SECRET_ADDRESS)
         return response
 
-    return Route(operation.path_under(context.prefix), Endpoint(checked), methods=[operation.method.upper()])
+    return Route(
+        operation.path_under(context.prefix), Endpoint(checked, operation.name), methods=[operation.method.upper()]
+    )

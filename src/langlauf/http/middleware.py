@@ -10,19 +10,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.clock import draw
+from langlauf.clock import draw, steady
 from langlauf.domain.errors import NoPlace, NotRunning, Overloaded, PayloadUnavailable, StoreUnavailable, TurnedAway
 from langlauf.http.cors import Cors
 from langlauf.http.credentials import unauthorized
+from langlauf.http.endpoints import OPERATION, PAGES
 from langlauf.http.mounting import root_address
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
 from langlauf.http.rates import HEADERS
 from langlauf.http.tenant import request_id_from
 from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.metrics import REQUESTS
 
 _RETRY_SECONDS = "5"
 _PLACE_SECONDS, _PLACE_SPREAD = 5, 10
 _OVERLOADED_SECONDS = 1
+_CLASSES = {number: f"{number}xx" for number in range(1, 6)}
 
 
 class Entrance:
@@ -41,11 +44,14 @@ class Entrance:
         request_id = request_id_from(asked.get("x-request-id"))
         scope["langlauf.request_id"] = request_id
         started = False
+        began = steady()
 
         async def send_with_id(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
+                status = _CLASSES[message["status"] // 100]
+                REQUESTS.note(steady() - began, scope.get(OPERATION, PAGES), status)
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
                 headers["X-Content-Type-Options"] = "nosniff"

@@ -46,6 +46,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     one_job: bool = False
     #: whose id it has in its path, where whoever has the id may be allowed to read
     by_id: Literal["job", "result"] | None = None
+    #: whether it answers also while the store is away
+    store_may_be_away: bool = False
     #: whether 202 is the answer to a submission
     accepts: bool = False
     #: answers without a body, with what they mean
@@ -342,6 +344,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Counters for Prometheus.",
         tag="system",
         scope=Scope.OPERATE,
+        store_may_be_away=True,
         parameters=_TENANT,
     ),
     Operation(

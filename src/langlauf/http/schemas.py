@@ -8,11 +8,14 @@ import msgspec
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.job import CanceledBy, Phase, PriorityClass
 from langlauf.domain.keys import LONGEST_NAME
+from langlauf.domain.mail_address import LONGEST as LONGEST_MAIL_ADDRESS
+from langlauf.domain.mail_address import PATTERN as MAIL_PATTERN
 from langlauf.domain.notification import Channel, DeliveryStatus
 from langlauf.domain.outbound import CloudEvent, Uuid
 from langlauf.domain.result import ResultKind
 from langlauf.domain.showing import MOST_VIEWS, VIEW_KINDS
 from langlauf.domain.state import Status
+from langlauf.domain.target import LONGEST_URL
 from langlauf.service.tokens import LONGEST_SECONDS
 from langlauf.settings import LONGEST_DURATION
 
@@ -37,12 +40,18 @@ NotificationId = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 Address = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-reference"})]
 #: The record of a job that was made by this program, whose id therefore is a UUID.
 _MADE_HERE = {"properties": {"job_id": {"format": "uuid"}}}
-#: Only that nothing is asked for is understood so far: a channel that would be silently ignored is refused.
-Notify = Annotated[
-    dict[str, Any],
+WebhookAddress = Annotated[
+    str,
     msgspec.Meta(
-        description="Reserved. This version leaves in-app notifications only and refuses every channel with 400.",
-        extra_json_schema={"maxProperties": 0},
+        description="A public https address; http and other ports only where the operator allowed the range.",
+        extra_json_schema={"format": "uri", "maxLength": LONGEST_URL, "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"},
+    ),
+]
+MailAddress = Annotated[
+    str,
+    msgspec.Meta(
+        description="One plain e-mail address.",
+        extra_json_schema={"format": "email", "maxLength": LONGEST_MAIL_ADDRESS, "pattern": MAIL_PATTERN},
     ),
 ]
 #: As the analysis gave them; `kind` says which fields there are.
@@ -60,6 +69,13 @@ Views = Annotated[
         }
     ),
 ]
+
+
+class Notify(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Whom to tell of the job's end, besides the endpoints of the org."""
+
+    webhook: WebhookAddress | None = None
+    email: MailAddress | None = None
 
 
 class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

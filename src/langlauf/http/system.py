@@ -1,7 +1,7 @@
 """Is it up, is it ready, what does it count."""
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 
 from langlauf.domain.errors import StoreError
 from langlauf.http.context import Context
@@ -9,7 +9,6 @@ from langlauf.http.problems import VARY, Problem
 from langlauf.http.responses import answer
 from langlauf.http.schemas import HealthAnswer
 from langlauf.service.tenant import Caller
-from langlauf.telemetry import COUNTS, Fact
 
 
 class System:
@@ -33,26 +32,7 @@ class System:
             raise Problem(503, "unavailable", "A worker of this process has stopped.", headers=retry)
         return answer(HealthAnswer(request_id=request.scope["langlauf.request_id"], status="ready"))
 
-    async def metrics(self, _: Request, __: Caller) -> Response:
-        """What is counted, in the text format of Prometheus."""
-        depth = await self._context.services.reads.depth()
-        places = self._context.services.followers.places
-        lines = [
-            "# HELP langlauf_jobs_waiting Jobs that wait for their first attempt.",
-            "# TYPE langlauf_jobs_waiting gauge",
-            f"langlauf_jobs_waiting {depth.waiting}",
-            "# HELP langlauf_jobs_running Jobs that a live worker holds.",
-            "# TYPE langlauf_jobs_running gauge",
-            f"langlauf_jobs_running {depth.running}",
-            "# HELP langlauf_streams_open Event streams that are open in this process.",
-            "# TYPE langlauf_streams_open gauge",
-            f"langlauf_streams_open {places.taken('stream')}",
-            "# HELP langlauf_polls_open Long polls that wait in this process.",
-            "# TYPE langlauf_polls_open gauge",
-            f"langlauf_polls_open {places.taken('poll')}",
-            "# HELP langlauf_facts_total What this process told, by name.",
-            "# TYPE langlauf_facts_total counter",
-        ]
-        lines += [f'langlauf_facts_total{{fact="{fact}"}} {COUNTS[fact]}' for fact in Fact]
-        headers = {"Cache-Control": "no-store", "Vary": VARY}
-        return PlainTextResponse("\n".join(lines) + "\n", headers=headers, media_type="text/plain; version=0.0.4")
+    async def metrics(self, request: Request, _: Caller) -> Response:
+        """What is counted and what is so now, in the text format of Prometheus, or of OpenMetrics where that is asked."""
+        text, kind = await self._context.services.measures.text(request.headers.get("accept", ""))
+        return Response(text, headers={"Cache-Control": "no-store", "Vary": VARY, "Content-Type": kind})

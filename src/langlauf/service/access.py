@@ -4,6 +4,7 @@ import hashlib
 import hmac
 
 from langlauf.domain.access import ANYBODY, EVERYTHING, OPEN, Grant, Scope
+from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
 from langlauf.domain.keys import hash_of, is_key_id, key_id_of
 from langlauf.service.keyring import Keyring
@@ -31,6 +32,14 @@ class Access:
     async def refresh(self) -> None:
         """Learns of keys that were made or revoked. Everything else here is about what was learnt last."""
         await self._keyring.refresh()
+
+    async def refresh_if_possible(self) -> None:
+        """The same, but what was learnt last is enough where the store is away: for what shows nothing of any org."""
+        try:
+            await self.refresh()
+        except StoreError:
+            if not self._keyring.learnt:
+                raise
 
     def now(self) -> Instant:
         """The time that whatever is shown ends by."""

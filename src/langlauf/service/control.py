@@ -12,6 +12,7 @@ from langlauf.service.submit import Order, Submissions
 from langlauf.service.tenant import Caller
 from langlauf.service.visible import visible
 from langlauf.store.protocol import Store
+from langlauf.telemetry.metrics import count_end
 
 DEFAULT_REASON = "canceled on request"
 #: The store's clock and the one of the hint tick apart: the sweep that is woken must not look a moment too early.
@@ -62,12 +63,17 @@ class Control:
         asked = await self._store.cancel(request)
         if asked is not None and not asked.job.terminal and view.job.cancel_requested_at is None:
             self._hints.overdue_after(self._patience)
+        if asked is not None and asked.job.terminal and _was_at_rest(view, asked):
+            count_end(asked.job.analysis, asked.job.status, None)
         return asked
 
     async def retry(
         self, caller: Caller, job_id: str, *, resume: bool, idempotency_key: str | None
     ) -> Submitted | NotTerminal | None:
-        """Makes a new job of one that has ended; with `resume` it starts with the finished chunks."""
+        """Makes a new job of one that has ended; with `resume` it starts with the finished chunks.
+
+        Whoever was to be told of the end of the one is told of the end of the other: it is the same wish.
+        """
         tenant = self._store.tenant(caller.org_id)
         view = await tenant.job(job_id)
         payload = await tenant.payload(job_id)
@@ -85,5 +91,12 @@ class Control:
             idempotency_key=idempotency_key,
             retry_of=job.job_id,
             resume=resume,
+            wishes=await tenant.wishes(job_id),
         )
         return await self._submissions.submit(caller, order)
+
+
+def _was_at_rest(before: JobView, after: JobView) -> bool:
+    """Whether nobody held a job when it was canceled: the end of one that runs is counted by whoever writes it."""
+    held_until, ended_at = before.lease_expires_at, after.job.finished_at or 0
+    return before.job.attempt == after.job.attempt and (held_until is None or held_until <= ended_at)

@@ -30,6 +30,8 @@ class Keyring:
         self._keys: dict[str, HashedKey] = {}
         self._version = 0
         self._looked_at = float("-inf")
+        #: whether anything was ever learnt: before that, nothing can be remembered
+        self.learnt = False
         self._looking = asyncio.Lock()
         self._uses: dict[str, Instant] = {}
 
@@ -72,6 +74,7 @@ class Keyring:
                 self._keys.pop(one.key.key_id, None)
         self._version = changes.version
         self._looked_at = began
+        self.learnt = True
 
     def forget(self) -> None:
         """Makes the next request look: something was changed in this very process."""

@@ -8,7 +8,7 @@ from langlauf.clock import Clock
 from langlauf.domain.eta import poll_after
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import Phase, phase
-from langlauf.domain.views import Depth, JobView
+from langlauf.domain.views import JobView
 from langlauf.service.estimates import Estimates
 from langlauf.service.tenant import Caller
 from langlauf.service.visible import visible
@@ -49,10 +49,6 @@ class Reads:
     async def check(self) -> None:
         """Raises where the store does not answer."""
         await self._store.check()
-
-    async def depth(self) -> Depth:
-        """How much there is to do, over all orgs: for operators."""
-        return await self._store.depth()
 
     async def moment(self, view: JobView) -> Moment:
         """The phase and the estimates of a job."""

@@ -8,6 +8,7 @@ from langlauf.service.control import Control
 from langlauf.service.follow import Followers
 from langlauf.service.inbox import Inbox
 from langlauf.service.keys import Keys
+from langlauf.service.measures import Measures
 from langlauf.service.overview import Overviews
 from langlauf.service.read import Reads
 from langlauf.service.sessions import Sessions
@@ -29,3 +30,4 @@ class Services(msgspec.Struct, frozen=True):
     sessions: Sessions
     inbox: Inbox
     overviews: Overviews
+    measures: Measures

@@ -7,10 +7,12 @@ import msgspec
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.clock import Clock, new_id
-from langlauf.domain.errors import Overloaded
+from langlauf.domain.delivery import Wish
+from langlauf.domain.errors import Overloaded, StoreError
 from langlauf.domain.job import (
     INLINE,
     Accepted,
+    Duplicate,
     Job,
     KeyReused,
     NewJob,
@@ -25,10 +27,21 @@ from langlauf.domain.text import first_flaw
 from langlauf.domain.trace import Trace
 from langlauf.domain.views import JobView
 from langlauf.service.estimates import Estimates
+from langlauf.service.notices import Notices, Notify
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
+from langlauf.telemetry.metrics import SUBMISSIONS
 from langlauf.tracing import span
+
+#: What metrics call what became of an order.
+_OUTCOMES: dict[type, str] = {
+    Accepted: "accepted",
+    Replayed: "replayed",
+    KeyReused: "idempotency_mismatch",
+    Duplicate: "duplicate",
+    QueueFull: "queue_full",
+}
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +56,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     retry_of: str | None = None
     resume: bool = False
+    #: whom to tell of the end, as it was asked for
+    notify: Notify | None = None
+    #: whom else to tell: what was asked for, and checked, before
+    wishes: tuple[Wish, ...] = ()
 
 
 class Submissions:
@@ -56,6 +73,7 @@ class Submissions:
         self._registry = registry
         self._settings = settings
         self._clock = clock
+        self._notices = Notices(store, settings)
         self._under_way = 0
 
     def analysis_for(self, name: str | None) -> Analysis:
@@ -72,6 +90,18 @@ class Submissions:
 
         More than the process can do soon is refused here, before it is accepted: what was accepted is always kept.
         """
+        try:
+            submitted = await self._bounded(caller, order)
+        except InvalidInput:
+            SUBMISSIONS.add("invalid")
+            raise
+        except StoreError as error:
+            SUBMISSIONS.add("overloaded" if isinstance(error, Overloaded) else "unavailable")
+            raise
+        SUBMISSIONS.add(_OUTCOMES[type(submitted)])
+        return submitted
+
+    async def _bounded(self, caller: Caller, order: Order) -> Submitted:
         if self._under_way >= self._settings.max_submitting:
             raise Overloaded(f"{self._under_way} submissions are under way; nothing more is accepted")
         self._under_way += 1
@@ -93,6 +123,9 @@ class Submissions:
         if flaw := first_flaw(msgspec.to_builtins(order.input, str_keys=True)):
             raise InvalidInput(flaw.split(":")[0], flaw)
         payload = canonical(read_input(analysis.input_type, order.input))
+        wishes = order.wishes
+        if order.notify is not None:
+            wishes += await self._notices.wishes(caller.org_id, order.notify)
         now = self._clock.now()
         job = Job(
             job_id=new_id(),
@@ -124,6 +157,7 @@ class Submissions:
             max_waiting_org=self._settings.max_waiting_org,
             max_waiting_all=self._settings.max_waiting_all,
             max_waiting_analysis=analysis.queue_limit,
+            wishes=wishes,
         )
         submitted = await self._store.submit(new)
         if isinstance(submitted, Replayed) and submitted.job.retry_of != order.retry_of:

@@ -10,10 +10,12 @@ from typing import Protocol
 
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
+from langlauf.domain.backlog import Backlog, Usage
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
 from langlauf.domain.feed import FeedPage, FeedRequest
+from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import InboxPage, MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
@@ -40,6 +42,7 @@ from langlauf.domain.views import (
 from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
 from langlauf.store.deliveries import DeliveryStore
+from langlauf.store.duties import DutyStore
 from langlauf.store.workers import WorkerStore
 
 
@@ -91,6 +94,9 @@ class TenantReads(Protocol):
     async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
         """What became of one of them, the last attempt first."""
 
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        """Whom the submission of a job asked to be told of its end."""
+
     async def jobs(self, which: JobFilter) -> JobPage:
         """The org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
 
@@ -108,6 +114,9 @@ class TenantReads(Protocol):
 
     async def unread(self, *, most: int) -> int:
         """How many of them nobody has seen, counted no further than told, among the newest ones."""
+
+    async def held(self, *, before: tuple[Instant, str] | None, limit: int) -> list[JobView]:
+        """The org's jobs whose results are held, the last that was held first, before a position."""
 
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
         """Completed jobs of an analysis whose results are still there, the last to end first, before a position."""
@@ -141,6 +150,10 @@ class Store(Protocol):
         """Who works."""
 
     @property
+    def duties(self) -> DutyStore:
+        """When upkeep last succeeded."""
+
+    @property
     def deliveries(self) -> DeliveryStore:
         """The outbox, and who is called."""
 
@@ -161,6 +174,9 @@ class Store(Protocol):
 
     async def mark_read(self, wish: MarkRead) -> bool:
         """Remembers that messages were seen; False where that was known, or where there are none."""
+
+    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+        """Keeps the job of a result from retention, or no longer; None where there is no such result. Idempotent."""
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         """Takes jobs back from workers that vanished, let them run out of time or did not stop them when asked to."""
@@ -197,6 +213,12 @@ class Store(Protocol):
 
     async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
         """A mark of each org that is another one whenever any of its jobs has changed, in one look."""
+
+    async def backlog(self, *, orgs: bool) -> Backlog:
+        """What waits and runs in figures, over all orgs, and by org where that is asked for: for metrics."""
+
+    def usage(self) -> Usage:
+        """What the store has in hand in this process, without asking anybody."""
 
     async def check(self) -> None:
         """Raises `StoreUnavailable` unless the store answers and its schema is this program's."""

@@ -8,10 +8,11 @@ from typing import Any
 
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.copying import Copy, CopyRefused, CopyReport, Reading, Target
+from langlauf.store.examining import Examiner
 from langlauf.store.exporting import ExportReport, Write
 from langlauf.store.importing import ImportReport
 from langlauf.store.location import Place, PostgresPlace
-from langlauf.store.sqlite import copying, exporting, importing, verifying
+from langlauf.store.sqlite import copying, examining, exporting, importing, verifying
 from langlauf.store.verify import Violation, Watch
 
 # The library of PostgreSQL comes with an extra: its modules are imported where a database is named.
@@ -24,6 +25,15 @@ def check_store(place: Place, *, watch: Watch, payloads: BlockingPayloads | None
 
         return check_database(place.url, watch=watch, payloads=payloads)
     return verifying.check_file(place.path, watch=watch, payloads=payloads)
+
+
+def examiner_of(place: Place, *, seconds: float) -> Examiner:
+    """Looks at a store, whatever its state; each question may take so long. Raises `StoreError` where there is none."""
+    if isinstance(place, PostgresPlace):
+        from langlauf.store.postgres.examining import PostgresExaminer
+
+        return PostgresExaminer(place.url, seconds=seconds)
+    return examining.SqliteExaminer(place.path)
 
 
 def export_from(place: Place, write: Write, payloads: BlockingPayloads | None = None) -> ExportReport:

@@ -5,11 +5,16 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
+from langlauf.clock import steady
 from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.metrics import DUTIES
 
 
 class Periodic:
-    """Runs an action at once and then every so many seconds, or sooner where the `pause` between ends early."""
+    """Runs an action at once and then every so many seconds, or sooner where the `pause` between ends early.
+
+    `done` is told its name after each success.
+    """
 
     def __init__(
         self,
@@ -18,11 +23,15 @@ class Periodic:
         action: Callable[[], Awaitable[object]],
         *,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        done: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
         self.name = name
-        self._every = every
+        self.every = every
+        #: when it last ended well, on the clock of `steady`; the time of its start before that
+        self.succeeded_at = steady()
         self._action = action
         self._pause = pause
+        self._done = done
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -32,6 +41,9 @@ class Periodic:
 
     async def start(self) -> None:
         """Begins."""
+        self.succeeded_at = steady()
+        for outcome in ("done", "failed"):
+            DUTIES.expect(self.name, outcome)
         self._task = asyncio.create_task(self._loop(), name=self.name)
 
     async def stop(self) -> None:
@@ -46,6 +58,11 @@ class Periodic:
         while True:
             try:
                 await self._action()
+                self.succeeded_at = steady()
+                DUTIES.add(self.name, "done")
+                if self._done is not None:
+                    await self._done(self.name)
             except Exception as error:  # noqa: BLE001 - upkeep outlives whatever goes wrong in one round
+                DUTIES.add(self.name, "failed")
                 tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty=self.name)
-            await self._pause(self._every)
+            await self._pause(self.every)

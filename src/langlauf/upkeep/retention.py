@@ -7,6 +7,7 @@ import msgspec
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.metrics import RETIRED
 
 
 async def clean_up(store: Store, policy: RetentionPolicy, *, dry_run: bool = False) -> RetentionReport:
@@ -14,6 +15,8 @@ async def clean_up(store: Store, policy: RetentionPolicy, *, dry_run: bool = Fal
     report = await store.retire(policy, dry_run=dry_run)
     results, events, jobs = report.results.delete_count, report.events.delete_count, report.jobs_deleted
     if not dry_run and results + events + jobs:
+        for kind, count in (("results", results), ("events", events), ("jobs", jobs)):
+            RETIRED.add(kind, by=count)
         tell(Fact.RETENTION_RAN, results=results, events=events, jobs=jobs)
     return report
 

@@ -72,7 +72,7 @@ class RunningAttempt:
         self._pool = pool
         self._executor = executor
         self._settings = settings
-        self._renewed_at = asked_at
+        self.asked_at = self._renewed_at = asked_at
         self._processes: set[Process] = set()
 
     @property

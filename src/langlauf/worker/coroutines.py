@@ -13,6 +13,7 @@ from langlauf.clock import new_id
 from langlauf.domain.errors import StaleAttempt
 from langlauf.domain.outcome import Completed, Failure
 from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.metrics import ABANDONED
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.containment import INSIDE_ATTEMPT, contained
 from langlauf.worker.execution import Ended
@@ -40,6 +41,7 @@ class CoroutineExecution:
         self.ended.cancel()
         await asyncio.wait({self.ended}, timeout=_RELEASE_GRACE if why is Stop.RELEASE else self._grace)
         if not self.ended.done():
+            ABANDONED.add()
             tell(Fact.ATTEMPT_ABANDONED, logging.ERROR, job_id=self._attempt.job_id, attempt=self._attempt.number)
         self.ended.add_done_callback(_forget)
 

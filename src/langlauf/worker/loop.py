@@ -47,7 +47,7 @@ class Worker:
         self._presence = Presence(
             store.workers,
             self.worker_id,
-            analyses=registry.names,
+            analyses=registry.runnable,
             slots=settings.max_running,
             every=lease / 3,
             busy=lambda: len(self._running),
@@ -143,7 +143,7 @@ class Worker:
         request = ClaimRequest(
             worker_id=self.worker_id,
             slots=free,
-            analyses=self._registry.names,
+            analyses=self._registry.runnable,
             lease_seconds=self._settings.lease_seconds,
             max_running=self._settings.max_running,
             limits=limits,

@@ -9,29 +9,19 @@ import msgspec
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import Clock, draw, steady
 from langlauf.domain.errors import PermanentError, StoreError, StoreUnavailable
-from langlauf.domain.outcome import (
-    Canceled,
-    Completed,
-    Crashed,
-    Failed,
-    Failure,
-    Released,
-    Retry,
-    after_failure,
-    after_timeout,
-)
+from langlauf.domain.outcome import Canceled, Crashed, Failed, Failure, Released, Retry, after_failure, after_timeout
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
 from langlauf.tracing import Span
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.coroutines import CoroutineExecution
+from langlauf.worker.counting import AttemptEnd, count_end, count_loss, count_start
 from langlauf.worker.execution import Ended, Execution
 from langlauf.worker.failing import failure_of
 from langlauf.worker.faults import injected
 from langlauf.worker.processes.calling import ProcessExecution
 
-AttemptEnd = Completed | Failed | Retry | Crashed | Canceled | Released
 _WRITE_AGAIN_SECONDS = 0.5
 #: What is left to say where the store refuses the end itself.
 _UNWRITABLE = Failed(code="result_unstorable", message="The store refused how the attempt ended.", retryable=False)
@@ -52,26 +42,29 @@ class Runner:
 
     async def _run(self, analysis: Analysis, attempt: RunningAttempt, telling: Span) -> None:
         began = steady()
+        count_start(analysis.name, attempt, began)
         tell(Fact.ATTEMPT_STARTED, level=logging.DEBUG, analysis=analysis.name, **attempt.facts)
         try:
             end = await self._execute(analysis, attempt)
         except Exception as error:  # noqa: BLE001 - however it ended, the job must be told so
             tell(Fact.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, **attempt.facts)
             end = self._decide(failure_of(error, ()), attempt)
-        written = end is not None and await self._write_end(attempt, end)
+        written = None if end is None else await self._write_end(attempt, end)
         attempt.close()
-        if not written:
+        if written is None:
             telling.fail("lease_lost")
+            count_loss(analysis.name)
             tell(Fact.ATTEMPT_LOST, logging.WARNING, **attempt.facts)
             return
-        seconds = round(steady() - began, 3)
-        outcome = type(end).__name__.lower()
+        seconds = steady() - began
+        outcome = type(written).__name__.lower()
         telling.note(outcome=outcome)
-        if isinstance(end, Failed | Retry):
-            telling.fail(end.code)
-        if isinstance(end, Crashed):
-            tell(Fact.PROCESS_DIED, logging.WARNING, reason=end.how, **attempt.facts)
-        tell(Fact.ATTEMPT_ENDED, analysis=analysis.name, outcome=outcome, seconds=seconds, **attempt.facts)
+        if isinstance(written, Failed | Retry):
+            telling.fail(written.code)
+        if isinstance(written, Crashed):
+            tell(Fact.PROCESS_DIED, logging.WARNING, reason=written.how, **attempt.facts)
+        tell(Fact.ATTEMPT_ENDED, analysis=analysis.name, outcome=outcome, seconds=round(seconds, 3), **attempt.facts)
+        await count_end(analysis.name, attempt, written, seconds, self._store)
 
     async def _execute(self, analysis: Analysis, attempt: RunningAttempt) -> AttemptEnd | None:
         try:
@@ -118,20 +111,20 @@ class Runner:
             delay_seconds=self._settings.backoff.delay(claim.retry_count, draw()),
         )
 
-    async def _write_end(self, attempt: RunningAttempt, end: AttemptEnd) -> bool:
-        """Writes the end, again and again while the store is away and the lease lives."""
+    async def _write_end(self, attempt: RunningAttempt, end: AttemptEnd) -> AttemptEnd | None:
+        """Writes the end, again and again while the store is away and the lease lives; the end that was written."""
         while not attempt.lease_seems_over:
             try:
-                return await self._store.record(attempt.lease, end)
+                return end if await self._store.record(attempt.lease, end) else None
             except StoreUnavailable as error:
                 tell(Fact.STORE_UNAVAILABLE, logging.ERROR, job_id=attempt.job_id, reason=str(error))
                 await asyncio.sleep(_WRITE_AGAIN_SECONDS)
             except StoreError as error:
                 tell(Fact.ATTEMPT_UNWRITTEN, logging.ERROR, job_id=attempt.job_id, reason=str(error))
                 if end == _UNWRITABLE:
-                    return False
+                    return None
                 end = _UNWRITABLE
-        return False
+        return None
 
 
 def _input(analysis: Analysis, payload: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
-from langlauf.store.blobs.naming import Place, read_ref
+from langlauf.store.blobs.naming import Place, read_key, read_ref
 from langlauf.store.blobs.protocol import Blobs
 
 
@@ -39,6 +39,23 @@ class BlockingPayloads:
         if not known.fits(data):
             raise PayloadUnavailable(f"the blob {place.key} does not hold what was written")
         return data.decode()
+
+    def places(self, store: str, *, most: int) -> list[Place]:
+        """The blobs of a store, so many at most; what somebody else put there is not among them."""
+        return self._runner.run(self._places(store, most))
+
+    async def _places(self, store: str, most: int) -> list[Place]:
+        found: list[Place] = []
+        pages = self._blobs.pages(store)
+        try:
+            async with asyncio.timeout(self._seconds):
+                async for page in pages:
+                    found += [place for key in page if (place := read_key(key)) is not None]
+                    if len(found) >= most:
+                        break
+        except TimeoutError as error:
+            raise StoreUnavailable("the place for blobs did not answer in time") from error
+        return found[:most]
 
     async def _get(self, place: Place, size: int) -> bytes | None:
         try:

@@ -17,13 +17,14 @@ async def collect(store: Store, payloads: Payloads) -> int:
     async for page in payloads.pages():
         # Asked after the page was read: a job that has ended by now wrote all it ever will.
         kept = await store.kept_payloads(sorted({(place.org_id, place.job_id) for place in page}))
-        garbage = [place for place in page if _is_garbage(place, kept.get((place.org_id, place.job_id)))]
+        garbage = [place for place in page if is_garbage(place, kept.get((place.org_id, place.job_id)))]
         await payloads.remove(garbage)
         removed += len(garbage)
     return removed
 
 
-def _is_garbage(place: Place, job: KeptPayloads | None) -> bool:
+def is_garbage(place: Place, job: KeptPayloads | None) -> bool:
+    """Whether no row names a blob, and none ever will."""
     if job is None:
         return True
     refs = (read_ref(text) for text in job.refs)

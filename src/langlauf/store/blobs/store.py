@@ -7,7 +7,9 @@ import msgspec
 
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Renewal, Write
+from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.errors import StoreError
+from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
@@ -25,6 +27,7 @@ from langlauf.store.blobs.payloads import Payloads
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.reads import ReadsWithBlobs
 from langlauf.store.deliveries import DeliveryStore
+from langlauf.store.duties import DutyStore
 from langlauf.store.protocol import Store, TenantReads
 from langlauf.store.workers import WorkerStore
 from langlauf.telemetry import Fact, tell
@@ -102,6 +105,10 @@ class StoreWithBlobs:
         return self.inner.workers
 
     @property
+    def duties(self) -> DutyStore:
+        return self.inner.duties
+
+    @property
     def deliveries(self) -> DeliveryStore:
         return self.inner.deliveries
 
@@ -119,6 +126,9 @@ class StoreWithBlobs:
 
     async def mark_read(self, wish: MarkRead) -> bool:
         return await self.inner.mark_read(wish)
+
+    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+        return await self.inner.hold(wish)
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         return await self.inner.sweep(grace_seconds=grace_seconds, backoff=backoff, limit=limit)
@@ -143,6 +153,12 @@ class StoreWithBlobs:
 
     async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
         return await self.inner.org_pulses(org_ids)
+
+    async def backlog(self, *, orgs: bool) -> Backlog:
+        return await self.inner.backlog(orgs=orgs)
+
+    def usage(self) -> Usage:
+        return self.inner.usage()
 
     async def check(self) -> None:
         await self.inner.check()

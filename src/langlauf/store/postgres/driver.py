@@ -10,9 +10,11 @@ from functools import partial
 from typing import Any, Self, cast
 from uuid import UUID, uuid4
 
-from langlauf.clock import Clock, steady
+from langlauf.clock import Clock, made_at, steady
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
+from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.errors import Overloaded, StoreUnavailable
+from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import Job, NewJob, Submitted
@@ -29,13 +31,15 @@ from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.copying import half_copied
 from langlauf.store.deliveries import DeliveryStore
+from langlauf.store.duties import DutyStore
 from langlauf.store.operations import Recording
-from langlauf.store.postgres import overview, recording, submitting
+from langlauf.store.postgres import backlog, overview, recording, submitting
 from langlauf.store.postgres.access import PostgresAccess
 from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.batching import run_rounds
 from langlauf.store.postgres.clock import DatabaseClock
 from langlauf.store.postgres.deliveries import PostgresDeliveries
+from langlauf.store.postgres.duties import PostgresDuties
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.listening import Listener
@@ -47,13 +51,13 @@ from langlauf.store.postgres.texts import name_of
 from langlauf.store.postgres.workers import PostgresWorkers
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retiring import retire
-from langlauf.store.rows import view_from
+from langlauf.store.rows import view_from_database
 from langlauf.store.workers import WorkerStore
 
 #: A batch holds no more, so that while one is written the next is made, and jobs do not all move in step.
 _LARGEST = 250
 #: A connection each.
-_KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep", "notify")
+_KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep", "notify", "deliver")
 
 _FIND_PATIENCE = 1.0
 
@@ -84,8 +88,9 @@ class PostgresStore:
         )
         self._readers = Links(url, "read")
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
-        self.deliveries: DeliveryStore = PostgresDeliveries()
+        self.deliveries: DeliveryStore = PostgresDeliveries(self._readers, self._links["deliver"], lambda: self._at)
         self.workers: WorkerStore = PostgresWorkers(self._readers, lambda: self._at)
+        self.duties: DutyStore = PostgresDuties(self._readers, lambda: self._at)
 
     @classmethod
     async def open(cls, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> Self:
@@ -138,7 +143,7 @@ class PostgresStore:
         """Looks jobs up after a commit, on the same connection. Others wait behind it: it has little time."""
         orgs, ids = zip(*jobs, strict=True)
         rows = await self._links[link].rows("views_of", list(orgs), list(ids), patience=_FIND_PATIENCE)
-        views = [view_from(tuple(row)) for row in rows]
+        views = [view_from_database(tuple(row)) for row in rows]
         return {(view.job.org_id, view.job.job_id): view.job for view in views}
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
@@ -192,7 +197,7 @@ class PostgresStore:
         orgs, ids = [one.org_id for one in batch], [one.job_id for one in batch]
         details = [one.by for one in batch], [one.reason for one in batch], [one.request_id for one in batch]
         await link.call("cancel", self._at, orgs, ids, *details)
-        views = [view_from(tuple(row)) for row in await link.rows("views_of", orgs, ids)]
+        views = [view_from_database(tuple(row)) for row in await link.rows("views_of", orgs, ids)]
         found = {(view.job.org_id, view.job.job_id): view for view in views}
         return [found.get((one.org_id, one.job_id)) for one in batch]
 
@@ -200,6 +205,19 @@ class PostgresStore:
         message = None if wish.notification_id is None else name_of(wish.notification_id)
         changed = await self._links["control"].call("mark_read", self._at, wish.org_id, message, wish.until)
         return cast("bool", changed)
+
+    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+        link, result = self._links["control"], name_of(wish.result_id)
+        found = await link.rows("hold_result", self._at, wish.org_id, result, wish.held, wish.by, wish.reason)
+        if not found:
+            return None
+        job_id, removed_at = found[0]
+        if wish.held and removed_at is not None:
+            return ResultGone(job_id, removed_at)
+        views = [view_from_database(tuple(row)) for row in await link.rows("views_of", [wish.org_id], [job_id])]
+        for view in views:
+            announce(self._wakes, wish, view)
+        return views[0] if views else None
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
@@ -258,6 +276,13 @@ class PostgresStore:
     async def org_pulses(self, org_ids: Sequence[str]) -> dict[str, str]:
         return await overview.org_pulses(self._readers, org_ids)
 
+    async def backlog(self, *, orgs: bool) -> Backlog:
+        return await backlog.backlog(self._readers, self._at, orgs=orgs)
+
+    def usage(self) -> Usage:
+        links = [*self._links.values(), *self._readers.all]
+        return backlog.usage((self._submits, self._records, self._cancels), links)
+
     async def check(self) -> None:
         await overview.check(self._readers)
 
@@ -292,4 +317,5 @@ def _claim_of(row: tuple[Any, ...]) -> Claim:
         request_id=request_id,
         traceparent=traceparent,
         tracestate=tracestate,
+        queued_at=made_at(job_id),
     )

@@ -80,6 +80,16 @@ class Link:
         self._connection: Any = None
         self._turn = asyncio.Lock()
 
+    @property
+    def open(self) -> bool:
+        """Whether there is a connection."""
+        return self._connection is not None and not self._connection.is_closed()
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody is asking over it."""
+        return self._turn.locked()
+
     async def call(self, function: str, *values: Any, patience: float = PATIENCE) -> Any:
         """The one value that a function of the schema gives."""
         statement = f"SELECT {_called(function, len(values))}"

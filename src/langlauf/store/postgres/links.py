@@ -21,8 +21,8 @@ class Links:
 
     def __init__(self, url: str, name: str, size: int = READERS) -> None:
         self._places = asyncio.Semaphore(size)
-        self._all = [Link(url, f"{name}-{number}") for number in range(1, size + 1)]
-        self._idle = list(reversed(self._all))
+        self.all = [Link(url, f"{name}-{number}") for number in range(1, size + 1)]
+        self._idle = list(reversed(self.all))
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def call(self, function: str, *values: Any) -> Any:
@@ -37,7 +37,7 @@ class Links:
         """Lets go of the connections when what is under way has ended."""
         if self._under_way:
             await asyncio.wait(self._under_way)
-        await asyncio.gather(*(link.close() for link in self._all))
+        await asyncio.gather(*(link.close() for link in self.all))
 
     async def _with_one(self, ask: Callable[[Link], Awaitable[T]]) -> T:
         try:

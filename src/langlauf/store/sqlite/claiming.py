@@ -39,7 +39,7 @@ def _start(tx: Transaction, claims: list[Claim], worker_id: str) -> None:
 def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
     """The claim of a picked job, with its event."""
     org_id, job_id, attempt, seq, analysis, timeout, percent, retries, max_retries, trace_id, request_id, *rest = row
-    *_, traceparent, tracestate, payload = rest
+    _, queued_at, traceparent, tracestate, payload = rest
     kind = EventType.RUNNING if attempt == 1 else EventType.ATTEMPT_STARTED
     tx.event(org_id, job_id, seq, kind, "worker", (trace_id, request_id), {"attempt": attempt})
     return Claim(
@@ -56,6 +56,7 @@ def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
         request_id=request_id,
         traceparent=traceparent,
         tracestate=tracestate,
+        queued_at=queued_at,
     )
 
 

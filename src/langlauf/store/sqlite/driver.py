@@ -13,7 +13,9 @@ import apsw
 
 from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
+from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
+from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
@@ -34,9 +36,12 @@ from langlauf.store.retiring import RetireBatch, retire
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite import (
     access,
+    backlog,
     claiming,
     deliveries,
+    duties,
     ending,
+    holding,
     inbox,
     loading,
     overview,
@@ -76,9 +81,11 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     sweeping.TidyLanes: sweeping.tidy_lanes,
     RetireBatch: retiring.retire_batch,
     MarkRead: inbox.mark_read,
+    HoldWish: holding.hold,
     **access.HANDLERS,
     **workers.HANDLERS,
     **deliveries.HANDLERS,
+    **duties.HANDLERS,
 }
 _FILES = (
     "writes.sql",
@@ -86,11 +93,14 @@ _FILES = (
     "lists.sql",
     "feed.sql",
     "inbox.sql",
+    "holding.sql",
     "retention.sql",
     "access.sql",
     "workers.sql",
     "overview.sql",
+    "backlog.sql",
     "deliveries.sql",
+    "duties.sql",
 )
 
 
@@ -118,6 +128,7 @@ class SqliteStore:
         self.access = access.SqliteAccess(self._read, self._writes.do, self._queries)
         self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
         self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
+        self.duties = duties.SqliteDuties(self._read, self._writes.do, self._queries)
 
     @classmethod
     async def open(cls, path: str, *, hints: Hints, clock: Clock | None = None, time: TimeSource | None = None) -> Self:
@@ -176,6 +187,9 @@ class SqliteStore:
     async def mark_read(self, wish: MarkRead) -> bool:
         return cast("bool", await self._writes.do(wish))
 
+    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+        return cast("JobView | ResultGone | None", await self._writes.do(wish))
+
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
         run = sweeping.Sweep(self._read, self._writes.do, self._queries["sweepable"])
@@ -206,8 +220,11 @@ class SqliteStore:
             raise StoreUnavailable(f"the store did not take the correction of its clock: {error}") from error
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
-        shelf = retiring.SqliteShelf(self.path, self._read, self._writes.do, self._queries)
-        return await retire(shelf, policy, self.clock.now(), dry_run=dry_run)
+        shelf = retiring.SqliteShelf(self.path, self._read, self._writes.do_later, self._queries)
+        try:
+            return await retire(shelf, policy, self.clock.now(), dry_run=dry_run)
+        finally:
+            await shelf.close()
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
         return await retiring.kept_payloads(self._read, self._queries, jobs)
@@ -258,6 +275,13 @@ class SqliteStore:
             return connection.execute(self._queries["org_pulses"], {"orgs": json_text(org_ids)}).fetchall()
 
         return dict(await self._read(read))
+
+    async def backlog(self, *, orgs: bool) -> Backlog:
+        now = self.clock.now()
+        return await self._read(lambda connection: backlog.backlog(connection, self._queries, now, orgs=orgs))
+
+    def usage(self) -> Usage:
+        return backlog.usage(self.path, (self._writes, self._reads))
 
     async def check(self) -> None:
         known = len(migrations_in("langlauf.store.sqlite"))

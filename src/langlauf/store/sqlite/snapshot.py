@@ -42,18 +42,22 @@ class SqliteSnapshot:
         return (str(line) for (line,) in self.connection.execute("PRAGMA quick_check") if line != "ok")
 
     def changed_objects(self) -> Iterator[str]:
-        """What the migrations make in a fresh store, the file must have."""
-        fresh = open_connection(MEMORY)
-        try:
-            migrate(fresh)
-            wanted = fresh.execute(self._queries["schema_objects"]).fetchall()
-        finally:
-            fresh.close()
-        found: list[Any] = self.connection.execute(self._queries["schema_objects"]).fetchall()
-        there: dict[Any, Any] = dict(found)
-        for name, sql in wanted:
-            if there.get(name) != sql:
-                yield f"{name} is {'changed' if name in there else 'missing'}"
+        return changed_objects(self.connection, self._queries["schema_objects"])
+
+
+def changed_objects(connection: apsw.Connection, query: str) -> Iterator[str]:
+    """What the migrations make in a fresh store, the file must have."""
+    fresh = open_connection(MEMORY)
+    try:
+        migrate(fresh)
+        wanted = fresh.execute(query).fetchall()
+    finally:
+        fresh.close()
+    found: list[Any] = connection.execute(query).fetchall()
+    there: dict[Any, Any] = dict(found)
+    for name, sql in wanted:
+        if there.get(name) != sql:
+            yield f"{name} is {'changed' if name in there else 'missing'}"
 
 
 def refuse_unfinished(path: str, connection: apsw.Connection) -> None:

@@ -1,4 +1,4 @@
-"""Everything the program tells about itself: one name per fact, worded here and counted here."""
+"""Everything the program tells about itself in its log: one name per fact, worded here and counted here."""
 
 import json
 import logging

@@ -1,0 +1,21 @@
+"""The analysis that every application has beside its own: it does nothing, so that a probe sees all around it.
+
+It is in no list and no form. `langlauf doctor --probe` submits it, in an org of its own.
+"""
+
+import asyncio
+
+from langlauf.analysis.handle import Job
+
+NAME = "langlauf.probe"
+ORG = "langlauf-probe"
+#: However long it is asked to take, it takes no longer.
+LONGEST_SECONDS = 30.0
+TIMEOUT = 60.0
+
+
+async def probe(job: Job, seconds: float = 0.0) -> dict[str, int]:
+    """Waits, so that it can be canceled meanwhile, and returns which attempt it was."""
+    await job.progress(50, step="Probing")
+    await asyncio.sleep(min(max(seconds, 0.0), LONGEST_SECONDS))
+    return {"attempt": job.attempt}

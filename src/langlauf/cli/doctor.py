@@ -1,0 +1,136 @@
+"""`langlauf doctor`: what an operator runs first."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from langlauf.cli.options import Stopped
+from langlauf.cli.stores import payloads_for, place_for, settings_for
+from langlauf.doctor.findings import Finding, Level
+from langlauf.doctor.patient import Patient
+from langlauf.doctor.probe import Probe
+from langlauf.doctor.running import SECONDS, examined
+from langlauf.domain.errors import LanglaufError
+from langlauf.settings import Settings
+from langlauf.store.tools import examiner_of
+from langlauf.version import VERSION
+
+_FINE, _WRONG, _UNCHECKED = 0, 1, 2
+_STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "bold red", Level.UNKNOWN: "magenta"}
+_PLENTY_SECONDS = 3_600.0
+
+
+@click.command()
+@click.option("--store", default=None, metavar="URL", help="The store, as a URL or a path. [LANGLAUF_STORE]")
+@click.option("--url", default=None, metavar="URL", help="The server that --probe goes through. [LANGLAUF_URL]")
+@click.option("--key", default=None, metavar="SECRET", help="What --probe shows: a key, or the token. [LANGLAUF_KEY]")
+@click.option("--probe", is_flag=True, help="Also run two small jobs through the server, and time each step.")
+@click.option("--deep", is_flag=True, help="Look at all blobs and the whole file, however long that takes.")
+@click.option("--strict", is_flag=True, help="Let warnings count: exit 1.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def doctor(
+    store: str | None, url: str | None, key: str | None, probe: bool, deep: bool, strict: bool, as_json: bool
+) -> None:
+    """Look at a store, its workers and its settings, and say what to do next; it changes nothing.
+
+    Safe beside a running server. Exit 0: all is well (warnings aside), 1: something is wrong, 2: it could not be
+    checked.
+    """
+    try:
+        settings = settings_for(store)
+    except Stopped as error:
+        findings, shown = [_unchecked("settings", error.message)], "settings"
+    else:
+        shown, found = _examined(settings, named=store is not None, deep=deep)
+        findings = _watched(found)
+        if probe:
+            findings += _watched(Probe(url or settings.url, key or settings.key or settings.auth_token).findings())
+    _print(shown, findings, as_json=as_json)
+    sys.exit(exit_code(findings, strict=strict))
+
+
+def exit_code(findings: list[Finding], *, strict: bool) -> int:
+    """What is wrong goes before what could not be looked at."""
+    levels = {finding.level for finding in findings}
+    if Level.ERROR in levels or (strict and Level.WARNING in levels):
+        return _WRONG
+    return _UNCHECKED if Level.UNKNOWN in levels else _FINE
+
+
+def _examined(settings: Settings, *, named: bool, deep: bool) -> tuple[str, Iterator[Finding]]:
+    try:
+        place = place_for(settings)
+    except Stopped as error:
+        return "no store", iter([_unchecked("store", error.message)])
+
+    def look() -> Iterator[Finding]:
+        seconds = _PLENTY_SECONDS if deep else SECONDS
+        try:
+            with closing(examiner_of(place, seconds=seconds)) as examiner, payloads_for(settings) as payloads:
+                patient = Patient(settings, place, examiner, named=named, payloads=payloads, deep=deep, version=VERSION)
+                yield from examined(patient, seconds=seconds)
+        except (LanglaufError, Stopped) as error:
+            step = "langlauf serve --help"
+            yield Finding("store", Level.UNKNOWN, str(error), step)
+
+    return place.shown, look()
+
+
+def _unchecked(name: str, words: str) -> Finding:
+    return Finding(name, Level.UNKNOWN, words, "langlauf serve --help")
+
+
+def _watched(found: Iterator[Finding]) -> list[Finding]:
+    """All findings, with a word on the terminal about how far it is."""
+    findings = []
+    with _spinner() as say:
+        for finding in found:
+            findings.append(finding)
+            say(finding.name)
+    return findings
+
+
+@contextmanager
+def _spinner() -> Iterator[Callable[[str], None]]:
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("looking")
+        yield lambda name: bar.update(task, description=name)
+
+
+def _print(shown: str, findings: list[Finding], *, as_json: bool) -> None:
+    counts = {level.value: sum(one.level is level for one in findings) for level in Level}
+    if as_json:
+        ok = not counts[Level.ERROR] and not counts[Level.UNKNOWN]
+        click.echo(msgspec.json.encode({"ok": ok, "store": shown, "counts": counts, "findings": findings}))
+        return
+    console = Console()
+    if console.is_terminal:
+        console.print(_table(findings))
+    else:
+        for one in findings:
+            click.echo(f"{one.level:8} {one.name:18} {one.seen}")
+            if one.next is not None:
+                click.echo(f"{'':8} {'next':18} {one.next}")
+    others = [f"{count} {level}" for level, count in counts.items() if count and level != Level.OK]
+    click.echo(f"{shown}: {len(findings)} checks, {', '.join(others) or 'all is well'}", err=True)
+
+
+def _table(findings: list[Finding]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("", "check", "seen"):
+        table.add_column(heading, overflow="fold")
+    for one in findings:
+        seen = Text(one.seen, style="dim" if one.level is Level.OK else "")
+        if one.next is not None:
+            seen.append(f"\n→ {one.next}", style="bold")
+        table.add_row(Text(one.level, style=_STYLES[one.level]), Text(one.name), seen)
+    return table

@@ -1,0 +1,1 @@
+"""What an operator runs first: looks at a store, its servers and its settings, and says what to do next."""

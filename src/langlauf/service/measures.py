@@ -1,0 +1,172 @@
+"""What a scrape tells: the counts of this process, and what is so right now, looked up once a second at the most.
+
+A store that is away takes nothing from it but the levels that are in the store: `langlauf_store_up` says so.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
+
+from langlauf.clock import steady
+from langlauf.domain.backlog import Backlog, Usage, largest
+from langlauf.domain.delivery import DeliveryFigures
+from langlauf.domain.errors import StoreError
+from langlauf.domain.instant import Instant, seconds_between
+from langlauf.domain.notification import CHANNELS
+from langlauf.domain.workers import WorkerSeen
+from langlauf.service.estimates import Remembered
+from langlauf.service.places import Places
+from langlauf.settings import Settings
+from langlauf.store.protocol import Store
+from langlauf.telemetry import Fact, metrics, tell
+from langlauf.telemetry.meters import Labels, Level
+from langlauf.telemetry.metrics import Scrape, analysis_label
+from langlauf.version import VERSION
+
+_FRESH_SECONDS = 1.0
+#: A scrape has ten seconds as a rule: it gets what the process knows, also where the store takes longer than this.
+_LOOK_SECONDS = 4.0
+#: The channels that lead outside.
+_OUTSIDE = tuple(channel for channel in CHANNELS if channel != "in_app")
+_OPENMETRICS = "application/openmetrics-text"
+
+Levels = Iterator[tuple[Level, list[tuple[Labels, float]]]]
+
+
+class Duty(Protocol):
+    """Something that is done again and again."""
+
+    name: str
+    every: float
+    #: on the clock of `steady`
+    succeeded_at: float
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What the store told."""
+
+    backlog: Backlog
+    workers: list[WorkerSeen]
+    deliveries: DeliveryFigures
+
+
+class Measures:
+    """Tells all metrics of one application."""
+
+    def __init__(self, store: Store, settings: Settings, places: Places) -> None:
+        self._store = store
+        self._settings = settings
+        self._places = places
+        self._duties: Sequence[Duty] = ()
+        self._seen: Remembered[Seen] = Remembered(self._look, _FRESH_SECONDS)
+
+    def watch(self, duties: Sequence[Duty]) -> None:
+        """Tells from now on how these are doing."""
+        self._duties = duties
+
+    async def text(self, accept: str) -> tuple[bytes, str]:
+        """All metrics in the format that a scraper prefers, and what that format is called."""
+        scrape = Scrape(await self.levels())
+        if _OPENMETRICS in accept:
+            return openmetrics.generate_latest(scrape), openmetrics.CONTENT_TYPE_LATEST  # type: ignore[no-untyped-call]
+        return generate_latest(scrape), CONTENT_TYPE_PLAIN_0_0_4
+
+    async def levels(self) -> list[Metric]:
+        """What is so right now, every level by name, also those that have nothing to tell."""
+        seen = await self._looked_up()
+        found = {level.name: values for level, values in self._all(seen)}
+        return [level.family(found.get(level.name, ())) for level in metrics.LEVELS]
+
+    async def _looked_up(self) -> Seen | None:
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                return await self._seen.get()
+        except (StoreError, TimeoutError) as error:
+            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error) or "the look for metrics took too long")
+            return None
+
+    async def _look(self) -> Seen:
+        backlog = await self._store.backlog(orgs=self._settings.metrics_orgs)
+        return Seen(backlog, await self._store.workers.seen(), await self._store.deliveries.figures())
+
+    def _all(self, seen: Seen | None) -> Levels:
+        usage = self._store.usage()
+        yield from self._of_process(usage)
+        yield from _of_usage(usage)
+        yield metrics.STORE_UP, [((), float(seen is not None))]
+        if seen is not None:
+            yield from _of_backlog(seen.backlog)
+            yield from _of_workers(seen.workers, seen.backlog.seen_at)
+            yield from _of_deliveries(seen.deliveries, seen.backlog.seen_at)
+
+    def _of_process(self, usage: Usage) -> Levels:
+        now = steady()
+        yield metrics.BUILD, [((VERSION, usage.kind), 1)]
+        yield metrics.RUNNING_LIMIT, [((), self._settings.max_running)]
+        yield metrics.STREAMS, [((), self._places.taken("stream"))]
+        yield metrics.POLLS, [((), self._places.taken("poll"))]
+        yield metrics.DUTY_AGE, [((duty.name,), now - duty.succeeded_at) for duty in self._duties]
+        yield metrics.DUTY_EVERY, [((duty.name,), duty.every) for duty in self._duties]
+
+
+def _of_usage(usage: Usage) -> Levels:
+    yield metrics.QUEUED, _by(usage.queues)
+    yield metrics.CONNECTIONS, _by(usage.connections)
+    for level, size in ((metrics.FILE_BYTES, usage.file_bytes), (metrics.LOG_BYTES, usage.log_bytes)):
+        if size is not None:
+            yield level, [((), size)]
+
+
+def _of_backlog(backlog: Backlog) -> Levels:
+    yield metrics.WAITING, _by(_known(backlog.waiting))
+    yield metrics.RUNNING, _by(_known(backlog.running))
+    yield metrics.RETRYING, [((), backlog.retrying)]
+    yield metrics.OVERDUE, [((), backlog.overdue)]
+    yield metrics.OLDEST_WAITING, [((), _age(backlog.oldest_waiting_at, backlog.seen_at))]
+    yield metrics.OLDEST_ATTEMPT, [((), _age(backlog.oldest_attempt_at, backlog.seen_at))]
+    yield metrics.ORG_WAITING, _by(largest(backlog.org_waiting))
+    yield metrics.ORG_RUNNING, _by(largest(backlog.org_running))
+
+
+def _of_workers(workers: Sequence[WorkerSeen], now: Instant) -> Levels:
+    states = Counter(_state(worker, now) for worker in workers)
+    live = [worker.report for worker in workers if worker.works(now)]
+    yield metrics.WORKERS, [((state,), states[state]) for state in ("working", "stopping", "silent")]
+    yield metrics.SLOTS, [((), sum(report.slots for report in live))]
+    yield metrics.BUSY, [((), sum(report.busy for report in live))]
+
+
+def _of_deliveries(figures: DeliveryFigures, now: Instant) -> Levels:
+    yield metrics.PENDING, [((channel,), figures.pending.get(channel, 0)) for channel in _OUTSIDE]
+    yield metrics.OLDEST_DUE, [((), _age(figures.oldest_due, now))]
+    stopped = {"paused": figures.paused_lanes, "disabled": figures.disabled_endpoints}
+    yield metrics.ENDPOINTS, _by(stopped)
+
+
+def _state(worker: WorkerSeen, now: Instant) -> str:
+    if worker.silent(now):
+        return "silent"
+    return "stopping" if worker.report.stopping else "working"
+
+
+def _known(counts: Mapping[str, int]) -> Mapping[str, int]:
+    """By the names of our own analyses, each of which is told also where there is nothing of it."""
+    found = Counter(dict.fromkeys(metrics.known_analyses(), 0))
+    for name, count in counts.items():
+        found[analysis_label(name)] += count
+    return found
+
+
+def _by(counts: Mapping[str, int]) -> list[tuple[Labels, float]]:
+    return [((name,), count) for name, count in counts.items()]
+
+
+def _age(since: Instant | None, now: Instant) -> float:
+    """Seconds since then; where there is nothing, nothing is old."""
+    return 0.0 if since is None else max(0.0, seconds_between(since, now))

@@ -1,0 +1,229 @@
+"""What `doctor` asks of a store: plain facts, read without changing anything, beside running servers.
+
+Each driver has an examiner. It opens what is there, whatever its state: a schema of another version, a file that is
+damaged, a server that is set up badly. Nothing is migrated, settled or made. Each question is bounded in time.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from langlauf.domain.duties import DutyDone
+from langlauf.domain.instant import Instant
+from langlauf.domain.overview import Queue, Underway
+from langlauf.domain.result import KeptPayloads
+from langlauf.domain.workers import WorkerSeen
+
+Kind = Literal["sqlite", "postgres"]
+#: What retention takes, each by its own age.
+Taken = Literal["results", "events", "jobs"]
+
+
+class SchemaSeen(NamedTuple):
+    """The number of the schema that was found, the one that this program has, and whence a copy is under way."""
+
+    found: int
+    known: int
+    copied_from: str | None
+
+
+class ClockSeen(NamedTuple):
+    """The store's time, and that of this machine at the same moment, as sure as the way there was short."""
+
+    store: Instant
+    machine: Instant
+    doubt_seconds: float
+
+
+class BlobNamed(NamedTuple):
+    """A payload outside of the store, as a row names it."""
+
+    org_id: str
+    job_id: str
+    result_id: str
+    ref: str
+
+
+class PathSeen(NamedTuple):
+    """A file or folder and who may touch it."""
+
+    path: str
+    mode: int
+
+
+class FileSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A SQLite file, its neighbours and the connections that this program opens to it."""
+
+    library: str
+    oldest_safe: str
+    journal_mode: str
+    synchronous: int
+    foreign_keys: bool
+    busy_milliseconds: int
+    mapped_bytes: int
+    paths: list[PathSeen]
+    file_system: str
+    page_size: int
+    pages: int
+    free_pages: int
+    log_bytes: int
+    largest_log: int
+    disk_free: int
+    disk_size: int
+
+
+class HotTable(NamedTuple):
+    """A table in which rows come and go all the time."""
+
+    name: str
+    live: int
+    dead: int
+    #: the last time that dead rows were removed, by whomever; seconds ago
+    vacuumed_ago: float | None
+
+
+class Holder(NamedTuple):
+    """What keeps dead rows from being removed, and for how many transactions and seconds it has."""
+
+    what: str
+    transactions: int
+    seconds: float
+
+
+class ServerSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A PostgreSQL server, as it is set up for the login of this program."""
+
+    version: int
+    oldest: int
+    fsync: bool
+    full_page_writes: bool
+    #: of a session of this login before the program sets it
+    synchronous_commit: str
+    standby: bool
+    read_only: bool
+    notify_usage: float
+    connections: int
+    reserved_connections: int
+    most_connections: int
+    #: whether what answers is not the process that greeted: a pooler is in between
+    pooled: bool
+    #: whether two connections of ours were answered by one process of the server
+    shared: bool
+    #: whether the URL says that a pooler in session mode is there
+    pooler_expected: bool
+
+
+class SessionSeen(NamedTuple):
+    """How the sessions of the program are set, in milliseconds; 0 is without a limit."""
+
+    statement_timeout: int
+    lock_timeout: int
+    idle_timeout: int
+    synchronous_commit: str
+    search_path: str
+
+
+class RightsSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may do what in the database."""
+
+    #: roles of the store that are missing
+    missing_roles: list[str]
+    #: roles of the store that row-level security does not bind
+    boundless_roles: list[str]
+    #: tables of tenants' rows where row-level security is not on, or not forced on their owner
+    unguarded_tables: list[str]
+    #: what everybody may touch
+    open_to_all: list[str]
+
+
+class DeliveriesSeen(NamedTuple):
+    """Messages to the outside: how many wait, and who gets nothing at present."""
+
+    pending: int
+    #: since when the longest overdue of a lane that is not paused is due
+    oldest_due: Instant | None
+    paused_lanes: int
+    disabled_endpoints: int
+
+
+class Examiner(Protocol):
+    """Looks at one store. Whatever cannot be asked raises `StoreError`, and says why."""
+
+    @property
+    def kind(self) -> Kind:
+        """Which driver it is of."""
+
+    def schema(self) -> SchemaSeen:
+        """Which schema is there."""
+
+    def changed_objects(self) -> list[str]:
+        """What of the schema is not as the migrations made it."""
+
+    def damages(self) -> list[str]:
+        """What the database says is damaged; raises `TimeoutError` where that takes too long to find out."""
+
+    def clock(self) -> ClockSeen:
+        """Both times."""
+
+    def workers(self) -> list[WorkerSeen]:
+        """Who works, or did so lately."""
+
+    def queues(self, most: int) -> list[Queue]:
+        """What waits, by org and analysis."""
+
+    def underway(self, most: int) -> list[Underway]:
+        """What runs or waits for its next attempt."""
+
+    def duties(self) -> list[DutyDone]:
+        """When upkeep last succeeded."""
+
+    def kept_beyond(self, kind: Taken, before: Instant, most: int) -> tuple[int, int]:
+        """Of the youngest jobs that ended before a time, how many there are and how many still have it."""
+
+    def deliveries(self, now: Instant) -> DeliveriesSeen:
+        """Messages to the outside."""
+
+    def has_keys(self) -> bool:
+        """Whether callers are asked for keys."""
+
+    def blobs(self, most: int) -> list[BlobNamed]:
+        """What the jobs that ended last keep outside of the store."""
+
+    def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]:
+        """What these jobs still name outside of the store."""
+
+    def blob_folder(self) -> str | None:
+        """The folder of its blobs; None where it never had any."""
+
+    def interrupt(self) -> None:
+        """Ends the question that is under way, from another thread."""
+
+    def close(self) -> None:
+        """Lets go."""
+
+
+class FileExaminer(Examiner, Protocol):
+    """Of a file."""
+
+    def file(self) -> FileSeen:
+        """The file as such."""
+
+
+class ServerExaminer(Examiner, Protocol):
+    """Of a database."""
+
+    def server(self) -> ServerSeen:
+        """The server as such."""
+
+    def session(self) -> SessionSeen:
+        """A session of the program."""
+
+    def rights(self) -> RightsSeen:
+        """Who may do what."""
+
+    def hot_tables(self) -> list[HotTable]:
+        """Tables with many changes."""
+
+    def holders(self) -> list[Holder]:
+        """Who keeps dead rows, the oldest first."""

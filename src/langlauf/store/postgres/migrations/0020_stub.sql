@@ -1,2 +1,0 @@
--- A step that is written elsewhere.
-SELECT 1;

@@ -1,0 +1,259 @@
+"""A copy of a file while it is served, and a copy put in a file's place.
+
+The copy is of one moment: a read transaction is held on the source while its pages are copied, so that writers neither
+wait nor make the copy begin again; only the log grows meanwhile. A copy is made under another name, checked,
+synchronised and moved to its place when it is whole: whoever looks there finds the old file, the new one or none.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import apsw
+import msgspec
+
+from langlauf.domain.errors import SchemaTooNew, StoreError, StoreUnavailable
+from langlauf.store.migrate import migrations_in
+from langlauf.store.sqlite.connection import applied_migrations, open_connection
+from langlauf.store.sqlite.snapshot import refuse_unfinished
+from langlauf.store.verify import Watch
+
+#: Pages in one step: after each, the bar moves and an interruption is noticed.
+_PAGES = 2_048
+_HEADER = b"SQLite format 3\0"
+#: Tables that only a store has.
+_OURS = frozenset({"jobs", "job_events", "job_results", "leases", "idempotency_keys"})
+_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+class BackupRefused(StoreError):
+    """What is there is not overwritten, or what was given is no backup."""
+
+
+class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What was copied, and how many rows of each table the copy holds."""
+
+    source: str
+    target: str
+    schema: int
+    bytes: int
+    tables: dict[str, int]
+    #: where the file is that was there before
+    kept: str | None = None
+
+
+def back_up(path: str, target: Path, *, force: bool, watch: Watch = lambda *_: None) -> BackupReport:
+    """Copies the store at a path, beside whoever serves it."""
+    if not Path(path).is_file():
+        raise StoreUnavailable(f"there is no store at {path}")
+    if target.exists() and not force:
+        raise BackupRefused(f"{target} exists: name another file, or say --force")
+    if target.exists() and target.samefile(path):
+        raise BackupRefused(f"{target} is the store itself")
+    with _reading(path, open_connection(path, read_only=True)) as source, _beside(target) as making:
+        refuse_unfinished(path, source)
+        tables = _copied(source, making, watch)
+        size = making.stat().st_size
+        _moved(making, target, force=force)
+        return BackupReport(
+            source=path, target=str(target), schema=applied_migrations(source), bytes=size, tables=tables
+        )
+
+
+def put_back(file: Path, path: str, *, force: bool, watch: Watch = lambda *_: None) -> BackupReport:
+    """Makes a backup the store at a path. What is there is only replaced by force, and then kept aside."""
+    target = Path(path)
+    there = [one for one in (target, *(Path(f"{path}{end}") for end in _BESIDE)) if one.exists()]
+    if there and not force:
+        raise BackupRefused(f"{there[0]} exists: name another store, or say --force, which keeps it aside")
+    if target.exists() and target.samefile(file):
+        raise BackupRefused(f"{file} is the store itself")
+    with _reading(str(file), _opened_backup(file)) as source:
+        _refuse_strange(file, source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _beside(target) as making:
+            tables = _copied(source, making, watch)
+            size = making.stat().st_size
+            kept = _put_aside(target) if there else None
+            _moved(making, target, force=False)
+        return BackupReport(
+            source=str(file),
+            target=path,
+            schema=applied_migrations(source),
+            bytes=size,
+            tables=tables,
+            kept=None if kept is None else str(kept),
+        )
+
+
+@contextmanager
+def _reading(name: str, connection: apsw.Connection) -> Iterator[apsw.Connection]:
+    """One moment of a file, for as long as it takes."""
+    try:
+        connection.execute("BEGIN")
+        connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
+        yield connection
+    except apsw.NotADBError as error:
+        raise BackupRefused(f"{name} is not a SQLite file") from error
+    except apsw.CorruptError as error:
+        raise BackupRefused(f"{name} is damaged: {error}") from error
+    except apsw.Error as error:
+        raise StoreUnavailable(f"{name} cannot be copied: {error}") from error
+    except OSError as error:
+        raise StoreUnavailable(f"{name} cannot be copied: {error.strerror or error}") from error
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """A new file in the same folder, its owner's alone. It is gone at the end unless it was moved."""
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.absolute().parent, prefix=f".{target.name}.", suffix=".part")
+    except OSError as error:
+        raise StoreUnavailable(f"nothing can be written beside {target}: {error.strerror}") from error
+    os.close(descriptor)
+    making = Path(name)
+    try:
+        yield making
+    finally:
+        for one in (making, *(Path(f"{name}{end}") for end in _BESIDE)):
+            one.unlink(missing_ok=True)
+
+
+def _copied(source: apsw.Connection, making: Path, watch: Watch) -> dict[str, int]:
+    """Copies all pages, and tells how many rows the copy has: as many as the source."""
+    copy = apsw.Connection(str(making))
+    try:
+        # The file is nobody's until it is moved: it is synchronised once, at the end.
+        copy.execute("PRAGMA synchronous = OFF")
+        with copy.backup("main", source, "main") as pages:
+            while not pages.done:
+                pages.step(_PAGES)
+                watch("copying", pages.page_count - pages.remaining, pages.page_count)
+    finally:
+        copy.close()
+    wanted = _counts(source, watch)
+    found = _checked(making, watch)
+    if found != wanted:
+        raise StoreError(f"the copy does not hold what it should: {found}, not {wanted}")
+    return found
+
+
+def _checked(file: Path, watch: Watch) -> dict[str, int]:
+    """Reads the copy as it is on disk: sound, with every row where it belongs."""
+    connection = _untouched(file)
+    try:
+        watch("checking", 0, 1)
+        _refuse_damaged(file, connection)
+        return _counts(connection, watch)
+    finally:
+        connection.close()
+
+
+def _refuse_damaged(file: Path, connection: apsw.Connection) -> None:
+    damages = [str(line) for (line,) in connection.execute("PRAGMA integrity_check(10)") if line != "ok"]
+    if damages:
+        raise BackupRefused(f"{file} is damaged: {damages[0]}")
+    if connection.execute("PRAGMA foreign_key_check").fetchall():
+        raise BackupRefused(f"{file} has rows that belong to nothing: `langlauf verify` lists them")
+
+
+def _counts(connection: apsw.Connection, watch: Watch) -> dict[str, int]:
+    names = [str(name) for (name,) in connection.execute(_TABLES)]
+    counts: dict[str, int] = {}
+    for done, name in enumerate(names):
+        watch("counting", done, len(names))
+        found: Any = connection.execute(f'SELECT count(*) FROM "{name}"').get  # noqa: S608 - a name of the schema
+        counts[name] = int(found)
+    return counts
+
+
+def _untouched(file: Path) -> apsw.Connection:
+    """A file that nobody writes, opened so that nothing is made beside it."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"file:{quote(str(file.absolute()))}?immutable=1", flags=flags)
+
+
+def _opened_backup(file: Path) -> apsw.Connection:
+    try:
+        with file.open("rb") as opened:
+            header = opened.read(len(_HEADER))
+    except OSError as error:
+        raise StoreUnavailable(f"{file} cannot be read: {error.strerror}") from error
+    if header != _HEADER:
+        raise BackupRefused(f"{file} is not a SQLite file")
+    log = Path(f"{file}-wal")
+    if log.exists() and log.stat().st_size:
+        words = "it belongs to a file that was in use, and is no backup: make one with `langlauf backup`"
+        raise BackupRefused(f"{log} lies beside {file}: {words}")
+    return _untouched(file)
+
+
+def _refuse_strange(file: Path, source: apsw.Connection) -> None:
+    names = {str(name) for (name,) in source.execute(_TABLES)}
+    if not names >= _OURS:
+        raise BackupRefused(f"{file} is a SQLite file, and not a store of this program")
+    found, known = applied_migrations(source), len(migrations_in("langlauf.store.sqlite"))
+    if found > known:
+        raise SchemaTooNew(f"{file} has schema {found}, this program knows {known}: use the newer program")
+    _refuse_damaged(file, source)
+    refuse_unfinished(str(file), source)
+
+
+def _put_aside(target: Path) -> Path:
+    """Renames what is there; a store that somebody has open is left alone."""
+    _refuse_in_use(target)
+    mark = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    kept = target.with_name(f"{target.name}.before-{mark}")
+    for end in ("", *_BESIDE):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.move(f"{target}{end}", f"{kept}{end}")
+    return kept
+
+
+def _refuse_in_use(target: Path) -> None:
+    """Whoever has a file with a log open holds a lock on it that exclusive use does not get past."""
+    if not target.exists():
+        return
+    connection = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("BEGIN EXCLUSIVE; ROLLBACK")
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise BackupRefused(f"{target} is in use: stop its servers and workers first") from error
+    except apsw.Error:
+        pass  # it is damaged, which may be why it is replaced: it is kept as it is
+    finally:
+        connection.close()
+
+
+def _moved(making: Path, target: Path, *, force: bool) -> None:
+    """Synchronises the file and gives it its name; one that came meanwhile is not overwritten unless by force."""
+    descriptor = os.open(making, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if force:
+        making.replace(target)
+    else:
+        try:
+            target.hardlink_to(making)
+        except FileExistsError as error:
+            raise BackupRefused(f"{target} exists: name another file, or say --force") from error
+        except OSError:  # some file systems have no second names
+            making.replace(target)
+    folder = os.open(target.absolute().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,187 @@
+"""Examines a file: opened for reading only, whatever its state, and never for longer than one question."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from langlauf.clock import SystemClock, machine_time
+from langlauf.domain.duties import DutyDone
+from langlauf.domain.errors import StoreError, StoreUnavailable
+from langlauf.domain.instant import Instant
+from langlauf.domain.overview import Queue, Underway
+from langlauf.domain.result import KeptPayloads
+from langlauf.domain.workers import WorkerSeen
+from langlauf.store.blobs.naming import IDENTITY, store_name
+from langlauf.store.examining import (
+    BlobNamed,
+    ClockSeen,
+    DeliveriesSeen,
+    FileSeen,
+    Kind,
+    PathSeen,
+    SchemaSeen,
+    Taken,
+)
+from langlauf.store.migrate import migrations_in
+from langlauf.store.queries import load
+from langlauf.store.rows import json_text
+from langlauf.store.sqlite.connection import OLDEST_SAFE_SQLITE, applied_migrations, open_connection
+from langlauf.store.sqlite.driver import LARGEST_LOG
+from langlauf.store.sqlite.mounts import file_system_of
+from langlauf.store.sqlite.retiring import payloads_from
+from langlauf.store.sqlite.snapshot import changed_objects
+from langlauf.store.sqlite.steady import SteadyClock
+from langlauf.store.sqlite.transaction import Row
+from langlauf.store.workers import worker_from
+
+PACKAGE = "langlauf.store.sqlite"
+_FILES = (
+    "examining.sql",
+    "overview.sql",
+    "workers.sql",
+    "duties.sql",
+    "retention.sql",
+    "access.sql",
+    "verify.sql",
+)
+_MOST_DAMAGES = 20
+
+
+class SqliteExaminer:
+    """Looks at one file."""
+
+    kind: Kind = "sqlite"
+
+    def __init__(self, path: str) -> None:
+        if not Path(path).is_file():
+            raise StoreUnavailable(f"there is no store at {path}")
+        self._path = path
+        self._queries = load(PACKAGE, *_FILES)
+        self._connection = open_connection(path, read_only=True)
+
+    # -- the file ------------------------------------------------------------------------------------------------------
+
+    def file(self) -> FileSeen:
+        path = Path(self._path)
+        log = Path(f"{path}-wal")
+        free = shutil.disk_usage(path.parent)
+        return FileSeen(
+            library=apsw.sqlite_lib_version(),
+            oldest_safe=".".join(map(str, OLDEST_SAFE_SQLITE)),
+            journal_mode=str(self._pragma("journal_mode")),
+            synchronous=int(self._pragma("synchronous")),
+            foreign_keys=bool(self._pragma("foreign_keys")),
+            busy_milliseconds=int(self._pragma("busy_timeout")),
+            mapped_bytes=int(self._pragma("mmap_size") or 0),
+            paths=_paths(path),
+            file_system=file_system_of(path),
+            page_size=int(self._pragma("page_size")),
+            pages=int(self._pragma("page_count")),
+            free_pages=int(self._pragma("freelist_count")),
+            log_bytes=log.stat().st_size if log.exists() else 0,
+            largest_log=LARGEST_LOG,
+            disk_free=free.free,
+            disk_size=free.total,
+        )
+
+    def damages(self) -> list[str]:
+        try:
+            found = [str(line) for (line,) in self._connection.execute(f"PRAGMA quick_check({_MOST_DAMAGES})")]
+            loose = self._connection.execute("PRAGMA foreign_key_check").fetchall()
+        except apsw.InterruptError as error:
+            raise TimeoutError from error
+        except apsw.Error as error:
+            return [str(error)]
+        words = [line for line in found if line != "ok"]
+        return words + [f"a row of {table} belongs to nothing in {parent}" for table, _, parent, _ in loose]
+
+    def _pragma(self, name: str) -> Any:
+        try:
+            return self._connection.pragma(name)
+        except apsw.Error as error:
+            raise StoreUnavailable(f"{self._path} cannot be read: {error}") from error
+
+    # -- what every store can be asked ---------------------------------------------------------------------------------
+
+    def schema(self) -> SchemaSeen:
+        try:
+            found, known = applied_migrations(self._connection), len(migrations_in(PACKAGE))
+            tables = self._connection.execute("SELECT name FROM sqlite_schema WHERE name IN ('copying', 'jobs')")
+            names = {name for (name,) in tables}
+            copied: Any = self._connection.execute("SELECT source FROM copying").get if "copying" in names else None
+        except apsw.Error as error:
+            raise StoreUnavailable(f"{self._path} cannot be read: {error}") from error
+        if found and "jobs" not in names:
+            raise StoreError(f"{self._path} is a database, and not a store of this program")
+        return SchemaSeen(found, known, None if copied is None else str(copied))
+
+    def changed_objects(self) -> list[str]:
+        return list(changed_objects(self._connection, self._queries["schema_objects"]))
+
+    def clock(self) -> ClockSeen:
+        clock = SteadyClock(machine_time())
+        try:
+            store = clock.look(self._connection)
+        except apsw.Error as error:
+            raise StoreUnavailable(f"{self._path} cannot be read: {error}") from error
+        return ClockSeen(store, SystemClock().now(), 0.0)
+
+    def workers(self) -> list[WorkerSeen]:
+        return [worker_from(row) for row in self._rows("all_workers")]
+
+    def queues(self, most: int) -> list[Queue]:
+        rows = self._rows("all_queues", most=most)
+        return [
+            Queue(org, analysis, waiting, min((head for head in heads if head is not None), default=None))
+            for org, analysis, waiting, *heads in rows
+        ]
+
+    def underway(self, most: int) -> list[Underway]:
+        return [Underway(*row) for row in self._rows("all_underway", most=most)]
+
+    def duties(self) -> list[DutyDone]:
+        return [DutyDone(*row) for row in self._rows("all_duties")]
+
+    def kept_beyond(self, kind: Taken, before: Instant, most: int) -> tuple[int, int]:
+        [(looked, kept)] = self._rows(f"kept_beyond_{kind}", before=before, most=most)
+        return looked, kept
+
+    def deliveries(self, now: Instant) -> DeliveriesSeen:
+        [row] = self._rows("delivery_state", now=now)
+        return DeliveriesSeen(*row)
+
+    def has_keys(self) -> bool:
+        [(any_key,)] = self._rows("any_key")
+        return bool(any_key)
+
+    def blobs(self, most: int) -> list[BlobNamed]:
+        return [BlobNamed(*row) for row in self._rows("newest_blobs", most=most)]
+
+    def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]:
+        return payloads_from(self._rows("kept_payloads", jobs=json_text(jobs)))
+
+    def blob_folder(self) -> str | None:
+        found = [secret for (secret,) in self._rows("read_secret", purpose=IDENTITY)]
+        return store_name(bytes(found[0])) if found else None
+
+    def interrupt(self) -> None:
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _rows(self, query: str, /, **values: Any) -> list[Row]:
+        try:
+            return self._connection.execute(self._queries[query], values).fetchall()
+        except apsw.Error as error:
+            raise StoreUnavailable(f"{self._path} cannot be read: {error}") from error
+
+
+def _paths(path: Path) -> list[PathSeen]:
+    """The file, what SQLite keeps beside it, and the folder."""
+    beside = (path, Path(f"{path}-wal"), Path(f"{path}-shm"))
+    there = [one for one in (*beside, path.absolute().parent) if one.exists()]
+    return [PathSeen(str(one), one.stat().st_mode) for one in there]

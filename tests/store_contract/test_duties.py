@@ -1,0 +1,41 @@
+"""What every store keeps about duties: the last success of each, at the store's own time, whoever had it."""
+
+from langlauf.domain.duties import DutyDone
+from langlauf.store.protocol import Store
+from langlauf.upkeep.duties import DutyNotes
+from tests.store_contract.conftest import Harness
+from tests.support.stores import SetClock
+
+
+def test_the_last_success_of_each_is_kept(harness: Harness) -> None:
+    """A later success takes the place of an earlier one, on whichever host; an earlier one that comes late does not."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await store.duties.note("sweep", "one")
+        clock.pass_(5)
+        await store.duties.note("sweep", "two")
+        await store.duties.note("retention", "one")
+        kept = [DutyDone("retention", clock.now(), "one"), DutyDone("sweep", clock.now(), "two")]
+        assert await store.duties.seen() == kept
+        clock.pass_(-60)
+        await store.duties.note("sweep", "three")
+        assert await store.duties.seen() == kept
+
+    harness.run(body)
+
+
+def test_a_duty_is_not_noted_every_time(harness: Harness) -> None:
+    """Within the pause nothing is written; after it the next success is."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        notes = DutyNotes(store.duties, every=3_600)
+        await notes.note("sweep")
+        kept = await store.duties.seen()
+        clock.pass_(30)
+        await notes.note("sweep")
+        assert await store.duties.seen() == kept
+        await DutyNotes(store.duties, every=0).note("sweep")
+        [done] = await store.duties.seen()
+        assert done.succeeded_at == clock.now()
+
+    harness.run(body)
