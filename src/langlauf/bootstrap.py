@@ -10,6 +10,7 @@ from typing import Any
 from langlauf.analysis.registry import Registry
 from langlauf.delivery.channel import Channel, Silent
 from langlauf.delivery.connecting import Doors, trust_in
+from langlauf.delivery.mail.channel import Mails
 from langlauf.delivery.once import SendingOnce
 from langlauf.delivery.resolving import Resolver
 from langlauf.delivery.sender import Sender
@@ -49,6 +50,7 @@ from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import know_analyses
 from langlauf.tracing import end_tracing, set_up_tracing
+from langlauf.ui.letters.writing import Letters
 from langlauf.upkeep.duties import DutyNotes
 from langlauf.upkeep.periodic import Periodic
 from langlauf.upkeep.retention import clean_up
@@ -183,9 +185,22 @@ def make_sender(
     """Sends what waits in the outbox, each message by its channel."""
     channels: dict[notification.Channel, Channel] = {
         "webhook": make_webhooks(store, settings, prefix),
-        "email": Silent("no mail server is set up"),
+        "email": make_mails(store, settings),
     }
     return Sender(store, settings, hints, store.clock, channels, done=done)
+
+
+def make_mails(store: Store, settings: Settings) -> Channel:
+    """The channel of mail, where the settings say how it is sent."""
+    if settings.smtp is None or settings.mail_from is None:
+        return Silent("no mail server is set up: see LANGLAUF_SMTP")
+    return Mails(
+        write=Letters(store, settings).about,
+        server=settings.smtp,
+        sender=settings.mail_from,
+        clock=store.clock,
+        seconds=settings.webhook_seconds,
+    )
 
 
 def make_webhooks(store: Store, settings: Settings, prefix: str) -> Webhooks:

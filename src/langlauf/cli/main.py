@@ -14,7 +14,7 @@ from langlauf.cli.events import events
 from langlauf.cli.follow import result, status, watch
 from langlauf.cli.holding import hold, release
 from langlauf.cli.keys import keys
-from langlauf.cli.listing import jobs, notifications
+from langlauf.cli.listing import inbox, jobs, notifications
 from langlauf.cli.openapi import openapi
 from langlauf.cli.serve import serve
 from langlauf.cli.submit import submit
@@ -31,7 +31,21 @@ def main() -> None:
 
 
 main.add_command(serve)
-for command in (submit, status, watch, result, cancel, retry, jobs, events, hold, release, notifications, completion):
+for command in (
+    submit,
+    status,
+    watch,
+    result,
+    cancel,
+    retry,
+    jobs,
+    events,
+    hold,
+    release,
+    notifications,
+    inbox,
+    completion,
+):
     main.add_command(command)
 for command in (worker, cleanup, sweep, migrate_store, verify, import_store, export_store, copy, adopt, openapi):
     main.add_command(command)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -12,8 +13,10 @@ from langlauf.client.exchange import Lost, Reply, Request, Talk
 from langlauf.client.feed import FeedPages
 from langlauf.client.shapes import (
     Event,
+    InboxMessage,
     JobState,
     JobSummary,
+    Marked,
     Notification,
     OrgEvent,
     Result,
@@ -102,6 +105,17 @@ class AsyncClient:
     ) -> list[Notification]:
         """The messages about a job, latest first."""
         return await self._run(self._core.notifications(job_id, channel, limit))
+
+    async def inbox(self, *, unread: bool = False, limit: int | None = None) -> AsyncIterator[InboxMessage]:
+        """The org's messages, newest first, over all pages; with `unread`, those that nobody has read."""
+        pages = self._core.inbox(unread=unread, limit=limit)
+        while not pages.ended:
+            for message in await self._run(pages.next_page()):
+                yield message
+
+    async def mark_read(self, *notification_ids: str, until: datetime | None = None) -> Marked:
+        """Marks messages as read for the whole org. See `Client.mark_read`."""
+        return await self._run(self._core.mark_read(notification_ids, until))
 
     async def get_result(self, result_id: str, *, view: View = "latest") -> Result:
         """A snapshot: the newest of its job, or with `view="requested"` exactly this one."""

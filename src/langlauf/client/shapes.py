@@ -193,6 +193,20 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     payload_json: Any
 
 
+class InboxMessage(Notification, frozen=True, kw_only=True):
+    """A message of the org's inbox. `read_at` is set where it was marked by itself, not with all up to an instant."""
+
+    read_at: datetime | None
+    unread: bool
+
+
+class Marked(msgspec.Struct, frozen=True):
+    """Whether marking messages as read changed anything, and how many are unread now, counted up to 1,000."""
+
+    changed: bool
+    unread: int
+
+
 class JobAnswer(msgspec.Struct, frozen=True):
     """One job."""
 
@@ -237,6 +251,13 @@ class ViewsAnswer(msgspec.Struct, frozen=True):
     """What people are to see of a snapshot."""
 
     views: list[dict[str, Any]]
+
+
+class InboxAnswer(msgspec.Struct, frozen=True):
+    """A page of the inbox."""
+
+    notifications: list[InboxMessage]
+    next_cursor: str | None
 
 
 class NotificationsAnswer(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -12,8 +13,10 @@ from langlauf.client.exchange import Lost, Reply, Request, Talk
 from langlauf.client.feed import FeedPages
 from langlauf.client.shapes import (
     Event,
+    InboxMessage,
     JobState,
     JobSummary,
+    Marked,
     Notification,
     OrgEvent,
     Result,
@@ -105,6 +108,16 @@ class Client:
     def notifications(self, job_id: str, *, channel: str | None = None, limit: int | None = None) -> list[Notification]:
         """The messages about a job, latest first."""
         return self._run(self._core.notifications(job_id, channel, limit))
+
+    def inbox(self, *, unread: bool = False, limit: int | None = None) -> Iterator[InboxMessage]:
+        """The org's messages, newest first, over all pages; with `unread`, those that nobody has read."""
+        pages = self._core.inbox(unread=unread, limit=limit)
+        while not pages.ended:
+            yield from self._run(pages.next_page())
+
+    def mark_read(self, *notification_ids: str, until: datetime | None = None) -> Marked:
+        """Marks messages as read for the whole org: up to 100 by their ids, or all up to an instant. Idempotent."""
+        return self._run(self._core.mark_read(notification_ids, until))
 
     def get_result(self, result_id: str, *, view: View = "latest") -> Result:
         """A snapshot: the newest of its job, or with `view="requested"` exactly this one."""

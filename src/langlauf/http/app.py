@@ -14,6 +14,7 @@ from langlauf.http.cors import Cors
 from langlauf.http.endpoints import Handler, OpenHandler, guarded_route, open_route
 from langlauf.http.feed import Feed
 from langlauf.http.holding import Holding
+from langlauf.http.inbox import InboxApi
 from langlauf.http.jobs import Jobs
 from langlauf.http.keys import ApiKeys
 from langlauf.http.middleware import Entrance
@@ -106,6 +107,7 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Bas
     jobs, description = Jobs(context, submitting), Description(context)
     keys, tokens, holding = ApiKeys(context), Tokens(context), Holding(context)
     webhooks, deliveries = ApiWebhooks(context), ApiDeliveries(context)
+    inbox = InboxApi(context)
     open_handlers: dict[str, OpenHandler] = {
         "health": system.health,
         "ready": system.ready,
@@ -119,6 +121,8 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Bas
         "feed": Feed(context).events,
         "jobResults": jobs.results,
         "jobNotifications": jobs.notifications,
+        "inbox": inbox.list,
+        "readInbox": inbox.read,
         "cancelJob": jobs.cancel,
         "retryJob": jobs.retry,
         "createJobToken": tokens.create,
