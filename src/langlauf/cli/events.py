@@ -18,9 +18,7 @@ _SOME = 50
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens; Ctrl-C ends it.")
 @click.option("--after", metavar="PLACE", help="Where to go on; `latest`: with what comes. Else with the oldest.")
 @click.option("--type", "types", multiple=True, type=click.Choice(_WORDS), help="Only this kind; may be repeated.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), help=f"At most so many; without --follow not over {_SOME} where not given."
-)
+@click.option("--limit", type=click.IntRange(min=1), help=f"At most so many; without --follow {_SOME} where not given.")
 @with_client
 def events(
     client: Client, *, follow: bool, after: str | None, types: tuple[str, ...], limit: int | None, as_json: bool
