@@ -284,3 +284,11 @@ def test_a_scrape_goes_on_while_the_store_is_away(token: str | None, tmp_path: P
         assert server.http.get("/analyze/jobs", headers=shown).status_code == 503
         if token is not None:
             assert server.http.get("/metrics").status_code in {401, 503}
+
+
+def test_both_formats_tell_the_same(server: Live) -> None:
+    """Each is read by its own strict parser."""
+    asked = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    openmetrics = read_scrape(server.http.get("/metrics", headers=asked).text, openmetrics=True)
+    assert openmetrics.kinds == scrape(server).kinds
+    assert openmetrics.names == scrape(server).names
