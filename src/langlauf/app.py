@@ -16,6 +16,7 @@ from langlauf.domain.trace import read_trace
 from langlauf.http.app import Application, system_application
 from langlauf.http.context import Context
 from langlauf.http.mounting import Mounted
+from langlauf.service.notices import Notify
 from langlauf.service.rates import rates_from
 from langlauf.service.submit import Order
 from langlauf.service.tenant import DEFAULT_ORG, insider, usable_name
@@ -41,6 +42,15 @@ class Rules(TypedDict, total=False):
     transient: tuple[type[BaseException], ...]
     #: the analysis of requests that name none
     default: bool
+
+
+class NotifyWish(TypedDict, total=False):
+    """Whom to tell of a job's end."""
+
+    #: a web address
+    webhook: str
+    #: an e-mail address
+    email: str
 
 
 class Langlauf:
@@ -90,7 +100,7 @@ class Langlauf:
         """Runs the application; compose it into the lifespan of an application that mounts this one."""
         if self.runtime is not None:
             raise LanglaufError("the application runs already: enter `lifespan()` once, in one place")
-        async with running(self.registry, self.settings) as runtime:
+        async with running(self.registry, self.settings, self.api_prefix) as runtime:
             self.runtime = runtime
             rates = rates_from(self.settings)
             self._context = Context(runtime.services, self.settings, self.api_prefix, runtime.alive, rates)
@@ -138,11 +148,13 @@ class Langlauf:
         idempotency_key: str | None = None,
         allow_duplicate: bool = False,
         traceparent: str | None = None,
+        notify: NotifyWish | None = None,
         **values: Any,
     ) -> Job:
         """Accepts a job without HTTP, inside `app.lifespan()`; the job is on disk when this returns.
 
-        `traceparent` is the header of the trace the job shall belong to; one that cannot be read is as none.
+        `traceparent` is the header of the trace the job shall belong to; one that cannot be read is as none. `notify`
+        says who is told of its end: `{"webhook": "https://…", "email": "name@example.org"}`, or one of the two.
         """
         if not usable_name(org):
             raise InvalidInput("org", f"{org!r} cannot name an org: 1 to 128 of A-Z a-z 0-9 _ . : -")
@@ -152,6 +164,7 @@ class Langlauf:
             priority_class=priority_class,
             idempotency_key=idempotency_key,
             allow_duplicate=allow_duplicate,
+            notify=None if notify is None else Notify(**notify),
         )
         caller = insider(org, None if traceparent is None else read_trace([traceparent]))
         submitted = await self._running().services.submissions.submit(caller, order)

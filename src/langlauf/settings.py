@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from langlauf.domain.errors import SettingsError
+from langlauf.domain.mail import MailServer, Sender, read_mail_server, read_sender
 from langlauf.domain.rate import Rate, read_rate
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.retry import Backoff
@@ -213,7 +214,11 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("webhook_allow", "LANGLAUF_WEBHOOK_ALLOW", (), _networks, "list", "Address ranges that may be called although they are private, such as 10.1.0.0/16; there, http and any port are allowed."),
     Setting("webhook_schedule", "LANGLAUF_WEBHOOK_SCHEDULE", (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0, 86_400.0), _schedule, "list", "How long to wait before each further try of a delivery, such as 5s,5m,30m,2h."),
     Setting("webhook_seconds", "LANGLAUF_WEBHOOK_SECONDS", 15.0, _positive_duration, "duration", "How long one try of a delivery may take in all."),
+    Setting("webhook_ca", "LANGLAUF_WEBHOOK_CA", None, _text, "path", "A file with certificates (PEM) of an own authority that receivers of webhooks may be signed by, beside those of the system."),
     Setting("deliveries", "LANGLAUF_DELIVERIES", 8, _whole(0), "number", "How many webhooks and mails this process sends at once; 0 leaves that to others."),
+    Setting("smtp", "LANGLAUF_SMTP", None, read_mail_server, "secret", "The mail server: smtp://user:password@host:587 with STARTTLS (?tls=none without), or smtps://user:password@host:465; unset, no mail is sent."),
+    Setting("mail_from", "LANGLAUF_MAIL_FROM", None, read_sender, "address", "Whom mail comes from: jobs@example.org, or Name <jobs@example.org>."),
+    Setting("mail_language", "LANGLAUF_MAIL_LANGUAGE", "en", _one_of("en", "de"), "word", "The language of mails for whoever asked for none: en or de."),
     Setting("cors_origins", "LANGLAUF_CORS_ORIGINS", (), _origins, "list", "Origins of browsers that may call the API, with commas between; * for all."),
     Setting("public_url", "LANGLAUF_PUBLIC_URL", None, _web_address, "URL", "The address people reach the server at; links start with it."),
     Setting("auth_token", "API_AUTH_TOKEN", None, _text, "secret", "The operator's token."),
@@ -290,7 +295,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     webhook_allow: tuple[Network, ...]
     webhook_schedule: tuple[float, ...]
     webhook_seconds: float
+    webhook_ca: str | None
     deliveries: int
+    smtp: MailServer | None
+    mail_from: Sender | None
+    mail_language: str
     cors_origins: tuple[str, ...]
     public_url: str | None
     auth_token: str | None
@@ -351,6 +360,8 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: obj
             values[name] = _read(BY_NAME[name], value) if isinstance(value, str) else value
     if values["store"] and values["store_file"]:
         raise SettingsError("LANGLAUF_STORE and ASYNC_JOBS_STORE_FILE are both set: keep one of them")
+    if values["smtp"] and not values["mail_from"]:
+        raise SettingsError("LANGLAUF_SMTP needs LANGLAUF_MAIL_FROM: the address that mail comes from")
     if values["jobs_retention"] < SHORTEST_JOBS_RETENTION:
         raise SettingsError("LANGLAUF_JOBS_RETENTION must not be under 24h: idempotency keys live as long as their job")
     return Settings(**values)
@@ -373,4 +384,5 @@ def _read(setting: Setting, text: str) -> Any:
     try:
         return setting.read(text)
     except ValueError as error:
-        raise SettingsError(f"{setting.environment}={text!r}: {error}") from None
+        shown = setting.environment if setting.unit == "secret" else f"{setting.environment}={text!r}"
+        raise SettingsError(f"{shown}: {error}") from None

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from langlauf.domain.attempt import Checkpoint, Partial
-from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Endpoint
+from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.feed import FeedPage, FeedRequest
+from langlauf.domain.holding import HoldWish
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.outcome import Completed, Failed
 from langlauf.domain.overview import NOTHING
@@ -37,12 +38,14 @@ READS: dict[str, tuple[Read, Any]] = {
     "results": (lambda reads, job, _: reads.results(job), []),
     "result": (lambda reads, _, result: reads.result(result, latest=True), None),
     "views": (lambda reads, _, result: reads.views(result), None),
+    "held": (lambda reads, _, __: reads.held(before=None, limit=10), []),
     "completed": (lambda reads, _, __: reads.completed("survey", before=None, limit=10), []),
     "notifications": (lambda reads, job, _: reads.notifications(job, channel=None, limit=10), []),
     "endpoints": (lambda reads, _, __: reads.endpoints(), []),
     "deliveries": (lambda reads, _, __: reads.deliveries(DeliveryFilter()), []),
     "delivery": (lambda reads, job, _: reads.delivery(_MESSAGES.get(job, job)), None),
     "delivery_attempts": (lambda reads, job, _: reads.delivery_attempts(_MESSAGES.get(job, job), limit=10), []),
+    "wishes": (lambda reads, job, _: reads.wishes(job), ()),
     "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), JobPage([], None)),
     "counts": (lambda reads, _, __: reads.counts(most=10), {}),
     "failures": (lambda reads, _, __: reads.failures(since=0, before=None, limit=10), []),
@@ -59,6 +62,7 @@ READS: dict[str, tuple[Read, Any]] = {
 #: Those of a whole org.
 LISTS = (
     "feed",
+    "held",
     "endpoints",
     "deliveries",
     "jobs",
@@ -79,7 +83,8 @@ async def _finished(store: Store, clock: SetClock) -> str:
         org_id=ORG, endpoint_id="e-1", url="https://a.example/", name="", subjects=("completed",), created_at=0
     )
     await store.deliveries.add_endpoint(receiver)
-    made = await started(store, clock, query="Bern")
+    wish = Wish(channel="email", target="a@b.example", lane="mail")
+    made = await started(store, clock, query="Bern", wishes=(wish,))
     assert await store.record(made.lease, Checkpoint(key="c", payload="1"))
     assert await store.record(made.lease, Partial(result_id="r-1", payload='{"n":1}', views="[]"))
     assert await store.record(made.lease, Completed(result_id="r-2", payload='{"n":2}', summary='{"s":2}', views="[]"))
@@ -88,6 +93,7 @@ async def _finished(store: Store, clock: SetClock) -> str:
         DeliveryEnd(org_id=ORG, notification_id=told.notification_id, attempt=told.attempt, status="sent", seconds=0)
     )
     _MESSAGES[told.job_id] = told.notification_id
+    assert await store.hold(HoldWish(org_id=ORG, result_id="r-2")) is not None
     return made.lease.job_id
 
 

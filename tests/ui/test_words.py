@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from langlauf.domain.delivery import MAIL_SUBJECTS
 from langlauf.domain.event import EventType
 from langlauf.domain.health import FINDINGS, Level
 from langlauf.domain.job import Phase
@@ -30,7 +31,7 @@ from langlauf.ui.showing.views import AnyShown
 from langlauf.ui.start.ordering import OPTIONS
 from langlauf.ui.taste import THEMES
 
-_LITERAL = re.compile(r"""\b(?:t|say)\(\s*["']([a-z_.]+)["']\s*[,)]""")
+_LITERAL = re.compile(r"""\b(?:t|say|plain)\(\s*["']([a-z_.]+)["']\s*[,)]""")
 _MISSING = re.compile(r"""missing(?:: str)? ?= ?"([a-z_.]+)\"""")
 _NAMED = re.compile(r"""texts\[["']([a-z_.]+)["']\]""")
 
@@ -38,7 +39,7 @@ _NAMED = re.compile(r"""texts\[["']([a-z_.]+)["']\]""")
 def used_keys() -> set[str]:
     """Every key that a template or a page names, and the families that are put together from known words."""
     room = Path(formatting.__file__).parent
-    sources = [*room.rglob("*.py"), *(room / "templates").rglob("*.html")]
+    sources = [*room.rglob("*.py"), *(room / "templates").rglob("*.html"), *(room / "templates").rglob("*.txt")]
     text = "\n".join(source.read_text() for source in sources)
     keys = {key for pattern in (_LITERAL, _MISSING, _NAMED) for key in pattern.findall(text)}
     faces = {formatting.face(status, phase) for status, phase in possible_states()}
@@ -73,6 +74,8 @@ def used_keys() -> set[str]:
     keys |= {f"job.events.{sort}" for sort in SORTS}
     keys |= {f"message.channel.{channel}" for channel in CHANNELS}
     keys |= {f"message.status.{status}" for status in get_args(DeliveryStatus)}
+    keys |= {f"mail.{told}.{part}" for told, part in product(MAIL_SUBJECTS, ("subject", "title"))}
+    keys |= {f"mail.test.{part}" for part in ("subject", "title", "text", "why")}
     keys |= {f"ops.health.{name}" for name in FINDINGS}
     keys |= {f"ops.level.{level}" for level in Level}
     keys |= {f"ops.range.{span}" for span in Span}

@@ -24,6 +24,8 @@ from langlauf.domain.job import PriorityClass
 @click.option("--max-retries", type=click.IntRange(0, 100), metavar="NUMBER", help="Retries after transient failures.")
 @click.option("--allow-duplicate", is_flag=True, help="Submit although the same job has not ended yet.")
 @click.option("--idempotency-key", metavar="KEY", help="The same key gives the same job.")
+@click.option("--notify-webhook", metavar="URL", help="A web address that is called, signed, when the job ends.")
+@click.option("--notify-email", metavar="ADDRESS", help="An e-mail address that is written to when it ends.")
 @click.option("--wait", is_flag=True, help="Wait for the end and print the result.")
 @click.option("--watch", is_flag=True, help="The same, showing the progress.")
 @timeout_option
@@ -40,6 +42,8 @@ def submit(
     max_retries: int | None,
     allow_duplicate: bool,
     idempotency_key: str | None,
+    notify_webhook: str | None,
+    notify_email: str | None,
     wait: bool,
     watch: bool,
     timeout: float | None,
@@ -62,7 +66,9 @@ def submit(
         idempotency_key=idempotency_key,
     )
     values = {**_object(input_text, input_file), **_words(parameters)}
-    job = client.submit(analysis, values, options=options)
+    notify = {"webhook": notify_webhook, "email": notify_email}
+    asked = {name: value for name, value in notify.items() if value is not None}
+    job = client.submit(analysis, values, options=options, notify=asked)
     if following:
         finish(job, live=watch, timeout=timeout, as_json=as_json)
     elif as_json:

@@ -10,6 +10,7 @@ LanglaufError
 ├── QueueIsFull              no more jobs may wait; says whose queue it is and when to come back
 ├── NoPlace                  too many requests stay already: of the org, or in all
 ├── TurnedAway               the caller may no longer see what it waits for
+├── TargetRefused            an address that no webhook may be sent to; the message says why
 ├── StoreError
 │   ├── StoreUnavailable     the store did not take the write; nothing of it was kept
 │   │   ├── Overloaded       too much is under way to begin with more
@@ -98,6 +99,10 @@ class NoPlace(LanglaufError):
 
 class TurnedAway(LanglaufError):
     """The caller waits for something that it may no longer see."""
+
+
+class TargetRefused(LanglaufError):
+    """No webhook may be sent to this address; the message says why, for whoever gave it."""
 
 
 class StoreError(LanglaufError):

@@ -11,6 +11,8 @@ import hmac
 from collections.abc import Iterable
 
 PREFIX = "whsec_"
+#: What the store keeps the secret for that those of endpoints are made from.
+PURPOSE = "webhook endpoints"
 _FEWEST_BYTES = 24
 _MOST_BYTES = 64
 

@@ -10,6 +10,7 @@ from langlauf.analysis.schema import RESERVED
 from langlauf.http.context import convert
 from langlauf.http.problems import bad_request
 from langlauf.http.schemas import AsyncMode, Options
+from langlauf.service.notices import Notify
 from langlauf.service.submit import Order
 from langlauf.settings import duration
 
@@ -22,11 +23,7 @@ def read_order(body: dict[str, Any], idempotency_key: str | None) -> tuple[Order
     """What is wanted, and how it is to be answered."""
     given = body.get("options")
     mode = convert(Options, {} if given is None else given, "options.").async_mode
-    if mode.notify:
-        name = next(iter(mode.notify))
-        raise bad_request(
-            "This server leaves in-app notifications only; leave notify out.", f"options.async_mode.notify.{name}"
-        )
+    notify = mode.notify
     order = Order(
         analysis=_analysis(body),
         input=_input(body),
@@ -35,6 +32,7 @@ def read_order(body: dict[str, Any], idempotency_key: str | None) -> tuple[Order
         priority_class=mode.priority_class,
         allow_duplicate=mode.allow_duplicate,
         idempotency_key=idempotency_key,
+        notify=None if notify is None else Notify(webhook=notify.webhook, email=notify.email),
     )
     return order, mode
 

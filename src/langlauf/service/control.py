@@ -70,7 +70,10 @@ class Control:
     async def retry(
         self, caller: Caller, job_id: str, *, resume: bool, idempotency_key: str | None
     ) -> Submitted | NotTerminal | None:
-        """Makes a new job of one that has ended; with `resume` it starts with the finished chunks."""
+        """Makes a new job of one that has ended; with `resume` it starts with the finished chunks.
+
+        Whoever was to be told of the end of the one is told of the end of the other: it is the same wish.
+        """
         tenant = self._store.tenant(caller.org_id)
         view = await tenant.job(job_id)
         payload = await tenant.payload(job_id)
@@ -88,6 +91,7 @@ class Control:
             idempotency_key=idempotency_key,
             retry_of=job.job_id,
             resume=resume,
+            wishes=await tenant.wishes(job_id),
         )
         return await self._submissions.submit(caller, order)
 

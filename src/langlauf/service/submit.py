@@ -7,6 +7,7 @@ import msgspec
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.clock import Clock, new_id
+from langlauf.domain.delivery import Wish
 from langlauf.domain.errors import Overloaded, StoreError
 from langlauf.domain.job import (
     INLINE,
@@ -26,6 +27,7 @@ from langlauf.domain.text import first_flaw
 from langlauf.domain.trace import Trace
 from langlauf.domain.views import JobView
 from langlauf.service.estimates import Estimates
+from langlauf.service.notices import Notices, Notify
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
@@ -54,6 +56,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     retry_of: str | None = None
     resume: bool = False
+    #: whom to tell of the end, as it was asked for
+    notify: Notify | None = None
+    #: whom else to tell: what was asked for, and checked, before
+    wishes: tuple[Wish, ...] = ()
 
 
 class Submissions:
@@ -67,6 +73,7 @@ class Submissions:
         self._registry = registry
         self._settings = settings
         self._clock = clock
+        self._notices = Notices(store, settings)
         self._under_way = 0
 
     def analysis_for(self, name: str | None) -> Analysis:
@@ -116,6 +123,9 @@ class Submissions:
         if flaw := first_flaw(msgspec.to_builtins(order.input, str_keys=True)):
             raise InvalidInput(flaw.split(":")[0], flaw)
         payload = canonical(read_input(analysis.input_type, order.input))
+        wishes = order.wishes
+        if order.notify is not None:
+            wishes += await self._notices.wishes(caller.org_id, order.notify)
         now = self._clock.now()
         job = Job(
             job_id=new_id(),
@@ -147,6 +157,7 @@ class Submissions:
             max_waiting_org=self._settings.max_waiting_org,
             max_waiting_all=self._settings.max_waiting_all,
             max_waiting_analysis=analysis.queue_limit,
+            wishes=wishes,
         )
         submitted = await self._store.submit(new)
         if isinstance(submitted, Replayed) and submitted.job.retry_of != order.retry_of:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
 from langlauf.domain.feed import FeedPage, FeedRequest
@@ -96,6 +96,9 @@ class OneJob:
         found = await self._tenant.delivery_attempts(notification_id, limit=limit)
         return [one for one in found if one.job_id == self._job_id]
 
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        return await self._tenant.wishes(job_id) if job_id == self._job_id else ()
+
     async def jobs(self, which: JobFilter) -> JobPage:  # noqa: ARG002 - no list has it
         return JobPage([], None)
 
@@ -113,6 +116,9 @@ class OneJob:
 
     async def unread(self, *, most: int) -> int:  # noqa: ARG002
         return 0
+
+    async def held(self, *, before: tuple[Instant, str] | None, limit: int) -> list[JobView]:  # noqa: ARG002
+        return []
 
     async def completed(
         self,

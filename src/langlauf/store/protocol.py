@@ -11,10 +11,11 @@ from typing import Protocol
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
 from langlauf.domain.feed import FeedPage, FeedRequest
+from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import InboxPage, MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
@@ -93,6 +94,9 @@ class TenantReads(Protocol):
     async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
         """What became of one of them, the last attempt first."""
 
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        """Whom the submission of a job asked to be told of its end."""
+
     async def jobs(self, which: JobFilter) -> JobPage:
         """The org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
 
@@ -110,6 +114,9 @@ class TenantReads(Protocol):
 
     async def unread(self, *, most: int) -> int:
         """How many of them nobody has seen, counted no further than told, among the newest ones."""
+
+    async def held(self, *, before: tuple[Instant, str] | None, limit: int) -> list[JobView]:
+        """The org's jobs whose results are held, the last that was held first, before a position."""
 
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
         """Completed jobs of an analysis whose results are still there, the last to end first, before a position."""
@@ -168,11 +175,18 @@ class Store(Protocol):
     async def mark_read(self, wish: MarkRead) -> bool:
         """Remembers that messages were seen; False where that was known, or where there are none."""
 
+    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+        """Keeps the job of a result from retention, or no longer; None where there is no such result. Idempotent."""
+
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         """Takes jobs back from workers that vanished, let them run out of time or did not stop them when asked to."""
 
-    async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
-        """Removes what is older than the policy, in small batches."""
+    async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
+        """Removes what is older than the policy, in small batches.
+
+        With `counted` it also tells how much there is in all: a walk over everything, which takes long where that is
+        much.
+        """
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]:
         """What these jobs, by org and id, still name outside of the store; one that does not exist is not there.

@@ -45,6 +45,13 @@ class Fact(StrEnum):
     CLOCK_CORRECTED = "clock_corrected"
     LISTENER_AWAY = "listener_away"
     LISTENER_BACK = "listener_back"
+    DELIVERY_SENT = "delivery_sent"
+    DELIVERY_FAILED = "delivery_failed"
+    DELIVERY_GAVE_UP = "delivery_gave_up"
+    DELIVERY_UNWRITTEN = "delivery_unwritten"
+    ENDPOINT_PAUSED = "endpoint_paused"
+    ENDPOINT_DISABLED = "endpoint_disabled"
+    MAIL_MISCONFIGURED = "mail_misconfigured"
 
 
 COUNTS: Counter[Fact] = Counter()

@@ -22,6 +22,10 @@ class Language(msgspec.Struct, frozen=True):
         text = Markup(self.texts[key])  # noqa: S704 - our own file, and format() escapes the values
         return text.format(**values) if values else text
 
+    def plain(self, key: str, /, **values: Any) -> str:
+        """The same as mere text, for where there is no markup, or where it is escaped later."""
+        return self.texts[key].format(**values)
+
 
 def load_language(code: str) -> Language:
     """The texts that ship with the package."""

@@ -7,8 +7,9 @@ from langlauf.http.document.shapes import Document, json_content, ref
 #: Where the address of the webhook stands in a submission.
 _ADDRESS = "{$request.body#/options/async_mode/notify/webhook}"
 _TEXT = (
-    "A CloudEvent for each `completed`, `failed` and `canceled` job, signed by the Standard Webhooks scheme. "
-    "This version does not send it yet: a request that names a webhook is refused with 400."
+    "A CloudEvent when the job is `completed`, `failed` or `canceled`, signed by the Standard Webhooks scheme. It is "
+    "sent at least once: what is not taken is tried again for days. Endpoints of the org (`/webhooks`) get the same "
+    "of all its jobs, and may subscribe to more."
 )
 _HEADERS = {
     "webhook-id": "The same on every repetition: whoever has seen it has seen the event.",

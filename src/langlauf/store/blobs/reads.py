@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
@@ -119,6 +119,9 @@ class ReadsWithBlobs:
     async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
         return await self._inner.delivery_attempts(notification_id, limit=limit)
 
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        return await self._inner.wishes(job_id)
+
     async def jobs(self, which: JobFilter) -> JobPage:
         return await self._inner.jobs(which)
 
@@ -136,6 +139,9 @@ class ReadsWithBlobs:
 
     async def unread(self, *, most: int) -> int:
         return await self._inner.unread(most=most)
+
+    async def held(self, *, before: tuple[Instant, str] | None, limit: int) -> list[JobView]:
+        return await self._inner.held(before=before, limit=limit)
 
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
         return await self._inner.completed(analysis, before=before, limit=limit)

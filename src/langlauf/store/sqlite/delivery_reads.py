@@ -1,8 +1,8 @@
 """What an org can read of its endpoints and deliveries. The org is bound once, and goes into every query."""
 
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.notification import Notification
-from langlauf.store.rows import endpoint_from
+from langlauf.store.rows import endpoint_from, wish_from
 from langlauf.store.sqlite.lists import SqliteLists
 from langlauf.store.walking import FIRST
 
@@ -35,3 +35,7 @@ class SqliteDeliveryReads(SqliteLists):
             )
         )
         return [DeliveryAttempt(*row) for row in rows]
+
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        rows = await self._run(lambda connection: self._rows(connection, "read_wishes", job_id=job_id))
+        return tuple(wish_from(row) for row in rows)

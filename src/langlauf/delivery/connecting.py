@@ -1,0 +1,102 @@
+"""A connection to a place that may be called, and to no other.
+
+A name is asked for once, and everything it stands for is judged: one bad address refuses them all. What is connected to
+is an address that was judged, not the name, so that no second answer can lead elsewhere; the other end, once there, is
+looked at again. The certificate is checked against the name.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+
+import msgspec
+
+from langlauf.delivery.resolving import Resolver
+from langlauf.domain.addresses import Address, Network, plain
+from langlauf.domain.errors import TargetRefused
+from langlauf.domain.target import Target, check_address
+
+#: More than these are judged, but not tried.
+_MOST_TRIED = 4
+_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+
+
+class Doors(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom we may call, and whose word about who they are we take."""
+
+    trust: ssl.SSLContext
+    allow: tuple[Network, ...] = ()
+    #: where this very server listens
+    own_host: str = ""
+    own_port: int = 0
+
+    def check(self, target: Target, address: Address) -> None:
+        """Refuses an address that must not be called."""
+        check_address(target, address, self.allow)
+        if target.port == self.own_port and (address.is_loopback or str(address) == self.own_host):
+            raise TargetRefused("the address is this server's own: a webhook must go to another one")
+
+
+def trust_in(ca_file: str | None) -> ssl.SSLContext:
+    """The authorities of this system, and one of the operator's own where there is one."""
+    context = ssl.create_default_context()
+    if ca_file is not None:
+        context.load_verify_locations(cafile=ca_file)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+@asynccontextmanager
+async def connected(
+    target: Target, doors: Doors, resolver: Resolver, *, until: float, limit: int
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection to a target, cut off at the end. `until` is when all must be over, by the clock of the loop."""
+    addresses = [target.address] if target.address is not None else await resolver.addresses(target.host)
+    addresses = [plain(address) for address in addresses]
+    for address in addresses:
+        doors.check(target, address)
+    open_socket = await _first_open(addresses[:_MOST_TRIED], target.port, until)
+    try:
+        doors.check(target, plain(ip_address(open_socket.getpeername()[0])))
+    except BaseException:
+        open_socket.close()
+        raise
+    secure = target.scheme == "https"
+    reader, writer = await asyncio.open_connection(
+        sock=open_socket,
+        limit=limit,
+        ssl=doors.trust if secure else None,
+        server_hostname=target.host if secure else None,
+    )
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()  # a farewell could be drawn out by whoever is there
+
+
+async def _first_open(addresses: Sequence[Address], port: int, until: float) -> socket.socket:
+    """The first address that can be reached; each has its share of the time, so that the last one has some."""
+    last: OSError = OSError("the name stands for no address")
+    now = asyncio.get_running_loop().time
+    for place, address in enumerate(addresses):
+        share = (until - now()) / (len(addresses) - place)
+        try:
+            return await _open(address, port, share)
+        except OSError as error:  # a timeout is one, too
+            last = error
+    raise last
+
+
+async def _open(address: Address, port: int, seconds: float) -> socket.socket:
+    made = socket.socket(_FAMILIES[address.version], socket.SOCK_STREAM)
+    try:
+        made.setblocking(False)
+        async with asyncio.timeout(seconds):
+            await asyncio.get_running_loop().sock_connect(made, (str(address), port))
+    except BaseException:
+        made.close()
+        raise
+    return made

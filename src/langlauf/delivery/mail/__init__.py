@@ -1,0 +1,1 @@
+"""E-mail: letters on their way to a mail server."""

@@ -1,0 +1,243 @@
+"""The sender: claims messages as far as it has free places, sends them side by side, and settles each.
+
+Modes: *sending* from `start`; *draining* from `stop` on: nothing is claimed, what is on its way has a short grace; then
+it is let go, and whoever sends next finds it when its claim is over.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from langlauf.clock import Clock, draw, steady
+from langlauf.delivery.channel import Channel, Silent
+from langlauf.domain import duties, notification
+from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd
+from langlauf.domain.errors import StoreError
+from langlauf.domain.instant import Instant
+from langlauf.domain.sending import CAUTIOUS_AFTER, Outcome, settle
+from langlauf.hints import Hints
+from langlauf.settings import Settings
+from langlauf.store.protocol import Store
+from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.metrics import DUTIES, count_delivery
+from langlauf.tracing import span, trace_from
+
+_MOST_OF_LANE = 2
+#: How long at most between two looks, and how long at least after one that found nothing.
+_LOOK_SECONDS = 1.0
+_REST_SECONDS = 0.2
+_LONGEST_REST = 10.0
+#: What a claim lasts beyond the try itself, to write down how it went.
+_CLAIM_MARGIN = 5.0
+_GRACE_SECONDS = 5.0
+
+
+class Sender:
+    """Sends what waits in the outbox. It is a duty: looking for what is due must not fail for long."""
+
+    name = duties.DELIVERIES
+    every = _LOOK_SECONDS
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        hints: Hints,
+        clock: Clock,
+        channels: Mapping[notification.Channel, Channel],
+        *,
+        done: Callable[[str], Awaitable[object]] | None = None,
+    ) -> None:
+        self._done = done
+        self._store = store
+        self._settings = settings
+        self._hints = hints
+        self._clock = clock
+        self._channels = channels
+        self._sending: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.Task[None] | None = None
+        self._draining = False
+        #: looks in a row at which the store was away
+        self._away = 0
+        #: when a look last ended well, on the clock of `steady`; the time of its start before that
+        self.succeeded_at = steady()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it goes on."""
+        return self._loop is not None and not self._loop.done()
+
+    async def start(self) -> None:
+        """Begins to send."""
+        self.succeeded_at = steady()
+        for outcome in ("done", "failed"):
+            DUTIES.expect(self.name, outcome)
+        self._loop = asyncio.create_task(self._send_for_ever(), name="langlauf-sender")
+
+    async def stop(self) -> None:
+        """Claims no more; what is on its way may arrive within the grace, then it is let go."""
+        self._draining = True
+        self._hints.outbox()
+        if self._loop is not None:
+            # A claim that is under way commits whatever happens to this task: what it got is sent, not left.
+            await asyncio.wait({self._loop}, timeout=_CLAIM_MARGIN)
+            await _end(self._loop)
+        if self._sending:
+            await asyncio.wait(self._sending, timeout=_GRACE_SECONDS)
+        for task in list(self._sending):
+            await _end(task)
+
+    async def _send_for_ever(self) -> None:
+        while not self._draining:
+            try:
+                found = await self._look()
+            except Exception as error:  # noqa: BLE001 - sending goes on, whatever went wrong at one look
+                DUTIES.add(self.name, "failed")
+                await self._rest_without_store(error)
+            else:
+                self._away = 0
+                await self._well()
+                await self._rest(found)
+
+    async def _well(self) -> None:
+        self.succeeded_at = steady()
+        DUTIES.add(self.name, "done")
+        if self._done is not None:
+            await self._done(self.name)
+
+    async def _look(self) -> int:
+        """Claims what there is room for; tells how many were found."""
+        free = self._settings.deliveries - len(self._sending)
+        if free <= 0:
+            await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)
+            return 1
+        claim = DeliveryClaim(
+            most=free,
+            most_of_lane=_MOST_OF_LANE,
+            claim_seconds=self._settings.webhook_seconds + _CLAIM_MARGIN,
+            cautious_after=CAUTIOUS_AFTER,
+        )
+        found = await self._store.deliveries.claim(claim)
+        for delivery in found:
+            task = asyncio.create_task(self._deliver(delivery), name="langlauf-delivery")
+            self._sending.add(task)
+            task.add_done_callback(self._delivered)
+        return len(found)
+
+    def _delivered(self, task: asyncio.Task[None]) -> None:
+        self._sending.discard(task)
+        self._hints.outbox()  # there is a free place again, and more may wait in the lane
+
+    async def _rest(self, found: int) -> None:
+        """Waits until there may be more. A look that found nothing is not repeated at every change of a job."""
+        if not found and not self._draining:
+            await asyncio.sleep(_REST_SECONDS)
+        await self._hints.wait_for_outbox(_LOOK_SECONDS)
+
+    async def _rest_without_store(self, error: Exception) -> None:
+        if self._away == 0:
+            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, error=error, reason=str(error), part="sender")
+        self._away += 1
+        seconds = min(_LOOK_SECONDS * 2.0**self._away, _LONGEST_REST)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._hints.closing.wait(), seconds)
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        started = steady()
+        try:
+            outcome = await self._try(delivery)
+        except StoreError as error:  # nothing was sent: it comes again when its claim is over
+            _tell_unwritten(delivery.notification_id, error)
+            return
+        end = settle(
+            delivery,
+            outcome,
+            schedule=self._settings.webhook_schedule,
+            draw=draw(),
+            seconds=steady() - started,
+            now=self._clock.now(),
+            failing_since=await self._failing_since(delivery, outcome),
+        )
+        if await self._finish(end, until=started + self._settings.webhook_seconds + _CLAIM_MARGIN):
+            count_delivery(delivery.channel, end.status)
+            _tell(delivery, end)
+
+    async def _try(self, delivery: Delivery) -> Outcome:
+        channel = self._channels.get(delivery.channel) or Silent("this server does not send such messages")
+        try:
+            return await _told(delivery, channel)
+        except Exception as error:  # noqa: BLE001 - a message that cannot be made must not come back for ever at once
+            tell(
+                Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty="sending", notification_id=delivery.notification_id
+            )
+            return Outcome(verdict="later", error="it could not be sent: the server's log tells why")
+
+    async def _failing_since(self, delivery: Delivery, outcome: Outcome) -> Instant | None:
+        """Since when its endpoint has not been reached; asked only where that has become serious."""
+        if not outcome.lane_failed or delivery.endpoint_id is None or delivery.lane_failures < CAUTIOUS_AFTER:
+            return None
+        try:
+            endpoints = await self._store.tenant(delivery.org_id).endpoints()
+        except StoreError:
+            return None
+        return next((one.failing_since for one in endpoints if one.endpoint_id == delivery.endpoint_id), None)
+
+    async def _finish(self, end: DeliveryEnd, until: float) -> bool:
+        """Writes down how it went, while nobody else may have taken it."""
+        while True:
+            try:
+                return await self._store.deliveries.finish(end)
+            except StoreError as error:
+                if steady() + _LOOK_SECONDS > until:
+                    _tell_unwritten(end.notification_id, error)
+                    return False
+                await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _told(delivery: Delivery, channel: Channel) -> Outcome:
+    """Sends it as a part of the job's own story, which the receiver can carry on."""
+    given = trace_from(delivery.traceparent, None)
+    ids = {"job_id": delivery.job_id, "org_id": delivery.org_id, "notification_id": delivery.notification_id}
+    with span("deliver", given, "client", channel=delivery.channel, **ids) as telling:
+        carried = telling.trace.traceparent if telling.trace else None
+        outcome = await channel.send(msgspec.structs.replace(delivery, traceparent=carried))
+        telling.note(verdict=outcome.verdict)
+        if outcome.verdict != "sent":
+            telling.fail(outcome.verdict)
+        return outcome
+
+
+def _tell(delivery: Delivery, end: DeliveryEnd) -> None:
+    """What happened, with ids alone: an address can carry a secret."""
+    ids: dict[str, Any] = {
+        "org_id": delivery.org_id,
+        "notification_id": delivery.notification_id,
+        "job_id": delivery.job_id,
+        "channel": delivery.channel,
+        "endpoint_id": delivery.endpoint_id,
+        "try_number": delivery.try_number,
+    }
+    if end.status == "sent":
+        tell(Fact.DELIVERY_SENT, **ids, seconds=round(end.seconds, 3))
+    elif end.status == "pending":
+        tell(Fact.DELIVERY_FAILED, logging.WARNING, **ids, reason=end.error, again_in=round(end.retry_seconds, 1))
+    elif end.status == "failed":
+        tell(Fact.DELIVERY_GAVE_UP, logging.ERROR, **ids, reason=end.error)
+    if end.disable is not None and delivery.endpoint_id is not None:
+        tell(Fact.ENDPOINT_DISABLED, logging.ERROR, **ids, reason=end.disable)
+    elif end.pause_seconds is not None:
+        tell(Fact.ENDPOINT_PAUSED, logging.WARNING, **ids, seconds=end.pause_seconds)
+
+
+def _tell_unwritten(notification_id: str, error: StoreError) -> None:
+    tell(Fact.DELIVERY_UNWRITTEN, logging.ERROR, notification_id=notification_id, reason=str(error))
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,167 @@
+"""Webhooks: the event as a CloudEvent, signed by the Standard Webhooks scheme, sent once within one deadline."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from socket import gaierror
+
+import msgspec
+
+from langlauf.clock import Clock
+from langlauf.delivery.connecting import Doors, connected
+from langlauf.delivery.exchange import MOST_READ, Answer, BadAnswer, post
+from langlauf.delivery.resolving import Resolver
+from langlauf.domain.delivery import Delivery, subject_of
+from langlauf.domain.errors import TargetRefused
+from langlauf.domain.event import EventType
+from langlauf.domain.instant import SECOND, Instant
+from langlauf.domain.outbound import CLOUD_EVENT, OUTBOUND, cloud_event
+from langlauf.domain.sending import Outcome, outcome_of_status
+from langlauf.domain.signature import endpoint_secret, signatures
+from langlauf.domain.state import Status
+from langlauf.domain.target import Target, check_url
+
+_KINDS: dict[str, EventType] = {str(name).rpartition(".")[2]: kind for kind, name in OUTBOUND.items()}
+_LARGEST_BODY = 20_000
+_NONE: Mapping[str, str] = {}
+
+
+def _agent() -> str:
+    try:
+        return f"langlauf/{version('langlauf')}"
+    except PackageNotFoundError:
+        return "langlauf"
+
+
+_AGENT = _agent()
+
+
+class _News(msgspec.Struct):
+    """What the outbox keeps about an event."""
+
+    job_id: str
+    status: Status
+    event_seq: int
+    event_id: str
+    trace_id: str
+    result_id: str | None = None
+
+
+class Webhooks:
+    """The channel of webhooks."""
+
+    def __init__(
+        self,
+        *,
+        doors: Doors,
+        resolver: Resolver,
+        clock: Clock,
+        seconds: float,
+        source: str,
+        master: Callable[[], Awaitable[bytes]],
+        own_secrets: tuple[bytes, ...] = (),
+        own_url: str | None = None,
+    ) -> None:
+        self._doors = doors
+        self._resolver = resolver
+        self._clock = clock
+        self._seconds = seconds
+        self._source = source
+        self._master = master
+        self._own_secrets = own_secrets
+        self._own_url = own_url
+        self._master_secret: bytes | None = None
+
+    async def send(self, delivery: Delivery) -> Outcome:
+        """Sends it once; whatever goes wrong is an outcome."""
+        secrets = await self._secrets(delivery)
+        if not secrets:
+            return Outcome(verdict="later", error="there is no secret to sign with: set LANGLAUF_WEBHOOK_SECRET")
+        body = webhook_body(delivery, self._source)
+        if len(body) > _LARGEST_BODY:
+            return Outcome(verdict="never", error=f"the message is larger than {_LARGEST_BODY} bytes")
+        headers = {} if delivery.traceparent is None else {"traceparent": delivery.traceparent}
+        return await self.send_body(delivery.target, delivery.notification_id, body, secrets, headers)
+
+    async def send_body(
+        self, url: str, message_id: str, body: bytes, secrets: Sequence[bytes], headers: Mapping[str, str] = _NONE
+    ) -> Outcome:
+        """Signs a body and sends it to an address once, whatever it tells of; the same guards for all."""
+        try:
+            target = check_url(url, self._doors.allow, own=self._own_url)
+            answer = await self._post(target, {**self._headers(message_id, secrets, body), **headers}, body)
+        except (TargetRefused, BadAnswer, OSError) as error:
+            return Outcome(verdict="later", error=_reason(error, self._seconds), lane_failed=True)
+        reply = answer.body.decode("utf-8", "replace")
+        return outcome_of_status(answer.status_code, answer.headers.get("retry-after"), reply, self._clock.now())
+
+    async def _post(self, target: Target, headers: dict[str, str], body: bytes) -> Answer:
+        until = asyncio.get_running_loop().time() + self._seconds
+        async with (
+            asyncio.timeout_at(until) as deadline,
+            connected(target, self._doors, self._resolver, until=until, limit=MOST_READ) as streams,
+        ):
+            return await post(streams, target, headers, body, deadline)
+
+    def _headers(self, message_id: str, secrets: Sequence[bytes], body: bytes) -> dict[str, str]:
+        timestamp = self._clock.now() // SECOND
+        return {
+            "content-type": CLOUD_EVENT,
+            "user-agent": _AGENT,
+            "accept": "*/*",
+            "webhook-id": message_id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": signatures(secrets, message_id, timestamp, body),
+        }
+
+    async def _secrets(self, delivery: Delivery) -> list[bytes]:
+        """What signs: the endpoint's secret and, while receivers change over, the one before; else the operator's."""
+        if delivery.endpoint_id is None or delivery.version is None:
+            return list(self._own_secrets)
+        if self._master_secret is None:
+            self._master_secret = await self._master()
+        master = self._master_secret
+        versions = [delivery.version]
+        if _ahead(delivery.former_until, self._clock.now()) and delivery.version > 1:
+            versions.append(delivery.version - 1)
+        return [endpoint_secret(master, delivery.org_id, delivery.endpoint_id, one) for one in versions]
+
+
+def webhook_body(delivery: Delivery, source: str) -> bytes:
+    """What is sent: the same bytes at every try."""
+    news = msgspec.json.decode(delivery.payload_json, type=_News)
+    event = cloud_event(
+        event_id=news.event_id,
+        kind=_KINDS[subject_of(delivery.template_key)],
+        job_id=news.job_id,
+        org_id=delivery.org_id,
+        status=news.status,
+        event_seq=news.event_seq,
+        occurred_at=delivery.created_at,
+        trace_id=news.trace_id,
+        result_id=news.result_id,
+        source=source,
+    )
+    return msgspec.json.encode(event)
+
+
+def _ahead(until: Instant | None, now: Instant) -> bool:
+    return until is not None and until > now
+
+
+def _reason(error: Exception, seconds: float) -> str:
+    """What went wrong, for people."""
+    match error:
+        case TimeoutError():
+            return f"no answer within {seconds:g} s"
+        case ssl.SSLCertVerificationError():
+            return f"the certificate is not to be trusted: {error.verify_message}"
+        case ssl.SSLError():
+            return f"no secure connection: {error.reason or error}"
+        case gaierror():
+            return f"the name of the host was not found: {error.strerror}"
+        case OSError():
+            return f"no connection: {error.strerror or error}"
+        case _:
+            return str(error)

@@ -1,0 +1,65 @@
+"""Whom to tell of a job's end: what a submission asks for, checked before anything is written."""
+
+import msgspec
+
+from langlauf.analysis.schema import InvalidInput
+from langlauf.domain.delivery import Wish
+from langlauf.domain.errors import TargetRefused
+from langlauf.domain.mail_address import read_mail_address
+from langlauf.domain.target import check_url
+from langlauf.settings import Settings
+from langlauf.store.protocol import Store
+
+#: All mails of an org wait for each other: there is one server that takes them.
+MAIL_LANE = "mail"
+_FIELD = "options.async_mode.notify"
+_UNSIGNED = (
+    "webhooks are signed, and there is no secret for this one: set LANGLAUF_WEBHOOK_SECRET, "
+    "or add the address as an endpoint of the org (langlauf webhooks add)"
+)
+
+
+class Notify(msgspec.Struct, frozen=True, kw_only=True):
+    """Where somebody wants to be told of the end of a job."""
+
+    #: a web address that is called
+    webhook: str | None = None
+    #: an e-mail address that is written to, and the language of the mail
+    email: str | None = None
+    language: str | None = None
+
+
+class Notices:
+    """Turns such a wish into what a job keeps of it."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+
+    async def wishes(self, org_id: str, notify: Notify) -> tuple[Wish, ...]:
+        """What the job is to keep; what cannot be done is told now, not when it is too late."""
+        made: list[Wish] = []
+        if notify.email is not None:
+            made.append(_mail(notify.email, notify.language))
+        if notify.webhook is not None:
+            made.append(await self._webhook(org_id, notify.webhook))
+        return tuple(made)
+
+    async def _webhook(self, org_id: str, url: str) -> Wish:
+        try:
+            target = check_url(url, self._settings.webhook_allow, own=self._settings.public_url)
+        except TargetRefused as error:
+            raise InvalidInput(f"{_FIELD}.webhook", str(error)) from None
+        if not self._settings.webhook_secret:
+            known = await self._store.tenant(org_id).endpoints()
+            if not any(endpoint.url == target.url for endpoint in known):
+                raise InvalidInput(f"{_FIELD}.webhook", _UNSIGNED)
+        return Wish(channel="webhook", target=target.url, lane=target.origin)
+
+
+def _mail(address: str, language: str | None) -> Wish:
+    try:
+        target = read_mail_address(address)
+    except ValueError as error:
+        raise InvalidInput(f"{_FIELD}.email", f"email {error}") from None
+    return Wish(channel="email", target=target, lane=MAIL_LANE, language=language)
