@@ -10,6 +10,7 @@ from langlauf.cli.completion import completion
 from langlauf.cli.control import cancel, retry
 from langlauf.cli.copying import copy
 from langlauf.cli.doctor import doctor
+from langlauf.cli.erase import erase_org
 from langlauf.cli.follow import result, status, watch
 from langlauf.cli.holding import hold, release
 from langlauf.cli.keys import keys
@@ -32,9 +33,21 @@ def main() -> None:
 main.add_command(serve)
 for command in (submit, status, watch, result, cancel, retry, jobs, hold, release, notifications, completion):
     main.add_command(command)
-for command in (worker, cleanup, sweep, migrate_store, verify, import_store, export_store, copy, adopt, openapi):
+for command in (
+    worker,
+    cleanup,
+    sweep,
+    migrate_store,
+    verify,
+    import_store,
+    export_store,
+    erase_org,
+    copy,
+    adopt,
+    openapi,
+):
     main.add_command(command)
-for command in (doctor, backup, restore):
+for command in (doctor, backup, restore, erase_org):
     main.add_command(command)
 main.add_command(keys)
 main.add_command(bench)
