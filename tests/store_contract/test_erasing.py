@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from langlauf.domain.access import Scope
@@ -11,8 +12,11 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.holding import HoldWish
 from langlauf.domain.keys import HashedKey, Key
 from langlauf.domain.outcome import Completed
+from langlauf.store.exporting import ExportReport
+from langlauf.store.location import PostgresPlace, SqlitePlace
 from langlauf.store.orgs import KEYS, OF_JOBS
 from langlauf.store.protocol import Store
+from langlauf.store.tools import export_from
 from langlauf.upkeep.erasing import erase, look
 from tests.support.beds import Bed
 from tests.support.stores import Maker, SetClock
@@ -175,3 +179,39 @@ def test_what_still_comes_is_told(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> 
         assert (await look(store, "org-a")).rows == {}
 
     bed.play(scene)
+
+
+def exported(bed: Bed, org_id: str | None) -> tuple[dict[str, Any], ExportReport]:
+    """The document of an export, and its report."""
+    place = PostgresPlace(bed.place, bed.place) if bed.kind == "postgres" else SqlitePlace(bed.place)
+    pieces: list[bytes] = []
+    report = export_from(place, pieces.append, None, org_id)
+    return msgspec.json.decode(b"".join(pieces)), report
+
+
+def test_an_export_of_one_org_has_all_of_it_and_nothing_of_another(bed: Bed) -> None:
+    """Every table that names the org is in it, hashes and secrets aside; afterwards it can be erased, and is empty."""
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        await fill(store, clock, "org-a")
+        await fill(store, clock, "org-b")
+
+    bed.play(scene)
+    document, report = exported(bed, "org-a")
+    whole, _ = exported(bed, None)
+    text = msgspec.json.encode(document)
+    assert b"org-b" not in text
+    assert b"secret_hash" not in text
+    rows = {table: len(found) for table, found in everything(bed, "org-a").items()}
+    assert (report.jobs, report.results, report.notifications) == (
+        rows["jobs"],
+        rows["job_results"],
+        rows["notifications"],
+    )
+    assert (report.jobs, report.events) == (len(document["jobs"]), rows["job_events"])
+    assert report.also == {table: rows[table] for table in document["also"]}
+    assert set(document["also"]) | OF_JOBS - {"lanes", "leases", KEYS} == set(rows)
+    assert [key["name"] for key in document["also"][KEYS]] == ["of org-a"]
+    for kind in ("jobs", "events", "results", "notifications"):
+        assert document[kind].items() <= whole[kind].items()
+    assert "also" not in whole

@@ -2,7 +2,7 @@
 
 In this order: its keys are ended, so that nobody submits with them; where it wanted to be told of its jobs is
 forgotten, so that what follows is told to nobody; what has not ended is canceled, and its workers have a while to stop;
-jobs go with all that belongs to them, those that a worker still has by force: with their leases gone, whatever it writes
+jobs go with all that belongs to them, those that a worker still has by force: with their leases gone, what it writes
 later is refused. Then every table that has rows of orgs is emptied of this one's. At the end it is counted again.
 """
 
