@@ -10,6 +10,7 @@ from langlauf.cli.completion import completion
 from langlauf.cli.control import cancel, retry
 from langlauf.cli.copying import copy
 from langlauf.cli.doctor import doctor
+from langlauf.cli.erase import erase_org
 from langlauf.cli.events import events
 from langlauf.cli.follow import result, status, watch
 from langlauf.cli.holding import hold, release
@@ -47,7 +48,19 @@ for command in (
     completion,
 ):
     main.add_command(command)
-for command in (worker, cleanup, sweep, migrate_store, verify, import_store, export_store, copy, adopt, openapi):
+for command in (
+    worker,
+    cleanup,
+    sweep,
+    migrate_store,
+    verify,
+    import_store,
+    export_store,
+    erase_org,
+    copy,
+    adopt,
+    openapi,
+):
     main.add_command(command)
 for command in (doctor, backup, restore):
     main.add_command(command)
