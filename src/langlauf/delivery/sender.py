@@ -175,10 +175,11 @@ class Sender:
         channel = self._channels.get(delivery.channel) or Silent("this server does not send such messages")
         try:
             return await _told(delivery, channel)
-        except Exception as error:  # noqa: BLE001 - a message that cannot be made must not come back for ever at once
-            tell(
-                Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty="sending", notification_id=delivery.notification_id
-            )
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one message that cannot be made must not hold up the others
+            ids: dict[str, Any] = {"org_id": delivery.org_id, "notification_id": delivery.notification_id}
+            tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty="sending", **ids)
             return Outcome(verdict="later", error="it could not be sent: the server's log tells why")
 
     async def _failing_since(self, delivery: Delivery, outcome: Outcome) -> Instant | None:
