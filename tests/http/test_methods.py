@@ -22,6 +22,10 @@ def addresses(server: Live) -> dict[str, set[str]]:
     job = server.wait(server.submit("failing", how="permanent")["job_id"])
     ids = {"job_id": job["job_id"], "result_id": job["result_id"], "code": "timeout", "key_id": "llk_unknown"}
     ids |= {"version": "any", "name": "langlauf.css", "number": "1"}
+    hook = server.http.post("/analyze/webhooks", json={"url": "https://hooks.example/methods"}).json()["webhook"]
+    server.wait(server.submit("failing", how="permanent")["job_id"])
+    told = server.http.get("/analyze/deliveries", params={"endpoint": hook["endpoint_id"]}).json()["deliveries"]
+    ids |= {"endpoint_id": hook["endpoint_id"], "notification_id": told[0]["notification_id"]}
     context = server.app._current()
     found: dict[str, set[str]] = {}
     route: Any  # all of ours are plain routes

@@ -19,6 +19,7 @@ from langlauf.cli.submit import submit
 from langlauf.cli.transfer import export_store, import_store
 from langlauf.cli.upkeep import migrate_store, sweep
 from langlauf.cli.verify import verify
+from langlauf.cli.webhooks import webhooks
 from langlauf.cli.worker import worker
 
 
@@ -36,4 +37,5 @@ for command in (worker, cleanup, sweep, migrate_store, verify, import_store, exp
 for command in (doctor, backup, restore):
     main.add_command(command)
 main.add_command(keys)
+main.add_command(webhooks)
 main.add_command(bench)

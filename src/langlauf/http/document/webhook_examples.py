@@ -84,7 +84,5 @@ def _attempts() -> list[shapes.AttemptOut]:
         error="the receiver answered 503",
         reply="back in a minute",
     )
-    taken = shapes.AttemptOut(
-        attempt=2, at=_SENT, seconds=0.18, status="sent", status_code=204, error=None, reply=None
-    )
+    taken = shapes.AttemptOut(attempt=2, at=_SENT, seconds=0.18, status="sent", status_code=204, error=None, reply=None)
     return [taken, failed]
