@@ -3,13 +3,14 @@
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from langlauf.analysis.registry import Registry
 from langlauf.delivery.channel import Channel, Silent
 from langlauf.delivery.connecting import Doors, trust_in
+from langlauf.delivery.mail.channel import Mails
 from langlauf.delivery.once import SendingOnce
 from langlauf.delivery.resolving import Resolver
 from langlauf.delivery.sender import Sender
@@ -24,6 +25,7 @@ from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.estimates import Estimates
 from langlauf.service.follow import LOOK_SECONDS, Followers
+from langlauf.service.holds import Holds
 from langlauf.service.inbox import Inbox
 from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
@@ -48,6 +50,7 @@ from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import know_analyses
 from langlauf.tracing import end_tracing, set_up_tracing
+from langlauf.ui.letters.writing import Letters
 from langlauf.upkeep.duties import DutyNotes
 from langlauf.upkeep.periodic import Periodic
 from langlauf.upkeep.retention import clean_up
@@ -166,6 +169,7 @@ def make_services(
         Inbox(store),
         Overviews(store, store.clock),
         Measures(store, settings, places),
+        Holds(store),
         make_endpoints(store, settings),
     )
 
@@ -175,13 +179,28 @@ def make_endpoints(store: Store, settings: Settings) -> Endpoints:
     return Endpoints(store, settings, SendingOnce(lambda: make_webhooks(store, settings, "")))
 
 
-def make_sender(store: Store, settings: Settings, hints: Hints, prefix: str) -> Sender:
+def make_sender(
+    store: Store, settings: Settings, hints: Hints, prefix: str, done: Callable[[str], Awaitable[object]]
+) -> Sender:
     """Sends what waits in the outbox, each message by its channel."""
     channels: dict[notification.Channel, Channel] = {
         "webhook": make_webhooks(store, settings, prefix),
-        "email": Silent("no mail server is set up"),
+        "email": make_mails(store, settings),
     }
-    return Sender(store, settings, hints, store.clock, channels)
+    return Sender(store, settings, hints, store.clock, channels, done=done)
+
+
+def make_mails(store: Store, settings: Settings) -> Channel:
+    """The channel of mail, where the settings say how it is sent."""
+    if settings.smtp is None or settings.mail_from is None:
+        return Silent("no mail server is set up: see LANGLAUF_SMTP")
+    return Mails(
+        write=Letters(store, settings).about,
+        server=settings.smtp,
+        sender=settings.mail_from,
+        clock=store.clock,
+        seconds=settings.webhook_seconds,
+    )
 
 
 def make_webhooks(store: Store, settings: Settings, prefix: str) -> Webhooks:
@@ -242,16 +261,16 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
             Periodic(
                 duty.RETENTION,
                 settings.retention_every,
-                lambda: clean_up(store, settings.retention, dry_run=False),
+                lambda: clean_up(store, settings.retention, counted=False),
                 done=notes.note,
             ),
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
         know_analyses(registry.names)
-        services.measures.watch(duties)
         parts: list[Periodic | Sender] = [*duties]
         if settings.deliveries:
-            parts.append(make_sender(store, settings, hints, prefix))
+            parts.append(make_sender(store, settings, hints, prefix, notes.note))
+        services.measures.watch(parts)
         workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
         runtime = Runtime(store, services, hints, workers, parts)
         stack.push_async_callback(runtime.stop)

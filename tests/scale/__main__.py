@@ -1,15 +1,16 @@
-"""What pages take over a large store: `python -m tests.scale [lists|ops] [--jobs 1000000] [--postgres]`.
+"""What a large store costs: `python -m tests.scale [lists|ops|retention] [--jobs N] [--postgres]`.
 
-Each page is asked for several times when nothing of it is remembered, and the time in the middle is told, with the
-longest, and what of it was this process at work. Exit code 1 where one takes longer than it may.
+Each page, over a million jobs, is asked for several times when nothing of it is remembered, and the time in the middle
+is told, with the longest, and what of it was this process at work. Exit code 1 where one takes longer than it may. What
+cleaning up costs those who submit meanwhile is told in `retention.py`.
 """
 
 import argparse
 import asyncio
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from statistics import median
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ import httpx2
 
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.connection import migrate, open_connection
-from tests.scale import lists, ops
+from tests.scale import lists, ops, retention
 from tests.scale.scene import Scene
 from tests.support.live import sample_app
 from tests.support.postgres_stores import migrated_database
@@ -94,20 +95,33 @@ def told(page: str, taken: list[Taken]) -> str:
     return f"  {usual * 1_000:5.0f} ms (longest {longest * 1_000:.0f}, processor {used * 1_000:.0f})  {page}"
 
 
+def clean(store: Callable[[Scene, int], AbstractContextManager[str]], jobs: int) -> int:
+    """Prints what cleaning up took, and what it cost others."""
+    began = time.perf_counter()
+    with store(retention.SCENE, jobs) as place:
+        print(f"{retention.SCENE.name}: {jobs:,} jobs, filled in {time.perf_counter() - began:.0f} s", flush=True)
+        found = asyncio.run(retention.measure(place))
+    print("\n".join(filter(None, retention.told(found))))
+    return 1 if found.complaints() or found.ratio >= retention.MOST_SLOWER else 0
+
+
 def main() -> int:
     """Prints a line per page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("which", nargs="?", choices=tuple(_SCENES), help="all of them where nothing is said")
-    parser.add_argument("--jobs", type=int, default=1_000_000)
+    parser.add_argument("which", nargs="?", choices=(*_SCENES, "retention"), help="all pages where nothing is said")
+    parser.add_argument("--jobs", type=int, help="a million; for retention as many as have over a million rows")
     parser.add_argument("--postgres", action="store_true", help="on PostgreSQL instead of SQLite")
     options = parser.parse_args()
     store = postgres_store if options.postgres else sqlite_store
+    if options.which == "retention":
+        return clean(store, options.jobs or retention.JOBS)
+    jobs = options.jobs or 1_000_000
     slow = 0
     for scene in _SCENES.get(options.which, (*lists.SCENES, *ops.SCENES)):
         began = time.perf_counter()
-        with store(scene, options.jobs) as place:
-            print(f"{scene.name}: {options.jobs:,} jobs, filled in {time.perf_counter() - began:.0f} s", flush=True)
-            for page, taken in asyncio.run(measure(place, scene, options.jobs)).items():
+        with store(scene, jobs) as place:
+            print(f"{scene.name}: {jobs:,} jobs, filled in {time.perf_counter() - began:.0f} s", flush=True)
+            for page, taken in asyncio.run(measure(place, scene, jobs)).items():
                 slow += median(one.clock for one in taken) > LIMIT_SECONDS
                 print(told(page, taken), flush=True)
     return 1 if slow else 0

@@ -29,6 +29,7 @@ from langlauf.store.tools import _reading, copy_store, import_into
 from langlauf.store.verify import Watch
 from tests.support.beds import Bed, bed_of
 from tests.support.earlier import FULL
+from tests.support.outbox import told
 from tests.support.postgres import fetch
 from tests.support.stores import LEASE_SECONDS, Maker, SetClock
 
@@ -81,6 +82,8 @@ def fill(bed: Bed, clock: SetClock, folder: Path) -> None:
         assert await store.access.revoke_key("llk_000000000001", org_id=None)
         for number in range(3):
             await make.queued(query=f"Zürich {number} 🏔")
+        await told(make)
+        await told(Maker(store, clock, "org-ü"))
 
     bed.play(scene, clock)
     earlier = folder / "earlier.json"
@@ -155,7 +158,7 @@ def test_a_copy_goes_on_with_the_work(beds: Any, tmp_path: Path, kinds: tuple[st
         assert {claim.lease.job_id for claim in claims} == running | waiting
 
     target.play(scene, clock)
-    assert target.check(clock) == []
+    assert [one for one in target.check(clock) if one.rule != "deliveries_overdue"] == []  # nobody sends here
 
 
 @pytest.mark.parametrize("steps", [1, 12, 30])

@@ -241,6 +241,30 @@ def test_a_failure_is_tried_again_when_told(harness: Harness) -> None:
     harness.run(body)
 
 
+def test_what_is_said_twice_is_noted_once(harness: Harness) -> None:
+    """An answer may be lost: the end of an attempt is told again, and nothing is counted or made late by that."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await endpoint(store, clock)
+        await completed(store, clock)
+        [one] = await store.deliveries.claim(request())
+        again = ended(one, "pending", retry_seconds=60, error="HTTP 500", status_code=500, lane_failed=True)
+        assert await store.deliveries.finish(again)
+        clock.pass_(30)
+        assert await store.deliveries.finish(again)
+        assert not await store.deliveries.finish(ended(one, "sent"))
+        [seen] = await store.tenant(ORG).endpoints()
+        assert seen.failures == 1
+        assert len(await store.tenant(ORG).delivery_attempts(one.notification_id, limit=10)) == 1
+        clock.pass_(30)
+        [two] = await store.deliveries.claim(request())
+        assert await store.deliveries.finish(ended(two, "sent"))
+        assert await store.deliveries.finish(ended(two, "sent"))
+        assert len(await store.tenant(ORG).delivery_attempts(one.notification_id, limit=10)) == 2
+
+    harness.run(body)
+
+
 def test_no_lane_holds_up_another(harness: Harness) -> None:
     """One that has much to send gets its few places, and the others theirs; orgs do not share lanes."""
 

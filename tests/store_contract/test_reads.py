@@ -8,6 +8,7 @@ import pytest
 from langlauf.domain.attempt import Checkpoint, Partial
 from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.feed import FeedPage, FeedRequest
+from langlauf.domain.holding import HoldWish
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.outcome import Completed, Failed
 from langlauf.domain.overview import NOTHING
@@ -37,6 +38,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "results": (lambda reads, job, _: reads.results(job), []),
     "result": (lambda reads, _, result: reads.result(result, latest=True), None),
     "views": (lambda reads, _, result: reads.views(result), None),
+    "held": (lambda reads, _, __: reads.held(before=None, limit=10), []),
     "completed": (lambda reads, _, __: reads.completed("survey", before=None, limit=10), []),
     "notifications": (lambda reads, job, _: reads.notifications(job, channel=None, limit=10), []),
     "endpoints": (lambda reads, _, __: reads.endpoints(), []),
@@ -60,6 +62,7 @@ READS: dict[str, tuple[Read, Any]] = {
 #: Those of a whole org.
 LISTS = (
     "feed",
+    "held",
     "endpoints",
     "deliveries",
     "jobs",
@@ -90,6 +93,7 @@ async def _finished(store: Store, clock: SetClock) -> str:
         DeliveryEnd(org_id=ORG, notification_id=told.notification_id, attempt=told.attempt, status="sent", seconds=0)
     )
     _MESSAGES[told.job_id] = told.notification_id
+    assert await store.hold(HoldWish(org_id=ORG, result_id="r-2")) is not None
     return made.lease.job_id
 
 

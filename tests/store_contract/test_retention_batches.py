@@ -32,7 +32,7 @@ def shelf_of(store: Store) -> retiring.Shelf:
 
 def test_more_than_one_page_is_taken(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs beyond the first page go too, also behind a page of jobs that are held."""
-    monkeypatch.setattr(retiring, "JOBS_PER_BATCH", 2)
+    monkeypatch.setattr(retiring, "JOBS_PER_PAGE", 2)
 
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         held = [await make.completed(0) for _ in range(3)]
@@ -50,7 +50,8 @@ def test_more_than_one_page_is_taken(bed: Bed, monkeypatch: pytest.MonkeyPatch) 
 
 def test_batches_are_bounded_by_rows(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write takes no more rows than its limit, unless a single job has more."""
-    monkeypatch.setattr(retiring, "_ROWS_PER_BATCH", 8)
+    monkeypatch.setattr(retiring, "_MOST_ROWS", 8)
+    monkeypatch.setattr(retiring, "_FEWEST_ROWS", 8)
     shelf: Any = PostgresShelf if bed.kind == "postgres" else SqliteShelf
     sizes: list[int] = []
     take = shelf.take

@@ -18,6 +18,7 @@ from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.snapshot import PostgresSnapshot
 from langlauf.store.sqlite.verifying import check_file
 from langlauf.store.verify import Violation
+from tests.support.outbox import told
 from tests.support.postgres import execute, fetch, fresh_database
 from tests.support.stores import Maker, SetClock, with_store
 
@@ -51,9 +52,13 @@ def breakable(kind: str, folder: Path) -> Iterator[Breakable]:
             yield Breakable(kind, ids, partial(_found_after, connection, PostgresSnapshot(url, connection), ids, clock))
 
 
+async def _every_kind(make: Maker) -> dict[str, str]:
+    return await make.one_of_each() | await told(make)
+
+
 def _file(folder: Path) -> Breakable:
     path, copy, clock = folder / "sound.db", folder / "broken.db", SetClock()
-    ids = with_store(path, clock, lambda store: Maker(store, clock).one_of_each())
+    ids = with_store(path, clock, lambda store: _every_kind(Maker(store, clock)))
 
     def after(sql: str) -> list[Violation]:
         shutil.copy(path, copy)
@@ -77,7 +82,7 @@ def _fill(url: str, clock: SetClock) -> dict[str, str]:
     async def fill() -> dict[str, str]:
         store = await PostgresStore.open(url, hints=Hints(), clock=clock)
         try:
-            return await Maker(store, clock).one_of_each()
+            return await _every_kind(Maker(store, clock))
         finally:
             await store.close()
 

@@ -10,6 +10,7 @@ import apsw
 
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Partial, Progress
+from langlauf.domain.delivery import Wish
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import INLINE, Accepted, Job, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
@@ -78,7 +79,7 @@ class Maker:
         self.clock = clock
         self.org_id = org_id
 
-    async def queued(self, *, key: str | None = None, query: str = "Bern") -> Job:
+    async def queued(self, *, key: str | None = None, query: str = "Bern", wishes: tuple[Wish, ...] = ()) -> Job:
         """A job that waits."""
         job_id = new_id()
         analysis = f"survey-{job_id[-12:]}"
@@ -99,7 +100,9 @@ class Maker:
             trace_id=new_trace_id(),
             request_id=new_id(),
         )
-        new = NewJob(job=job, payload=payload, idempotency_key=key, max_waiting_org=1_000, max_waiting_all=1_000)
+        new = NewJob(
+            job=job, payload=payload, idempotency_key=key, max_waiting_org=1_000, max_waiting_all=1_000, wishes=wishes
+        )
         submitted = await self.store.submit(new)
         assert isinstance(submitted, Accepted)
         self.clock.pass_(0.1)

@@ -329,3 +329,82 @@ WHERE job_id = :plain AND result_kind = 'final';
 -- fault: known_values on plain, also blobs_unchecked
 UPDATE job_results SET result_payload_ref = 'blob:sha256:0000000000000000000000000000000000000000000000000000000000000000:5'
 WHERE job_id = :plain AND result_kind = 'final';
+
+-- fault: wishes_told on arrived
+DELETE FROM delivery_attempts
+WHERE notification_id = (SELECT notification_id FROM notifications WHERE job_id = :arrived AND channel = 'email');
+DELETE FROM notifications WHERE job_id = :arrived AND channel = 'email';
+
+-- fault: wishes_told on given_up
+UPDATE notifications SET created_at = created_at - 1 WHERE job_id = :given_up AND channel = 'webhook';
+
+-- fault: wishes_told on canceled
+INSERT INTO job_wishes SELECT org_id, :canceled, channel, target, lane, language FROM job_wishes WHERE job_id = :given_up;
+
+-- fault: message_receivers on waits
+UPDATE webhook_endpoints SET org_id = 'org-b' WHERE disabled_at IS NULL;
+DELETE FROM delivery_attempts WHERE job_id = :tried;
+DELETE FROM notifications WHERE job_id = :tried AND channel = 'webhook';
+
+-- fault: message_receivers on given_up
+UPDATE notifications SET lane = 'elsewhere' WHERE job_id = :given_up AND channel = 'webhook';
+
+-- fault: message_receivers on tried
+UPDATE notifications SET lane = 'elsewhere'
+WHERE job_id = :tried AND channel = 'webhook' AND template_key = 'async.job.completed';
+
+-- fault: message_receivers on arrived
+DELETE FROM job_wishes WHERE job_id = :arrived AND channel = 'email';
+
+-- fault: delivery_states on arrived
+UPDATE notifications SET sent_at = NULL WHERE job_id = :arrived AND channel = 'email';
+
+-- fault: delivery_states on waits
+UPDATE notifications SET lane = NULL WHERE job_id = :waits AND channel = 'email';
+
+-- fault: delivery_states on waits, also message_receivers wishes_told
+UPDATE notifications SET target = NULL WHERE job_id = :waits AND channel = 'email';
+
+-- fault: delivery_states on given_up
+UPDATE notifications SET claimed_until = scheduled_at WHERE job_id = :given_up AND channel = 'webhook';
+
+-- fault: delivery_states on given_up
+UPDATE notifications SET tries_from = 2 WHERE job_id = :given_up AND channel = 'webhook';
+
+-- fault: delivery_states on plain
+UPDATE notifications SET lane = 'mail', claimed_until = scheduled_at WHERE job_id = :plain;
+UPDATE notifications SET lane = NULL WHERE job_id = :plain;
+
+-- fault: delivery_log on arrived
+DELETE FROM delivery_attempts WHERE job_id = :arrived;
+
+-- fault: delivery_log on arrived
+UPDATE delivery_attempts SET status_code = 302 WHERE job_id = :arrived AND status_code IS NOT NULL;
+
+-- fault: delivery_log on given_up
+UPDATE notifications SET attempt_count = 0 WHERE job_id = :given_up;
+
+-- fault: deliveries_overdue on the store
+UPDATE notifications SET scheduled_at = scheduled_at - 90000000, claimed_until = NULL WHERE job_id = :waits AND channel = 'email';
+
+-- fault: no_secrets on given_up
+UPDATE delivery_attempts SET reply = 'Authorization: Bearer abcdefghijklmnopqrstuvwxyz0123456789' WHERE job_id = :given_up;
+
+-- fault: no_secrets on given_up
+UPDATE notifications SET last_error = 'password=hunter2hunter2' WHERE job_id = :given_up;
+
+-- fault: message_keys on tried
+UPDATE notifications SET dedupe_key = job_id || ':webhook:async.job.partial:' || endpoint_id || ':0'
+WHERE job_id = :tried AND template_key = 'async.job.partial' AND delivery_status = 'pending';
+
+-- fault: orphans on given_up, also wishes_told delivery_log
+DELETE FROM notifications WHERE job_id = :given_up AND channel = 'webhook';
+
+-- fault: known_values on given_up
+UPDATE delivery_attempts SET status = 'lost' WHERE job_id = :given_up;
+
+-- fault: known_values on the store
+UPDATE webhook_endpoints SET subjects = ',completed,moon,' WHERE disabled_at IS NULL;
+
+-- fault: known_values on the store
+UPDATE delivery_lanes SET failures = 0 WHERE lane = 'https://hook.example';

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -11,8 +12,10 @@ from langlauf.client.core import DEFAULT_PREFIX, DEFAULT_TIMEOUT, Core
 from langlauf.client.exchange import Lost, Reply, Request, Talk
 from langlauf.client.shapes import (
     Event,
+    InboxMessage,
     JobState,
     JobSummary,
+    Marked,
     Notification,
     Result,
     Snapshot,
@@ -85,6 +88,17 @@ class AsyncClient:
         """The messages about a job, latest first."""
         return await self._run(self._core.notifications(job_id, channel, limit))
 
+    async def inbox(self, *, unread: bool = False, limit: int | None = None) -> AsyncIterator[InboxMessage]:
+        """The org's messages, newest first, over all pages; with `unread`, those that nobody has read."""
+        pages = self._core.inbox(unread=unread, limit=limit)
+        while not pages.ended:
+            for message in await self._run(pages.next_page()):
+                yield message
+
+    async def mark_read(self, *notification_ids: str, until: datetime | None = None) -> Marked:
+        """Marks messages as read for the whole org. See `Client.mark_read`."""
+        return await self._run(self._core.mark_read(notification_ids, until))
+
     async def get_result(self, result_id: str, *, view: View = "latest") -> Result:
         """A snapshot: the newest of its job, or with `view="requested"` exactly this one."""
         return await self._run(self._core.result(result_id, view))
@@ -92,6 +106,21 @@ class AsyncClient:
     async def get_views(self, result_id: str, *, view: View = "latest") -> list[dict[str, Any]]:
         """What people are to see of a snapshot: tables, charts and the like, each a dict with its `kind`."""
         return await self._run(self._core.views(result_id, view))
+
+    async def hold(self, result_id: str, *, reason: str | None = None) -> JobSummary:
+        """Keeps a result from retention, with its job, until it is released. Who held it first stays."""
+        return await self._run(self._core.hold(result_id, reason))
+
+    async def release(self, result_id: str) -> JobSummary:
+        """Lets retention have a result again. Repeating it changes nothing."""
+        return await self._run(self._core.release(result_id))
+
+    async def held(self, *, limit: int | None = None) -> AsyncIterator[JobSummary]:
+        """The jobs whose results are held, the last that was held first; at most `limit` of them."""
+        pages = self._core.held(limit)
+        while not pages.ended:
+            for job in await self._run(pages.next_page()):
+                yield job
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -4,7 +4,8 @@
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -13,12 +14,13 @@ import msgspec
 from langlauf.client.errors import JobCanceled, JobFailed
 from langlauf.client.exchange import CALLING, FOLLOWING, Request, Talk, ask, read
 from langlauf.client.following import EventLog, Watch
-from langlauf.client.listing import JobPages
+from langlauf.client.listing import InboxPages, JobPages
 from langlauf.client.shapes import (
     DEFAULT_OPTIONS,
     JobAnswer,
     JobState,
     JobSummary,
+    Marked,
     Notification,
     NotificationsAnswer,
     Result,
@@ -140,6 +142,23 @@ class Core:
         reply = yield from ask(Request(path=path, params={"view": view}))
         return read(reply, ViewsAnswer).views
 
+    def hold(self, result_id: str, reason: str | None) -> Talk[JobSummary]:
+        """Keeps a result from retention; its job as it is then."""
+        reply = yield from ask(_post(self._hold(result_id), {"reason": reason}))
+        return read(reply, JobAnswer).job
+
+    def release(self, result_id: str) -> Talk[JobSummary]:
+        """Lets retention have it again."""
+        reply = yield from ask(Request(method="DELETE", path=self._hold(result_id)))
+        return read(reply, JobAnswer).job
+
+    def held(self, limit: int | None) -> JobPages:
+        """The jobs whose results are held, page by page."""
+        return JobPages(f"{self._prefix}/held", {}, limit)
+
+    def _hold(self, result_id: str) -> str:
+        return f"{self._prefix}/results/{quote(result_id, safe='')}/hold"
+
     def snapshots(self, job_id: str) -> Talk[list[Snapshot]]:
         """All snapshots of a job, without their payloads."""
         reply = yield from ask(Request(path=f"{self._job(job_id)}/results"))
@@ -150,6 +169,18 @@ class Core:
         params = {name: value for name, value in (("channel", channel), ("limit", limit)) if value is not None}
         reply = yield from ask(Request(path=f"{self._job(job_id)}/notifications", params=params))
         return read(reply, NotificationsAnswer).notifications
+
+    def inbox(self, *, unread: bool, limit: int | None) -> InboxPages:
+        """The org's messages, newest first, page by page."""
+        return InboxPages(f"{self._prefix}/inbox", {"unread": "true"} if unread else {}, limit)
+
+    def mark_read(self, ids: Sequence[str], until: datetime | None) -> Talk[Marked]:
+        """Messages that were seen, by their ids or up to an instant."""
+        body: dict[str, Any] = {"notification_ids": list(ids)} if ids else {}
+        if until is not None:
+            body["until"] = (until.astimezone() if until.tzinfo is None else until).isoformat()
+        reply = yield from ask(_post(f"{self._prefix}/inbox/read", body))
+        return read(reply, Marked)
 
     def jobs(self, *, status: str | None, analysis: str | None, q: str | None, limit: int | None) -> JobPages:
         """The org's jobs, newest first, page by page."""

@@ -85,6 +85,10 @@ class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
     result_expired_at: datetime | None
     status_url: str
     result_url: str | None
+    #: since when its results are kept from retention, who wanted that, and why
+    held_at: datetime | None = None
+    held_by: str | None = None
+    hold_reason: str | None = None
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +142,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     requested_result_id: str
     requested_result_kind: str
     projection_mode: str
+    held_at: datetime | None = None
+    held_by: str | None = None
+    hold_reason: str | None = None
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +163,20 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     sent_at: datetime | None
     created_at: datetime
     payload_json: Any
+
+
+class InboxMessage(Notification, frozen=True, kw_only=True):
+    """A message of the org's inbox. `read_at` is set where it was marked by itself, not with all up to an instant."""
+
+    read_at: datetime | None
+    unread: bool
+
+
+class Marked(msgspec.Struct, frozen=True):
+    """Whether marking messages as read changed anything, and how many are unread now, counted up to 1,000."""
+
+    changed: bool
+    unread: int
 
 
 class JobAnswer(msgspec.Struct, frozen=True):
@@ -194,6 +215,13 @@ class ViewsAnswer(msgspec.Struct, frozen=True):
     """What people are to see of a snapshot."""
 
     views: list[dict[str, Any]]
+
+
+class InboxAnswer(msgspec.Struct, frozen=True):
+    """A page of the inbox."""
+
+    notifications: list[InboxMessage]
+    next_cursor: str | None
 
 
 class NotificationsAnswer(msgspec.Struct, frozen=True):

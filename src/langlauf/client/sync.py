@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -11,8 +12,10 @@ from langlauf.client.core import DEFAULT_PREFIX, DEFAULT_TIMEOUT, Core
 from langlauf.client.exchange import Lost, Reply, Request, Talk
 from langlauf.client.shapes import (
     Event,
+    InboxMessage,
     JobState,
     JobSummary,
+    Marked,
     Notification,
     Result,
     Snapshot,
@@ -88,6 +91,16 @@ class Client:
         """The messages about a job, latest first."""
         return self._run(self._core.notifications(job_id, channel, limit))
 
+    def inbox(self, *, unread: bool = False, limit: int | None = None) -> Iterator[InboxMessage]:
+        """The org's messages, newest first, over all pages; with `unread`, those that nobody has read."""
+        pages = self._core.inbox(unread=unread, limit=limit)
+        while not pages.ended:
+            yield from self._run(pages.next_page())
+
+    def mark_read(self, *notification_ids: str, until: datetime | None = None) -> Marked:
+        """Marks messages as read for the whole org: up to 100 by their ids, or all up to an instant. Idempotent."""
+        return self._run(self._core.mark_read(notification_ids, until))
+
     def get_result(self, result_id: str, *, view: View = "latest") -> Result:
         """A snapshot: the newest of its job, or with `view="requested"` exactly this one."""
         return self._run(self._core.result(result_id, view))
@@ -95,6 +108,20 @@ class Client:
     def get_views(self, result_id: str, *, view: View = "latest") -> list[dict[str, Any]]:
         """What people are to see of a snapshot: tables, charts and the like, each a dict with its `kind`."""
         return self._run(self._core.views(result_id, view))
+
+    def hold(self, result_id: str, *, reason: str | None = None) -> JobSummary:
+        """Keeps a result from retention, with its job, until it is released. Who held it first stays."""
+        return self._run(self._core.hold(result_id, reason))
+
+    def release(self, result_id: str) -> JobSummary:
+        """Lets retention have a result again. Repeating it changes nothing."""
+        return self._run(self._core.release(result_id))
+
+    def held(self, *, limit: int | None = None) -> Iterator[JobSummary]:
+        """The jobs whose results are held, the last that was held first; at most `limit` of them."""
+        pages = self._core.held(limit)
+        while not pages.ended:
+            yield from self._run(pages.next_page())
 
     def close(self) -> None:
         """Closes the connections."""

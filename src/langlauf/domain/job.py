@@ -85,6 +85,10 @@ class Job(msgspec.Struct, frozen=True):
     #: the trace that its request belonged to, where it named one
     traceparent: str | None = None
     tracestate: str | None = None
+    #: since when somebody wants its results kept whatever their age, who, and why
+    held_at: Instant | None = None
+    held_by: str | None = None
+    hold_reason: str | None = None
 
     @property
     def terminal(self) -> bool:

@@ -13,6 +13,8 @@ from langlauf.http.context import Context
 from langlauf.http.cors import Cors
 from langlauf.http.endpoints import Handler, OpenHandler, guarded_route, open_route
 from langlauf.http.feed import Feed
+from langlauf.http.holding import Holding
+from langlauf.http.inbox import InboxApi
 from langlauf.http.jobs import Jobs
 from langlauf.http.keys import ApiKeys
 from langlauf.http.middleware import Entrance
@@ -103,8 +105,9 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Bas
     """Every operation that is described, or those alone, each with what answers it."""
     submitting, results, system = Submitting(context), Results(context), System(context)
     jobs, description = Jobs(context, submitting), Description(context)
-    keys, tokens = ApiKeys(context), Tokens(context)
+    keys, tokens, holding = ApiKeys(context), Tokens(context), Holding(context)
     webhooks, deliveries = ApiWebhooks(context), ApiDeliveries(context)
+    inbox = InboxApi(context)
     open_handlers: dict[str, OpenHandler] = {
         "health": system.health,
         "ready": system.ready,
@@ -118,11 +121,16 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Bas
         "feed": Feed(context).events,
         "jobResults": jobs.results,
         "jobNotifications": jobs.notifications,
+        "inbox": inbox.list,
+        "readInbox": inbox.read,
         "cancelJob": jobs.cancel,
         "retryJob": jobs.retry,
         "createJobToken": tokens.create,
         "result": results.result,
         "resultViews": results.views,
+        "holdResult": holding.hold,
+        "releaseResult": holding.release,
+        "listHeld": holding.list,
         "history": results.history,
         "listKeys": keys.list,
         "createKey": keys.create,

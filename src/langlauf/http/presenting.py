@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 
 from langlauf.domain.event import Event
+from langlauf.domain.inbox import Message
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.job import Job
 from langlauf.domain.keys import Key
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot
-from langlauf.http.schemas import EventOut, JobOut, NotificationOut, SnapshotOut
+from langlauf.http.schemas import EventOut, InboxOut, JobOut, NotificationOut, SnapshotOut
 from langlauf.service.read import Moment
 
 _NULL = msgspec.Raw(b"null")
@@ -103,6 +104,9 @@ def job_fields(job: Job, moment: Moment, links: Links) -> dict[str, Any]:
         "request_id": job.request_id,
         "event_seq": job.event_seq,
         "result_expired_at": _time(job.result_expired_at),
+        "held_at": _time(job.held_at),
+        "held_by": job.held_by,
+        "hold_reason": job.hold_reason,
         "status_url": links.job(job.job_id),
         "result_url": links.result(job.result_id) if job.result_id else None,
     }
@@ -141,6 +145,12 @@ def snapshot_out(snapshot: Snapshot, links: Links) -> SnapshotOut:
 def notification_out(notification: Notification) -> NotificationOut:
     """A message on the wire."""
     return NotificationOut(**notification_fields(notification))
+
+
+def inbox_out(message: Message) -> InboxOut:
+    """A message of the inbox on the wire."""
+    read_at = _time(message.notification.read_at)
+    return InboxOut(**notification_fields(message.notification), read_at=read_at, unread=message.unread)
 
 
 def notification_fields(notification: Notification) -> dict[str, Any]:

@@ -117,6 +117,9 @@ class OneJob:
     async def unread(self, *, most: int) -> int:  # noqa: ARG002
         return 0
 
+    async def held(self, *, before: tuple[Instant, str] | None, limit: int) -> list[JobView]:  # noqa: ARG002
+        return []
+
     async def completed(
         self,
         analysis: str,  # noqa: ARG002

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from langlauf.domain.attempt import ClaimRequest
+from langlauf.domain.holding import HoldWish
 from langlauf.domain.job import Accepted, NewJob
 from langlauf.domain.outcome import Crashed, Released, Retry
 from langlauf.domain.views import CancelRequest, JobView, Swept
@@ -50,6 +51,9 @@ def announce(hints: Wakes, operation: object, answer: object) -> None:
             hints.changed((job_id,))
             hints.org_changed((org_id,))
             hints.attention()
+        case HoldWish(org_id=org_id), JobView(job=job):
+            hints.changed((job.job_id,))
+            hints.org_changed((org_id,))
         case RetireBatch(jobs=jobs), _:
             hints.changed(job_id for _, job_id in jobs)
             hints.org_changed({org_id for org_id, _ in jobs})

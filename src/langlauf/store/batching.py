@@ -19,6 +19,8 @@ Answer = TypeVar("Answer")
 LARGEST_BATCH = 1_000
 #: With so many waiting, what is new is refused before it is accepted; what was accepted is always taken.
 MOST_WAITING = 10_000
+#: What is no hurry lets so many batches of others pass, and no more: where somebody always waits it is done too.
+_MOST_PASSED = 20
 
 
 class GroupCommit(Generic[Operation, Answer]):
@@ -43,6 +45,8 @@ class GroupCommit(Generic[Operation, Answer]):
         REFUSED.expect(self.queue)
         self._largest = largest
         self._waiting: list[tuple[Operation, asyncio.Future[Answer]]] = []
+        self._later: list[tuple[Operation, asyncio.Future[Answer]]] = []
+        self._passed = 0
         self._drain: asyncio.Task[None] | None = None
 
     @property
@@ -52,8 +56,15 @@ class GroupCommit(Generic[Operation, Answer]):
 
     async def do(self, operation: Operation) -> Answer:
         """Runs the operation in the next batch and returns its answer."""
+        return await self._queued(self._waiting, operation)
+
+    async def do_later(self, operation: Operation) -> Answer:
+        """Runs the operation by itself at a moment when nobody else waits, so that nobody waits for it."""
+        return await self._queued(self._later, operation)
+
+    async def _queued(self, queue: list[tuple[Operation, asyncio.Future[Answer]]], operation: Operation) -> Answer:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append((operation, future))
+        queue.append((operation, future))
         if self._drain is None:
             self._drain = asyncio.create_task(self._run_batches(), name=self._name)
         return await future
@@ -65,11 +76,19 @@ class GroupCommit(Generic[Operation, Answer]):
 
     async def _run_batches(self) -> None:
         try:
-            while self._waiting:
-                batch, self._waiting = self._waiting[: self._largest], self._waiting[self._largest :]
-                await self._run_one(batch)
+            while self._waiting or self._later:
+                await self._run_one(self._next_batch())
         finally:
             self._drain = None
+
+    def _next_batch(self) -> list[tuple[Operation, asyncio.Future[Answer]]]:
+        if self._later and (not self._waiting or self._passed >= _MOST_PASSED):
+            self._passed = 0
+            return [self._later.pop(0)]
+        self._passed += bool(self._later)
+        batch = self._waiting[: self._largest]
+        del self._waiting[: self._largest]
+        return batch
 
     async def _run_one(self, batch: list[tuple[Operation, asyncio.Future[Answer]]]) -> None:
         began = steady()

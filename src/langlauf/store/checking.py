@@ -52,6 +52,7 @@ def check(
     yield from run.rules()
     yield from run.hashes()
     yield from run.logs()
+    yield from run.deliveries()
     yield from run.blobs(payloads)
 
 
@@ -97,6 +98,12 @@ class _Check:
                 event = next(events, None)
             yield from _judged(job, judge)
         self._watch("logs", total, total)
+
+    def deliveries(self) -> Iterator[Violation]:
+        """Looks at what receivers said, and at what is said of them."""
+        for org_id, job_id, where, text in self._rows("delivery_texts"):
+            if redacted(text) != text:
+                yield Violation("no_secrets", org_id, job_id, where)
 
     def blobs(self, payloads: BlockingPayloads | None) -> Iterator[Violation]:
         """Reads every blob that a row of this snapshot names."""

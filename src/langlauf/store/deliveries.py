@@ -32,7 +32,10 @@ class DeliveryStore(Protocol):
         """Hands out messages that are due, no lane holding up another, each to be ended before its claim is over."""
 
     async def finish(self, end: DeliveryEnd) -> bool:
-        """Notes how an attempt went; False where another attempt was made meanwhile, or the message is settled."""
+        """Notes how an attempt went; False where another attempt was made meanwhile, or the message is settled.
+
+        Saying the same once more changes nothing, and is answered as before: an answer may have been lost.
+        """
 
     async def replay(self, wish: Replay) -> int:
         """Makes settled messages due again, with all their tries; tells how many."""

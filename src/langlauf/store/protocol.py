@@ -15,6 +15,7 @@ from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, 
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
 from langlauf.domain.feed import FeedPage, FeedRequest
+from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import InboxPage, MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
@@ -114,6 +115,9 @@ class TenantReads(Protocol):
     async def unread(self, *, most: int) -> int:
         """How many of them nobody has seen, counted no further than told, among the newest ones."""
 
+    async def held(self, *, before: tuple[Instant, str] | None, limit: int) -> list[JobView]:
+        """The org's jobs whose results are held, the last that was held first, before a position."""
+
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
         """Completed jobs of an analysis whose results are still there, the last to end first, before a position."""
 
@@ -171,11 +175,18 @@ class Store(Protocol):
     async def mark_read(self, wish: MarkRead) -> bool:
         """Remembers that messages were seen; False where that was known, or where there are none."""
 
+    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+        """Keeps the job of a result from retention, or no longer; None where there is no such result. Idempotent."""
+
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         """Takes jobs back from workers that vanished, let them run out of time or did not stop them when asked to."""
 
-    async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
-        """Removes what is older than the policy, in small batches."""
+    async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
+        """Removes what is older than the policy, in small batches.
+
+        With `counted` it also tells how much there is in all: a walk over everything, which takes long where that is
+        much.
+        """
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]:
         """What these jobs, by org and id, still name outside of the store; one that does not exist is not there.

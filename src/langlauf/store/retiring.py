@@ -1,21 +1,35 @@
 """Retention, the same for every store: what is old is found page by page and taken in small batches.
 
-A driver brings the shelf: it finds, it takes, and it counts.
+A driver brings the shelf: it finds, it takes, and it counts. How much a batch holds follows from what the last ones
+took: others wait no longer for one than for a write of their own, on a quick machine and on a slow one.
 """
 
+import asyncio
+import logging
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from langlauf.clock import steady
+from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
+from langlauf.telemetry import Fact, tell
 
 Kind = Literal["results", "events", "jobs"]
-#: What one page and one write may hold at most, so that nobody waits for retention. A single job is never divided.
-JOBS_PER_BATCH = 200
-_ROWS_PER_BATCH = 500
+#: What one page may hold at most, and one write: a single job is never divided.
+JOBS_PER_PAGE = 200
+_MOST_ROWS = 500
+_FEWEST_ROWS = 40
 _BYTES_PER_BATCH = 8 * 1024 * 1024
+#: What a write should take, in seconds, and how long to rest behind it, measured by what it took: there is always room
+#: for others, those in other processes too.
+_WRITE_SECONDS = 0.006
+_REST = 1.0
+_LONGEST_REST = 1.0
+#: Jobs that cannot be taken are told and passed over; with so many of them something else is wrong.
+_MOST_FAILURES = 20
 #: A job of this end or before is never reached: the kind is kept for ever.
 NEVER = -(2**62)
 
@@ -58,12 +72,13 @@ class Found(NamedTuple):
     rows: int
     bytes: int
     leaves_none: bool
-    delivery_pending: bool
+    #: somebody still needs it: a delivery, or whoever holds it
+    kept_back: bool
 
     @property
     def due(self) -> bool:
         """Whether there is something to write: rows to take, or only the note that none are left."""
-        return not self.delivery_pending and bool(self.rows or self.leaves_none)
+        return not self.kept_back and bool(self.rows or self.leaves_none)
 
 
 class Shelf(Protocol):
@@ -82,6 +97,20 @@ class Shelf(Protocol):
         """How many results and how many events there are; counted likewise."""
 
 
+class Pace:
+    """How many rows the next write takes, learnt from what the last ones took."""
+
+    def __init__(self) -> None:
+        self.rows = _FEWEST_ROWS
+
+    async def rest(self, rows: int, seconds: float) -> None:
+        """Learns from a write, and leaves room for others behind it."""
+        fitting = max(rows, 1) * _WRITE_SECONDS / max(seconds, 1e-6)
+        # Half-way towards it: one write that waited for the disk says little.
+        self.rows = round(min(_MOST_ROWS, max(_FEWEST_ROWS, (self.rows + min(fitting, self.rows * 2)) / 2)))
+        await asyncio.sleep(min(_LONGEST_REST, seconds * _REST))
+
+
 class _Tally(msgspec.Struct):
     deleted: int = 0
     eligible: int = 0
@@ -96,58 +125,102 @@ def cutoffs_of(policy: RetentionPolicy, now: Instant) -> Cutoffs:
     return Cutoffs(final_results=final, partial_results=partial, events=events, jobs=jobs)
 
 
-async def retire(shelf: Shelf, policy: RetentionPolicy, now: Instant, *, dry_run: bool) -> RetentionReport:
+async def retire(
+    shelf: Shelf, policy: RetentionPolicy, now: Instant, *, dry_run: bool, counted: bool
+) -> RetentionReport:
     """Takes results, then events, then records, so that a record outlives its parts also inside a run."""
-    limits = cutoffs_of(policy, now)
-    ended, with_end = await shelf.ended()
-    results = await _retire(shelf, "results", limits, dry_run=dry_run)
-    events = await _retire(shelf, "events", limits, dry_run=dry_run)
-    jobs = await _retire(shelf, "jobs", limits, dry_run=dry_run)
-    kept_results, kept_events = await shelf.kept()
-    missing = ended - with_end
+    run = _Run(shelf, cutoffs_of(policy, now), dry_run=dry_run)
+    ended, with_end = await shelf.ended() if counted else (None, None)
+    results = await run.retire("results")
+    events = await run.retire("events")
+    jobs = await run.retire("jobs")
+    run.raise_failures()
+    kept_results, kept_events = await shelf.kept() if counted else (None, None)
+    missing = None if ended is None or with_end is None else ended - with_end
     return RetentionReport(
         dry_run=dry_run,
         terminal_job_count=ended,
-        results=_count(results, kept_results - results.deleted * dry_run, missing),
-        events=_count(events, kept_events - events.deleted * dry_run, missing),
+        results=_count(results, kept_results, missing, dry_run=dry_run),
+        events=_count(events, kept_events, missing, dry_run=dry_run),
         jobs_deleted=jobs.deleted,
     )
 
 
-async def _retire(shelf: Shelf, kind: Kind, limits: Cutoffs, *, dry_run: bool) -> _Tally:
-    tally = _Tally()
-    last: Found | None = None
-    while page := await shelf.page(kind, limits, last, JOBS_PER_BATCH):
-        last = page[-1]
-        tally.eligible += sum(found.rows > 0 for found in page)
-        due = [found for found in page if found.due]
-        if dry_run:
-            tally.deleted += sum(found.rows for found in due)
-            continue
-        for jobs in _batches(due):
-            tally.deleted += await shelf.take(RetireBatch(kind=kind, jobs=jobs, cutoffs=limits))
-    return tally
+class _Run:
+    """One run over a shelf."""
+
+    def __init__(self, shelf: Shelf, limits: Cutoffs, *, dry_run: bool) -> None:
+        self._shelf = shelf
+        self._limits = limits
+        self._dry_run = dry_run
+        self._pace = Pace()
+        self._failures = 0
+
+    async def retire(self, kind: Kind) -> _Tally:
+        """Takes all that is old of one kind."""
+        tally = _Tally()
+        last: Found | None = None
+        while page := await self._shelf.page(kind, self._limits, last, JOBS_PER_PAGE):
+            last = page[-1]
+            tally.eligible += sum(found.rows > 0 for found in page)
+            due = [found for found in page if found.due]
+            if self._dry_run:
+                tally.deleted += sum(found.rows for found in due)
+                continue
+            for batch in _batches(due, self._pace):
+                tally.deleted += await self._take(kind, batch)
+        return tally
+
+    async def _take(self, kind: Kind, batch: list[Found]) -> int:
+        """Takes from a few jobs. Where one of them cannot be taken from, its neighbours are all the same."""
+        jobs = tuple((found.org_id, found.job_id) for found in batch)
+        began = steady()
+        try:
+            removed = await self._shelf.take(RetireBatch(kind=kind, jobs=jobs, cutoffs=self._limits))
+        except StoreUnavailable:
+            raise
+        except StoreError as error:
+            if len(batch) > 1:
+                middle = len(batch) // 2
+                return await self._take(kind, batch[:middle]) + await self._take(kind, batch[middle:])
+            self._note_failure(kind, batch[0], error)
+            return 0
+        await self._pace.rest(sum(found.rows for found in batch), steady() - began)
+        return removed
+
+    def _note_failure(self, kind: Kind, found: Found, error: StoreError) -> None:
+        self._failures += 1
+        what = {"duty": "retention", "kind": kind, "org_id": found.org_id, "job_id": found.job_id}
+        tell(Fact.UPKEEP_FAILED, logging.ERROR, error=None, **what, reason=str(error))
+        if self._failures >= _MOST_FAILURES:
+            self.raise_failures()
+
+    def raise_failures(self) -> None:
+        """A run that left something behind is no success."""
+        if self._failures:
+            raise StoreError(f"{self._failures} jobs could not be cleaned up; the log says which and why")
 
 
-def _count(tally: _Tally, kept: int, missing: int) -> RetentionCount:
+def _count(tally: _Tally, there: int | None, missing: int | None, *, dry_run: bool) -> RetentionCount:
+    """What a dry run would remove is still there."""
     return RetentionCount(
         delete_count=tally.deleted,
-        kept_count=kept,
+        kept_count=None if there is None else there - tally.deleted * dry_run,
         eligible_terminal=tally.eligible,
         skipped_missing_timestamp=missing,
     )
 
 
-def _batches(page: list[Found]) -> Iterator[tuple[tuple[str, str], ...]]:
+def _batches(page: list[Found], pace: Pace) -> Iterator[list[Found]]:
     """Divides a page so that no write takes long, whatever the jobs hold."""
-    batch: list[tuple[str, str]] = []
+    batch: list[Found] = []
     rows = size = 0
     for found in page:
-        if batch and (rows + found.rows > _ROWS_PER_BATCH or size + found.bytes > _BYTES_PER_BATCH):
-            yield tuple(batch)
+        if batch and (rows + found.rows > pace.rows or size + found.bytes > _BYTES_PER_BATCH):
+            yield batch
             batch, rows, size = [], 0, 0
-        batch.append((found.org_id, found.job_id))
+        batch.append(found)
         rows += found.rows
         size += found.bytes
     if batch:
-        yield tuple(batch)
+        yield batch

@@ -15,6 +15,8 @@ _encode = msgspec.json.Encoder().encode
 _STATUS = Job.__struct_fields__.index("status")
 _RETRYABLE = Job.__struct_fields__.index("retryable")
 _EVENT_FIELDS = len(Event.__struct_fields__)
+#: Where a view of the database has the end of the lease: what a job got later stands behind it.
+_BEFORE_LEASE = Job.__struct_fields__.index("tracestate") + 1
 _EVENT_TYPE = Event.__struct_fields__.index("event_type")
 
 
@@ -35,6 +37,11 @@ def job_from(row: Sequence[Any]) -> Job:
 def view_from(row: Sequence[Any]) -> JobView:
     """A job from its columns, and the end of its lease behind them."""
     return JobView(job_from(row[:-1]), row[-1])
+
+
+def view_from_database(row: Sequence[Any]) -> JobView:
+    """The same from a row of the database's view."""
+    return JobView(job_from((*row[:_BEFORE_LEASE], *row[_BEFORE_LEASE + 1 :])), row[_BEFORE_LEASE])
 
 
 def event_from(row: Sequence[Any]) -> Event:

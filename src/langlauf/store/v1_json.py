@@ -85,6 +85,9 @@ class EarlierJob(msgspec.Struct, kw_only=True):
     crash_count: int | None = None
     result_expired_at: str | None = None
     events_expired_at: str | None = None
+    held_at: str | None = None
+    held_by: str | None = None
+    hold_reason: str | None = None
     idempotency_key: str | None = None
     chunks: dict[str, EarlierChunk] = {}
 

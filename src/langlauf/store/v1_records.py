@@ -213,6 +213,9 @@ class _Reader:
             result_expired_at=self._at("result_expired_at") if finished_at else None,
             events_expired_at=self._at("events_expired_at") if finished_at else None,
             imported_at=self._now,
+            held_at=self._at("held_at"),
+            held_by=job.held_by,
+            hold_reason=None if job.hold_reason is None else clean_message(job.hold_reason),
             **self._ending(finished_at),
         )
 

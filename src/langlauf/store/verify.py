@@ -39,7 +39,7 @@ RULES: dict[str, Rule] = {
     "snapshots_told": Rule("Every snapshot has its event, with result_id, result_seq and progress_percent."),
     "attempts_told": Rule("A job has as many attempts as its log tells of starts."),
     "retries_told": Rule("A job has as many retries as its log tells of."),
-    "no_secrets": Rule("No event and no error text holds something that looks like a secret."),
+    "no_secrets": Rule("No event, no error text and no reply holds something that looks like a secret."),
     # a job's row
     "ended_has_time": Rule("A job has a time of its end exactly when it has ended."),
     "times_ordered": Rule("A job is queued, then started, then finished."),
@@ -71,6 +71,15 @@ RULES: dict[str, Rule] = {
     # messages, lanes, keys
     "in_app_message": Rule("A completed or failed job has exactly one in-app message, any other job none."),
     "message_keys": Rule("A message's dedupe_key is made of its job, channel and template."),
+    "wishes_told": Rule("A job's end left exactly the messages that were wished for, at that very instant."),
+    "message_receivers": Rule(
+        "A message goes where its job's wish or an endpoint of its own org says, and to no other."
+    ),
+    "delivery_states": Rule("What is sent says when, what waits says where to, and only what waits is claimed."),
+    "delivery_log": Rule("Every delivery that arrived is in the log, and no attempt that was not made."),
+    "deliveries_overdue": Rule(
+        "No lane of deliveries that is not paused lies still for longer than two sweeps.", warning=True
+    ),
     "lane_counts": Rule("A lane counts as many waiting jobs as there are, and an analysis as many as its lanes."),
     "lane_tickets": Rule(
         "Each waiting job has a ticket of its own, among those that its lane has given and not called."

@@ -56,6 +56,8 @@ def _answers(prefix: str) -> dict[str, msgspec.Struct]:
         "feed": _feed(),
         "snapshots": schemas.ResultsAnswer(**_ANSWER, results=[_snapshot(prefix)]),
         "messages": schemas.NotificationsAnswer(**_ANSWER, notifications=[_message()]),
+        "inbox": schemas.InboxAnswer(**_ANSWER, notifications=[_unread()], unread=1, next_cursor=None),
+        "read": schemas.ReadAnswer(**_ANSWER, changed=True, unread=0),
         "history": schemas.HistoryAnswer(**_ANSWER, history=[_entry()], total=1, limit=50, offset=0),
         "token": _token(),
         "keys": schemas.KeysAnswer(**_ANSWER, keys=[schemas.KeyOut(**_key())]),
@@ -167,6 +169,9 @@ def _final() -> schemas.ResultAnswer:
         requested_result_id=RESULT_ID,
         requested_result_kind="final",
         projection_mode="latest",
+        held_at=None,
+        held_by=None,
+        hold_reason=None,
     )
 
 
@@ -210,6 +215,10 @@ def _message() -> schemas.NotificationOut:
         created_at=_FINISHED,
         payload_json={"job_id": JOB_ID, "status": "completed", "result_id": RESULT_ID, "progress_percent": 100},
     )
+
+
+def _unread() -> schemas.InboxOut:
+    return schemas.InboxOut(**msgspec.structs.asdict(_message()), read_at=None, unread=True)
 
 
 def _entry() -> schemas.HistoryEntryOut:

@@ -101,6 +101,7 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         {"type": "integer", "minimum": 0, "default": 0},
         "Only events past this number, which must not lie beyond the end of the log.",
     ),
+    "unread": ("query", {"type": "string", "enum": ["true", "false"]}, "`true`: only messages that nobody has read."),
     "channel": ("query", {"type": "string", "enum": list(CHANNELS)}, "Only messages of this channel."),
     "status": ("query", {"type": "string", "enum": list(Status)}, "Only jobs in this state."),
     "deliveries.status": (

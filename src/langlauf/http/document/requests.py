@@ -13,6 +13,8 @@ ANALYZE = "AnalyzeRequest"
 _EXAMPLES: Document = {
     "CancelBody": {"reason": "no longer needed"},
     "RetryBody": {"resume": True},
+    "HoldBody": {"reason": "wanted for the audit of 2026"},
+    "ReadBody": {"until": "2026-03-02T09:30:04Z"},
     "TokenBody": {"expires_in": "10m"},
     "CreateKeyBody": {"name": "nightly import", "scopes": ["submit", "read"]},
     "CreateWebhookBody": {
@@ -24,6 +26,8 @@ _EXAMPLES: Document = {
     "RotateBody": {"overlap": "12h"},
     "ReplayBody": {"since": "2026-03-02T08:00:00Z"},
 }
+#: Bodies that must name something.
+_NOT_EMPTY = ("ReadBody",)
 _TIMEOUT: Document = {
     "anyOf": [
         {"type": "number", "exclusiveMinimum": 0},
@@ -43,6 +47,8 @@ def request_components(registry: Registry) -> Document:
     """The schemas of all bodies."""
     fixed = [_struct(one.body) for one in OPERATIONS if one.body is not None and one.body != ANALYZE]
     made = request_schemas([schemas.Options, *fixed, *(analysis.input_type for analysis in registry)])
+    for name in _NOT_EMPTY:
+        made[name] = {**made[name], "minProperties": 1}
     shapes = [shape for analysis in registry for shape in _shapes(analysis, registry.default)]
     return {**made, ANALYZE: {"anyOf": shapes, "description": _TEXT}}
 
@@ -53,7 +59,7 @@ def request_body(operation: Operation, registry: Registry) -> Document:
     if name == ANALYZE:
         return {"required": True, "content": json_content(ref(name), _submissions(registry))}
     value = _EXAMPLES.get(name) or _required_example(_struct(name))
-    needed = any(field.required for field in msgspec.structs.fields(_struct(name)))
+    needed = name in _NOT_EMPTY or any(field.required for field in msgspec.structs.fields(_struct(name)))
     return {"required": needed, "content": json_content(ref(name), {"body": {"value": value}})}
 
 

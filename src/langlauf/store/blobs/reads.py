@@ -140,6 +140,9 @@ class ReadsWithBlobs:
     async def unread(self, *, most: int) -> int:
         return await self._inner.unread(most=most)
 
+    async def held(self, *, before: tuple[Instant, str] | None, limit: int) -> list[JobView]:
+        return await self._inner.held(before=before, limit=limit)
+
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
         return await self._inner.completed(analysis, before=before, limit=limit)
 

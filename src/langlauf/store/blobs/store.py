@@ -9,6 +9,7 @@ from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.errors import StoreError
+from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
@@ -70,8 +71,8 @@ class StoreWithBlobs:
         ref = await payloads.keep(lease.org_id, lease.job_id, payload)
         return msgspec.structs.replace(write, payload=None, payload_ref=ref)
 
-    async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
-        report = await self.inner.retire(policy, dry_run=dry_run)
+    async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
+        report = await self.inner.retire(policy, dry_run=dry_run, counted=counted)
         if self._payloads is not None and not dry_run:
             try:
                 if removed := await collect(self.inner, self._payloads):
@@ -125,6 +126,9 @@ class StoreWithBlobs:
 
     async def mark_read(self, wish: MarkRead) -> bool:
         return await self.inner.mark_read(wish)
+
+    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+        return await self.inner.hold(wish)
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         return await self.inner.sweep(grace_seconds=grace_seconds, backoff=backoff, limit=limit)

@@ -34,4 +34,5 @@ FROM (SELECT DISTINCT org_id, analysis FROM jobs WHERE finished_at IS NULL) AS l
 
 -- name: analyze
 -- Whoever plans statements over so many new rows should know of them.
-ANALYZE jobs, job_inputs, job_events, job_results, notifications, job_chunks, leases, idempotency_keys, lanes
+ANALYZE jobs, job_inputs, job_events, job_results, notifications, delivery_attempts, job_wishes, webhook_endpoints, job_chunks,
+    leases, idempotency_keys, lanes

@@ -14,6 +14,7 @@ from langlauf.clock import Clock, made_at, steady
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.errors import Overloaded, StoreUnavailable
+from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import Job, NewJob, Submitted
@@ -50,13 +51,13 @@ from langlauf.store.postgres.texts import name_of
 from langlauf.store.postgres.workers import PostgresWorkers
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retiring import retire
-from langlauf.store.rows import view_from
+from langlauf.store.rows import view_from_database
 from langlauf.store.workers import WorkerStore
 
 #: A batch holds no more, so that while one is written the next is made, and jobs do not all move in step.
 _LARGEST = 250
 #: A connection each.
-_KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep", "notify")
+_KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep", "notify", "deliver")
 
 _FIND_PATIENCE = 1.0
 
@@ -87,7 +88,7 @@ class PostgresStore:
         )
         self._readers = Links(url, "read")
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
-        self.deliveries: DeliveryStore = PostgresDeliveries()
+        self.deliveries: DeliveryStore = PostgresDeliveries(self._readers, self._links["deliver"], lambda: self._at)
         self.workers: WorkerStore = PostgresWorkers(self._readers, lambda: self._at)
         self.duties: DutyStore = PostgresDuties(self._readers, lambda: self._at)
 
@@ -142,7 +143,7 @@ class PostgresStore:
         """Looks jobs up after a commit, on the same connection. Others wait behind it: it has little time."""
         orgs, ids = zip(*jobs, strict=True)
         rows = await self._links[link].rows("views_of", list(orgs), list(ids), patience=_FIND_PATIENCE)
-        views = [view_from(tuple(row)) for row in rows]
+        views = [view_from_database(tuple(row)) for row in rows]
         return {(view.job.org_id, view.job.job_id): view.job for view in views}
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
@@ -196,7 +197,7 @@ class PostgresStore:
         orgs, ids = [one.org_id for one in batch], [one.job_id for one in batch]
         details = [one.by for one in batch], [one.reason for one in batch], [one.request_id for one in batch]
         await link.call("cancel", self._at, orgs, ids, *details)
-        views = [view_from(tuple(row)) for row in await link.rows("views_of", orgs, ids)]
+        views = [view_from_database(tuple(row)) for row in await link.rows("views_of", orgs, ids)]
         found = {(view.job.org_id, view.job.job_id): view for view in views}
         return [found.get((one.org_id, one.job_id)) for one in batch]
 
@@ -204,6 +205,19 @@ class PostgresStore:
         message = None if wish.notification_id is None else name_of(wish.notification_id)
         changed = await self._links["control"].call("mark_read", self._at, wish.org_id, message, wish.until)
         return cast("bool", changed)
+
+    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+        link, result = self._links["control"], name_of(wish.result_id)
+        found = await link.rows("hold_result", self._at, wish.org_id, result, wish.held, wish.by, wish.reason)
+        if not found:
+            return None
+        job_id, removed_at = found[0]
+        if wish.held and removed_at is not None:
+            return ResultGone(job_id, removed_at)
+        views = [view_from_database(tuple(row)) for row in await link.rows("views_of", [wish.org_id], [job_id])]
+        for view in views:
+            announce(self._wakes, wish, view)
+        return views[0] if views else None
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
@@ -229,10 +243,11 @@ class PostgresStore:
         await self._learn_time()
         return swept
 
-    async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
+    async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
         link = Link(self._url, "retention")
         try:
-            return await retire(PostgresShelf(link, self._hints, self._at), policy, self.clock.now(), dry_run=dry_run)
+            shelf = PostgresShelf(link, self._hints, self._at)
+            return await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
         finally:
             await link.close()
 

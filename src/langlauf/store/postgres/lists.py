@@ -11,7 +11,7 @@ from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView
 from langlauf.store.paging import LONGEST_MESSAGE, inbox_page, unread_walk
 from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.texts import holdable, name_of
-from langlauf.store.rows import view_from
+from langlauf.store.rows import view_from_database
 from langlauf.store.walking import FEW, FIRST, LARGEST_SEARCHED, Position, folded, walk_jobs, wanted_status
 
 
@@ -36,7 +36,7 @@ class PostgresLists:
 
         async def step(before: Position, rows: int, wanted: int) -> tuple[list[JobView], Position | None]:
             [(views, end_at, end_id)] = await self._rows("read_jobs", *filters, *before, rows, wanted)
-            return [view_from(tuple(row)) for row in views], None if end_at is None else (end_at, end_id)
+            return [view_from_database(tuple(row)) for row in views], None if end_at is None else (end_at, end_id)
 
         return await walk_jobs(which, step)
 
@@ -56,9 +56,14 @@ class PostgresLists:
         ]
         return entries, total
 
+    async def held(self, *, before: Position | None, limit: int) -> list[JobView]:
+        return [view_from_database(tuple(row)) for row in await self._rows("read_held", *(before or FIRST), limit)]
+
     async def inbox(self, *, before: Position | None, limit: int) -> InboxPage:
         rows = await self._rows("read_inbox", *(before or FIRST), limit + 1)
-        messages = [Message(Notification(*message), view_from(tuple(view)), unread) for message, view, unread in rows]
+        messages = [
+            Message(Notification(*message), view_from_database(tuple(view)), unread) for message, view, unread in rows
+        ]
         return inbox_page(messages, limit)
 
     async def unread(self, *, most: int) -> int:

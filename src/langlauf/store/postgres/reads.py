@@ -15,7 +15,7 @@ from langlauf.store.postgres.feed import read_feed
 from langlauf.store.postgres.lists import PostgresLists
 from langlauf.store.postgres.overview import look
 from langlauf.store.postgres.texts import holdable, name_of
-from langlauf.store.rows import event_from, view_from, wish_from
+from langlauf.store.rows import endpoint_from, event_from, view_from_database, wish_from
 from langlauf.store.walking import FIRST, Position
 
 _KEYS_AT_ONCE = 1_000
@@ -30,14 +30,14 @@ class PostgresTenantReads(PostgresLists):
 
     async def job(self, job_id: str) -> JobView | None:
         rows = await self._rows("read_job", job_id)
-        return view_from(tuple(rows[0])) if rows else None
+        return view_from_database(tuple(rows[0])) if rows else None
 
     async def status(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
         rows = await self._rows("read_status", job_id, events, inline_limit)
         if not rows:
             return None
         view, latest, result = rows[0]
-        return StatusView(view_from(tuple(view)), [event_from(row) for row in reversed(latest)], result)
+        return StatusView(view_from_database(tuple(view)), [event_from(row) for row in reversed(latest)], result)
 
     async def payload(self, job_id: str) -> str | None:
         return await self._text("read_payload", job_id)
@@ -78,7 +78,7 @@ class PostgresTenantReads(PostgresLists):
             return None
         view, requested, delivered, text, views = rows[0]
         given = StoredResult(snapshot=Snapshot(*delivered), payload=text, views=views)
-        return ResultView(view_from(tuple(view)).job, Snapshot(*requested), given)
+        return ResultView(view_from_database(tuple(view)).job, Snapshot(*requested), given)
 
     async def views(self, result_id: str) -> str | None:
         return await self._text("read_views", result_id)
@@ -87,16 +87,21 @@ class PostgresTenantReads(PostgresLists):
         return [Notification(*row) for row in await self._rows("read_notifications", job_id, channel, limit)]
 
     async def endpoints(self) -> list[Endpoint]:
-        raise NotImplementedError
+        return [endpoint_from(row) for row in await self._rows("read_endpoints")]
 
     async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
-        raise NotImplementedError
+        filters = (which.endpoint_id, which.job_id, which.status)
+        if not all(map(holdable, filter(None, filters))):
+            return []
+        rows = await self._rows("read_deliveries", *filters, *(which.before or FIRST), which.limit)
+        return [Notification(*row) for row in rows]
 
     async def delivery(self, notification_id: str) -> Notification | None:
-        raise NotImplementedError
+        rows = await self._rows("read_delivery", notification_id)
+        return Notification(*rows[0]) if rows else None
 
     async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
-        raise NotImplementedError
+        return [DeliveryAttempt(*row) for row in await self._rows("read_delivery_attempts", notification_id, limit)]
 
     async def wishes(self, job_id: str) -> tuple[Wish, ...]:
         return tuple(wish_from(row) for row in await self._rows("read_wishes", job_id))

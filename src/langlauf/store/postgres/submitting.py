@@ -67,7 +67,19 @@ def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
         [new.max_waiting_all for new in batch],
         [new.max_waiting_analysis for new in batch],
     ]
-    return [packed(column) for column in columns]
+    return [*(packed(column) for column in columns), *_wishes_of(batch)]
+
+
+def _wishes_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
+    """What the submissions wish to be told, column by column, behind the place of the submission, from 1 on."""
+    placed = [(place, wish) for place, new in enumerate(batch, start=1) for wish in new.wishes]
+    return [
+        [place for place, _ in placed],
+        [wish.channel for _, wish in placed],
+        [wish.target for _, wish in placed],
+        [wish.lane for _, wish in placed],
+        [wish.language for _, wish in placed],
+    ]
 
 
 async def submitted(batch: Sequence[NewJob], answers: Sequence[str], find: FindJobs) -> list[Submitted | StoreError]:

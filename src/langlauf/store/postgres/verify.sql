@@ -18,6 +18,16 @@ SELECT org_id, job_id, 'rows of notifications without their job' FROM notificati
 WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
 GROUP BY org_id, job_id
 UNION ALL
+SELECT org_id, job_id, 'rows of job_wishes without their job' FROM job_wishes AS child
+WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
+GROUP BY org_id, job_id
+UNION ALL
+SELECT org_id, job_id, 'rows of delivery_attempts without their message' FROM delivery_attempts AS child
+WHERE NOT EXISTS (
+    SELECT 1 FROM notifications AS message
+    WHERE message.org_id = child.org_id AND message.notification_id = child.notification_id AND message.job_id = child.job_id)
+GROUP BY org_id, job_id
+UNION ALL
 SELECT org_id, job_id, 'rows of job_chunks without their job' FROM job_chunks AS child
 WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
 GROUP BY org_id, job_id
@@ -49,6 +59,18 @@ UNION ALL
 SELECT org_id, job_id, 'a row of notifications' FROM notifications
 WHERE channel NOT IN ('in_app', 'email', 'webhook') OR attempt_count < 0
    OR delivery_status NOT IN ('pending', 'sent', 'failed', 'suppressed')
+UNION ALL
+SELECT org_id, job_id, 'a row of delivery_attempts' FROM delivery_attempts
+WHERE status NOT IN ('pending', 'sent', 'failed', 'suppressed') OR attempt < 1 OR seconds < 0
+UNION ALL
+SELECT org_id, job_id, 'a row of job_wishes' FROM job_wishes WHERE channel NOT IN ('email', 'webhook')
+UNION ALL
+SELECT org_id, NULL, 'a row of webhook_endpoints' FROM webhook_endpoints
+WHERE version < 1 OR (disabled_at IS NULL) <> (disabled_reason IS NULL) OR length(org_id) NOT BETWEEN 1 AND 128
+   OR replace(replace(replace(replace(replace(replace(subjects, 'queued,', ''), 'started,', ''), 'partial,', ''), 'completed,', ''),
+       'failed,', ''), 'canceled,', '') <> ','
+UNION ALL
+SELECT org_id, NULL, 'a row of delivery_lanes' FROM delivery_lanes WHERE failures < 1
 
 -- name: ended_has_time
 SELECT org_id, job_id, 'status ' || status || ', finished_at ' || coalesce(finished_at::text, 'null') FROM jobs
@@ -230,10 +252,89 @@ WHERE imported_at IS NULL AND messages <> (status IN ('completed', 'failed'))::i
 -- name: message_keys
 -- For webhooks the endpoint follows, and for events that are not final their number.
 SELECT org_id, job_id, 'channel ' || channel || ', dedupe_key ' || dedupe_key FROM notifications
-WHERE CASE channel
-    WHEN 'webhook' THEN dedupe_key NOT LIKE job_id || ':webhook:' || template_key || ':_%'
+WHERE CASE
+    WHEN lane IS NOT NULL AND channel = 'webhook' THEN dedupe_key <> job_id || ':webhook:' || template_key || ':' || coalesce(endpoint_id, 'job')
+        || CASE WHEN template_key IN ('async.job.completed', 'async.job.failed', 'async.job.canceled') THEN ''
+                ELSE ':' || (payload_json::json ->> 'event_seq') END
+    WHEN channel = 'webhook' THEN dedupe_key NOT LIKE job_id || ':webhook:' || template_key || ':_%'
     ELSE dedupe_key <> job_id || ':' || channel || ':' || template_key
 END
+
+-- name: wishes_told
+-- An address that is an endpoint's hears of it as that endpoint, which may be gone since. An imported job may have ended before.
+SELECT job.org_id, job.job_id, 'no ' || wish.channel || ' at ' || job.finished_at
+FROM job_wishes AS wish JOIN jobs AS job USING (org_id, job_id)
+WHERE job.finished_at IS NOT NULL AND (job.imported_at IS NULL OR job.imported_at < job.finished_at)
+  AND (wish.channel = 'webhook' OR job.status <> 'canceled')
+  AND NOT EXISTS (
+      SELECT 1 FROM notifications AS message
+      WHERE message.org_id = job.org_id AND message.job_id = job.job_id AND message.channel = wish.channel
+        AND message.template_key = 'async.job.' || job.status AND message.created_at = job.finished_at
+        AND (message.endpoint_id IS NOT NULL OR message.target = wish.target))
+
+-- name: message_receivers
+SELECT message.org_id, message.job_id, 'notification ' || message.notification_id || ' is to another org''s endpoint'
+FROM notifications AS message
+WHERE message.endpoint_id IS NOT NULL
+  AND EXISTS (SELECT 1 FROM webhook_endpoints AS there WHERE there.endpoint_id = message.endpoint_id)
+  AND NOT EXISTS (
+      SELECT 1 FROM webhook_endpoints AS own
+      WHERE own.endpoint_id = message.endpoint_id AND own.org_id = message.org_id)
+UNION ALL
+SELECT message.org_id, message.job_id, 'notification ' || message.notification_id || ' is in the lane ' || message.lane
+FROM notifications AS message WHERE message.endpoint_id IS NOT NULL AND message.lane <> message.endpoint_id
+UNION ALL
+SELECT message.org_id, message.job_id, 'notification ' || message.notification_id || ' was not wished for'
+FROM notifications AS message
+WHERE message.lane IS NOT NULL AND message.endpoint_id IS NULL AND NOT EXISTS (
+    SELECT 1 FROM job_wishes AS wish
+    WHERE wish.org_id = message.org_id AND wish.job_id = message.job_id AND wish.channel = message.channel
+      AND wish.target = message.target AND wish.lane = message.lane)
+
+-- name: delivery_states
+-- What the earlier system left unsent has no lane: nobody sends it any more.
+SELECT message.org_id, message.job_id, 'notification ' || message.notification_id || ' is ' || message.delivery_status
+FROM notifications AS message LEFT JOIN jobs AS job USING (org_id, job_id)
+WHERE message.channel <> 'in_app' AND (job.imported_at IS NULL OR job.imported_at < message.created_at) AND (
+    (message.delivery_status = 'sent' AND message.sent_at IS NULL)
+    OR (message.delivery_status = 'pending' AND (message.lane IS NULL OR coalesce(message.endpoint_id, message.target) IS NULL))
+    OR (message.delivery_status <> 'pending' AND message.claimed_until IS NOT NULL)
+    OR message.sent_at < message.created_at OR message.tries_from NOT BETWEEN 0 AND message.attempt_count)
+UNION ALL
+SELECT org_id, job_id, 'notification ' || notification_id || ' stays here, and is to be sent' FROM notifications
+WHERE channel = 'in_app' AND (lane IS NOT NULL OR endpoint_id IS NOT NULL OR claimed_until IS NOT NULL)
+
+-- name: delivery_log
+SELECT line.org_id, line.job_id, 'attempt ' || max(line.attempt) || ' of notification ' || line.notification_id || ' is in the log'
+FROM delivery_attempts AS line LEFT JOIN notifications AS message
+    ON message.org_id = line.org_id AND message.notification_id = line.notification_id AND message.job_id = line.job_id
+WHERE line.attempt > coalesce(message.attempt_count, 0)
+GROUP BY line.org_id, line.job_id, line.notification_id
+UNION ALL
+SELECT message.org_id, message.job_id, 'no attempt of notification ' || message.notification_id || ' arrived'
+FROM notifications AS message
+WHERE message.delivery_status = 'sent' AND message.lane IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM delivery_attempts AS line
+    WHERE line.org_id = message.org_id AND line.notification_id = message.notification_id AND line.status = 'sent'
+      AND (message.channel <> 'webhook' OR line.status_code BETWEEN 200 AND 299))
+
+-- name: deliveries_overdue
+SELECT message.org_id, NULL::text, 'the lane ' || message.lane || ' is due since ' || ((:now - min(message.scheduled_at)) / 1000000) || ' s'
+FROM notifications AS message
+WHERE message.delivery_status = 'pending' AND message.channel <> 'in_app' AND message.lane IS NOT NULL
+  AND NOT EXISTS (
+      SELECT 1 FROM delivery_lanes AS trouble
+      WHERE trouble.org_id = message.org_id AND trouble.lane = message.lane AND trouble.paused_until > :now - :patience)
+GROUP BY message.org_id, message.lane
+HAVING min(message.scheduled_at) < :now - :patience AND coalesce(max(message.claimed_until), 0) < :now - :patience
+
+-- name: delivery_texts
+-- Not a rule: what receivers said, and what is said of them.
+SELECT org_id, job_id, 'attempt ' || attempt || ' of notification ' || notification_id, coalesce(error, '') || ' ' || coalesce(reply, '')
+FROM delivery_attempts WHERE error IS NOT NULL OR reply IS NOT NULL
+UNION ALL
+SELECT org_id, job_id, 'notification ' || notification_id, last_error FROM notifications
+WHERE last_error IS NOT NULL AND channel <> 'in_app'
 
 -- name: lane_counts
 SELECT org_id, NULL, 'lane ' || analysis || ' counts ' || sum(counted) || ', waiting are ' || sum(waits) FROM (

@@ -140,7 +140,7 @@ def _claim_one(tx: Transaction, lane: _Lane, notification_id: str, until: Instan
 
 
 def finish(tx: Transaction, end: DeliveryEnd) -> bool:
-    """Notes how an attempt went, unless another one was made meanwhile."""
+    """Notes how an attempt went, unless another one was made meanwhile; whoever says it again hears the same."""
     ids = {"org_id": end.org_id, "notification_id": end.notification_id}
     row = tx.one(
         "finish_delivery",
@@ -152,7 +152,7 @@ def finish(tx: Transaction, end: DeliveryEnd) -> bool:
         now=tx.now,
     )
     if row is None:
-        return False
+        return tx.one("finished_so", **ids, attempt=end.attempt, status=end.status) is not None
     job_id, lane, endpoint_id = row
     tx.run(
         "insert_delivery_attempt",

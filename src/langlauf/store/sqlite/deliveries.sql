@@ -43,7 +43,7 @@ ORDER BY endpoint.created_at, endpoint.endpoint_id
 WITH RECURSIVE walk (org_id, lane) AS (
     SELECT * FROM (
         SELECT org_id, lane FROM notifications INDEXED BY idx_notifications_due
-        WHERE delivery_status = 'pending' AND channel <> 'in_app' ORDER BY org_id, lane LIMIT 1)
+        WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL ORDER BY org_id, lane LIMIT 1)
     UNION ALL
     SELECT next.org_id, next.lane FROM walk CROSS JOIN notifications AS next NOT INDEXED
     ON next.rowid = coalesce(
@@ -52,7 +52,8 @@ WITH RECURSIVE walk (org_id, lane) AS (
            AND later.org_id = walk.org_id AND later.lane > walk.lane
          ORDER BY later.lane LIMIT 1),
         (SELECT later.rowid FROM notifications AS later INDEXED BY idx_notifications_due
-         WHERE later.delivery_status = 'pending' AND later.channel <> 'in_app' AND later.org_id > walk.org_id
+         WHERE later.delivery_status = 'pending' AND later.channel <> 'in_app' AND later.lane IS NOT NULL
+           AND later.org_id > walk.org_id
          ORDER BY later.org_id, later.lane LIMIT 1))
 )
 SELECT walk.org_id, walk.lane,
@@ -92,6 +93,7 @@ LEFT JOIN webhook_endpoints AS same
 WHERE message.org_id = :org_id AND message.notification_id = :notification_id
 
 -- name: finish_delivery
+-- Once: whoever says it again finds that nobody is sending it.
 UPDATE notifications SET
     delivery_status = :status,
     claimed_until = NULL,
@@ -99,7 +101,13 @@ UPDATE notifications SET
     sent_at = CASE :status WHEN 'sent' THEN :now ELSE sent_at END,
     scheduled_at = CASE :status WHEN 'pending' THEN :retry_at ELSE scheduled_at END
 WHERE org_id = :org_id AND notification_id = :notification_id AND attempt_count = :attempt AND delivery_status = 'pending'
+  AND claimed_until IS NOT NULL
 RETURNING job_id, lane, endpoint_id
+
+-- name: finished_so
+-- Whether an attempt was noted to have gone like this.
+SELECT 1 FROM delivery_attempts
+WHERE org_id = :org_id AND notification_id = :notification_id AND attempt = :attempt AND status = :status
 
 -- name: insert_delivery_attempt
 INSERT INTO delivery_attempts (org_id, notification_id, attempt, job_id, at, seconds, status, status_code, error, reply)
@@ -162,7 +170,7 @@ SELECT channel, target, lane, language FROM job_wishes WHERE org_id = :org_id AN
 
 -- name: pending_deliveries
 SELECT channel, count(*) FROM notifications INDEXED BY idx_notifications_due
-WHERE delivery_status = 'pending' AND channel <> 'in_app' GROUP BY channel
+WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL GROUP BY channel
 
 -- name: count_paused_lanes
 SELECT count(*) FROM delivery_lanes WHERE paused_until > :now

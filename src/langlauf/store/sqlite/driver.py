@@ -15,6 +15,7 @@ from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
+from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
@@ -40,6 +41,7 @@ from langlauf.store.sqlite import (
     deliveries,
     duties,
     ending,
+    holding,
     inbox,
     loading,
     overview,
@@ -79,6 +81,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     sweeping.TidyLanes: sweeping.tidy_lanes,
     RetireBatch: retiring.retire_batch,
     MarkRead: inbox.mark_read,
+    HoldWish: holding.hold,
     **access.HANDLERS,
     **workers.HANDLERS,
     **deliveries.HANDLERS,
@@ -90,6 +93,7 @@ _FILES = (
     "lists.sql",
     "feed.sql",
     "inbox.sql",
+    "holding.sql",
     "retention.sql",
     "access.sql",
     "workers.sql",
@@ -183,6 +187,9 @@ class SqliteStore:
     async def mark_read(self, wish: MarkRead) -> bool:
         return cast("bool", await self._writes.do(wish))
 
+    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+        return cast("JobView | ResultGone | None", await self._writes.do(wish))
+
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
         run = sweeping.Sweep(self._read, self._writes.do, self._queries["sweepable"])
@@ -212,9 +219,12 @@ class SqliteStore:
         except apsw.Error as error:
             raise StoreUnavailable(f"the store did not take the correction of its clock: {error}") from error
 
-    async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
-        shelf = retiring.SqliteShelf(self.path, self._read, self._writes.do, self._queries)
-        return await retire(shelf, policy, self.clock.now(), dry_run=dry_run)
+    async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
+        shelf = retiring.SqliteShelf(self.path, self._read, self._writes.do_later, self._queries)
+        try:
+            return await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
+        finally:
+            await shelf.close()
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
         return await retiring.kept_payloads(self._read, self._queries, jobs)

@@ -106,6 +106,12 @@ class SqliteLists:
 
         return await self._run(read)
 
+    async def held(self, *, before: Position | None, limit: int) -> list[JobView]:
+        before_at, before_id = before or FIRST
+        values = {"before_at": before_at, "before_id": before_id, "limit": limit}
+        rows = await self._run(lambda connection: self._rows(connection, "read_held", **values))
+        return [view_from(row) for row in rows]
+
     async def inbox(self, *, before: Position | None, limit: int) -> InboxPage:
         before_at, before_id = before or FIRST
 

@@ -101,3 +101,9 @@ SELECT count(*) FROM (
         (SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
     ORDER BY one.created_at DESC LIMIT :walk)
 WHERE read_at IS NULL
+
+-- name: read_held
+SELECT {job_columns}, lease.expires_at
+FROM jobs AS job INDEXED BY idx_jobs_held LEFT JOIN leases AS lease USING (org_id, job_id)
+WHERE job.org_id = :org_id AND job.held_at IS NOT NULL AND (job.held_at, job.job_id) < (:before_at, :before_id)
+ORDER BY job.held_at DESC, job.job_id DESC LIMIT :limit

@@ -1,8 +1,9 @@
 -- Retention. Each kind has a query that finds old jobs page by page, for a reader, and the changes for the writer.
 --
 -- The finders give: finished_at and rowid (the position of the page), org_id, job_id, how many rows would go, how many
--- bytes they hold, whether nothing of the kind would be left, and whether a delivery is pending, which keeps everything
--- of the job. An in_app message is a record and not a delivery: it stays pending for ever.
+-- bytes they hold, whether nothing of the kind would be left, and whether it is kept back: while a delivery is pending
+-- everything of the job is, and while it is held all but its events. An in_app message is a record and not a delivery: it
+-- stays pending for ever.
 
 -- name: retirable_results
 -- A partial is not kept longer than the final that followed it: the job would show a result it no longer has.
@@ -22,7 +23,7 @@ SELECT finished_at, rowid, org_id, job_id,
            WHEN result.result_kind = 'final' THEN :final_cutoff
            WHEN jobs.status = 'completed' THEN :completed_cutoff
            ELSE :partial_cutoff END),
-    EXISTS (SELECT 1 FROM notifications AS message
+    held_at IS NOT NULL OR EXISTS (SELECT 1 FROM notifications AS message
             WHERE message.org_id = jobs.org_id AND message.job_id = jobs.job_id
               AND message.channel <> 'in_app' AND message.delivery_status = 'pending')
 FROM jobs INDEXED BY idx_jobs_results_kept
@@ -51,7 +52,7 @@ SELECT finished_at, rowid, org_id, job_id,
     (SELECT coalesce(sum(octet_length(chunk.payload)), 0) FROM job_chunks AS chunk
      WHERE chunk.org_id = jobs.org_id AND chunk.job_id = jobs.job_id),
     1,
-    EXISTS (SELECT 1 FROM notifications AS message
+    held_at IS NOT NULL OR EXISTS (SELECT 1 FROM notifications AS message
             WHERE message.org_id = jobs.org_id AND message.job_id = jobs.job_id
               AND message.channel <> 'in_app' AND message.delivery_status = 'pending')
 FROM jobs INDEXED BY idx_jobs_finished
@@ -62,6 +63,7 @@ ORDER BY finished_at, rowid LIMIT :limit
 -- Asked again by the writer, because a page may be older than a change.
 SELECT finished_at, status FROM jobs
 WHERE org_id = :org_id AND job_id = :job_id AND finished_at <= :cutoff
+  AND (held_at IS NULL OR :kind = 'events')
   AND NOT EXISTS (
       SELECT 1 FROM notifications AS message
       WHERE message.org_id = :org_id AND message.job_id = :job_id
@@ -71,6 +73,7 @@ WHERE org_id = :org_id AND job_id = :job_id AND finished_at <= :cutoff
 -- What is left says that there was a result: its id, its org and when it went.
 UPDATE job_results SET removed_at = :now, payload = NULL, summary_json = NULL, views = NULL
 WHERE org_id = :org_id AND job_id = :job_id AND removed_at IS NULL
+  AND EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = :org_id AND job.job_id = :job_id AND job.held_at IS NULL)
   AND :finished_at <= CASE result_kind WHEN 'final' THEN :final_cutoff ELSE :partial_cutoff END
 
 -- name: mark_results_expired
@@ -88,7 +91,7 @@ UPDATE jobs SET events_expired_at = :now WHERE org_id = :org_id AND job_id = :jo
 
 -- name: delete_job
 -- Its input, log, snapshots, tombstones, messages, chunks and key go with it.
-DELETE FROM jobs WHERE org_id = :org_id AND job_id = :job_id
+DELETE FROM jobs WHERE org_id = :org_id AND job_id = :job_id AND held_at IS NULL
 
 -- name: kept_payloads
 -- What snapshots of these jobs name outside of the store, a row each; a job that names nothing has one row without.

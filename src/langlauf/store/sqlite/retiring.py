@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import apsw
 
+from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.state import Status
 from langlauf.store.retiring import NEVER, Cutoffs, Found, Kind, RetireBatch
@@ -14,17 +16,27 @@ from langlauf.store.sqlite.connection import MEMORY, open_connection
 from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 
+T = TypeVar("T")
+#: What was looked at once is not asked for again.
+_SMALL_CACHE = "PRAGMA cache_size = -8192"
+
 
 class SqliteShelf:
-    """What retention asks a file for. `read` and `write` go through the store's queues like everybody else's."""
+    """What retention asks a file for. `write` goes through the store's queue, behind everybody else.
+
+    Looking for what is old, and counting, walk over much: they have a thread and a connection of their own, so that no
+    reader waits behind them. What is in memory has one connection for everything: there `read` is used.
+    """
 
     def __init__(
         self, path: str, read: RunRead, write: Callable[[RetireBatch], Awaitable[Any]], queries: Mapping[str, str]
     ) -> None:
         self._path = path
-        self._read = read
+        self._read_shared = read
         self._write = write
         self._queries = queries
+        self._thread = ThreadPoolExecutor(1, "langlauf-retention")
+        self._own: apsw.Connection | None = None
 
     async def page(self, kind: Kind, cutoffs: Cutoffs, behind: Found | None, most: int) -> list[Found]:
         values = {
@@ -49,22 +61,37 @@ class SqliteShelf:
     async def kept(self) -> tuple[int, int]:
         return await self._counts("count_snapshots", "count_events")
 
+    async def close(self) -> None:
+        """Lets go of the connection."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self._close)
+        self._thread.shutdown()
+
+    def _close(self) -> None:
+        own, self._own = self._own, None
+        if own is not None:
+            own.close()
+
     async def _counts(self, *queries: str) -> tuple[int, int]:
-        """Counting walks over whole indexes: it has its own connection, so that no reader waits behind it."""
+        def count(connection: apsw.Connection) -> tuple[int, int]:
+            first, second = (connection.execute(self._queries[query]).get for query in queries)
+            return int(str(first)), int(str(second))
+
+        return await self._read(count)
+
+    async def _read(self, read: Callable[[apsw.Connection], T]) -> T:
         if self._path == MEMORY:
-            return await self._read(lambda connection: self._count_on(connection, queries))
-        return await asyncio.to_thread(self._count_apart, queries)
+            return await self._read_shared(read)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._read_apart, read)
 
-    def _count_apart(self, queries: Sequence[str]) -> tuple[int, int]:
-        connection = open_connection(self._path, read_only=True)
+    def _read_apart(self, read: Callable[[apsw.Connection], T]) -> T:
         try:
-            return self._count_on(connection, queries)
-        finally:
-            connection.close()
-
-    def _count_on(self, connection: apsw.Connection, queries: Sequence[str]) -> tuple[int, int]:
-        first, second = (connection.execute(self._queries[query]).get for query in queries)
-        return int(str(first)), int(str(second))
+            if self._own is None:
+                self._own = open_connection(self._path, read_only=True)
+                self._own.execute(_SMALL_CACHE)
+            return read(self._own)
+        except apsw.Error as error:
+            raise StoreUnavailable(f"the store cannot be read: {error}") from error
 
 
 async def kept_payloads(
@@ -91,7 +118,7 @@ def retire_batch(tx: Transaction, batch: RetireBatch) -> int:
     removed = 0
     for org_id, job_id in batch.jobs:
         job = {"org_id": org_id, "job_id": job_id}
-        due = tx.one("may_retire", **job, cutoff=batch.cutoffs.latest(batch.kind))
+        due = tx.one("may_retire", **job, kind=batch.kind, cutoff=batch.cutoffs.latest(batch.kind))
         if due is None:
             continue
         if batch.kind == "results":

@@ -40,7 +40,7 @@ ALTER TABLE notifications ADD COLUMN tries_from INTEGER NOT NULL DEFAULT 0;
 
 -- What is to be sent, lane by lane, in the order of time; and what is being sent.
 CREATE INDEX idx_notifications_due ON notifications (org_id, lane, scheduled_at)
-    WHERE delivery_status = 'pending' AND channel <> 'in_app';
+    WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL;
 CREATE INDEX idx_notifications_claimed ON notifications (org_id, lane, claimed_until) WHERE claimed_until IS NOT NULL;
 CREATE INDEX idx_notifications_endpoint ON notifications (org_id, endpoint_id, created_at DESC, notification_id DESC)
     WHERE endpoint_id IS NOT NULL;

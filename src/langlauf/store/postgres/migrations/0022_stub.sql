@@ -1,2 +1,0 @@
--- Kept free for a step that comes from elsewhere.
-SELECT 1;
