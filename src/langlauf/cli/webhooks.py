@@ -93,9 +93,8 @@ def enable(endpoint: str, **flags: Any) -> None:
     """Send to an endpoint again, and forget what went wrong. What failed meanwhile waits for a replay."""
     changed, _ = _switch(endpoint, flags, enabled=True)
     if not flags["as_json"]:
-        note(
-            f"{changed.endpoint_id} is called again. What failed: langlauf webhooks replay --endpoint {changed.endpoint_id}{again(flags)}"
-        )
+        note(f"{changed.endpoint_id} is called again.")
+        note(f"  send what failed: langlauf webhooks replay --endpoint {changed.endpoint_id}{again(flags)}")
 
 
 @webhooks.command("disable")
@@ -105,9 +104,8 @@ def disable(endpoint: str, **flags: Any) -> None:
     """Send nothing to an endpoint until it is enabled; what waits for it is given up."""
     changed, _ = _switch(endpoint, flags, enabled=False)
     if not flags["as_json"]:
-        note(
-            f"{changed.endpoint_id} is not called any more, until: langlauf webhooks enable {changed.endpoint_id}{again(flags)}"
-        )
+        note(f"{changed.endpoint_id} is not called any more.")
+        note(f"  call it again: langlauf webhooks enable {changed.endpoint_id}{again(flags)}")
 
 
 @webhooks.command("rotate")
