@@ -22,6 +22,7 @@ from langlauf.cli.submit import submit
 from langlauf.cli.transfer import export_store, import_store
 from langlauf.cli.upkeep import migrate_store, sweep
 from langlauf.cli.verify import verify
+from langlauf.cli.webhooks import webhooks
 from langlauf.cli.worker import worker
 
 
@@ -65,4 +66,5 @@ for command in (
 for command in (doctor, backup, restore):
     main.add_command(command)
 main.add_command(keys)
+main.add_command(webhooks)
 main.add_command(bench)
