@@ -24,7 +24,7 @@ def mail_bytes(letter: Letter, *, sender: Sender, to: str, message_id: str, now:
     # Nobody's absence is to be answered to, and no list is to pass it on as a person's word.
     mail["Auto-Submitted"] = "auto-generated"
     mail["X-Auto-Response-Suppress"] = "All"
-    mail["Content-Language"] = letter.language
     mail.set_content(letter.text, cte=_ENCODING)
     mail.add_alternative(letter.html, subtype="html", cte=_ENCODING)
+    mail["Content-Language"] = letter.language  # of the whole: what was set before would be the first part's
     return mail.as_bytes()
