@@ -91,7 +91,7 @@ class PostOffice:
         return AuthResult(success=right, handled=False, auth_data=shown)
 
 
-class _Talk(SMTP):  # type: ignore[misc]  # the library has no types
+class _Talk(SMTP):
     """A connection that its office knows of."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

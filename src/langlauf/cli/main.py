@@ -13,6 +13,7 @@ from langlauf.cli.doctor import doctor
 from langlauf.cli.follow import result, status, watch
 from langlauf.cli.keys import keys
 from langlauf.cli.listing import inbox, jobs, notifications
+from langlauf.cli.mail import mail_test
 from langlauf.cli.openapi import openapi
 from langlauf.cli.serve import serve
 from langlauf.cli.submit import submit
@@ -36,4 +37,5 @@ for command in (worker, cleanup, sweep, migrate_store, verify, import_store, exp
 for command in (doctor, backup, restore):
     main.add_command(command)
 main.add_command(keys)
+main.add_command(mail_test)
 main.add_command(bench)
