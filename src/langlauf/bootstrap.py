@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from langlauf.analysis.registry import Registry
 from langlauf.delivery.channel import Channel, Silent
 from langlauf.delivery.connecting import Doors, trust_in
 from langlauf.delivery.mail.channel import Mails
+from langlauf.delivery.once import SendingOnce
 from langlauf.delivery.resolving import Resolver
 from langlauf.delivery.sender import Sender
 from langlauf.delivery.webhook import Webhooks
@@ -24,6 +25,7 @@ from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.estimates import Estimates
 from langlauf.service.follow import LOOK_SECONDS, Followers
+from langlauf.service.holds import Holds
 from langlauf.service.inbox import Inbox
 from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
@@ -35,6 +37,7 @@ from langlauf.service.services import Services
 from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
 from langlauf.service.tokens import JobTokens
+from langlauf.service.webhooks import Endpoints
 from langlauf.settings import Settings
 from langlauf.store.blobs.location import open_blobs
 from langlauf.store.blobs.protocol import Blobs
@@ -166,16 +169,25 @@ def make_services(
         Inbox(store),
         Overviews(store, store.clock),
         Measures(store, settings, places),
+        Holds(store),
+        make_endpoints(store, settings),
     )
 
 
-def make_sender(store: Store, settings: Settings, hints: Hints, prefix: str) -> Sender:
+def make_endpoints(store: Store, settings: Settings) -> Endpoints:
+    """What can be done with the endpoints of orgs: the same for callers, for pages and for commands."""
+    return Endpoints(store, settings, SendingOnce(lambda: make_webhooks(store, settings, "")))
+
+
+def make_sender(
+    store: Store, settings: Settings, hints: Hints, prefix: str, done: Callable[[str], Awaitable[object]]
+) -> Sender:
     """Sends what waits in the outbox, each message by its channel."""
     channels: dict[notification.Channel, Channel] = {
         "webhook": make_webhooks(store, settings, prefix),
         "email": make_mails(store, settings),
     }
-    return Sender(store, settings, hints, store.clock, channels)
+    return Sender(store, settings, hints, store.clock, channels, done=done)
 
 
 def make_mails(store: Store, settings: Settings) -> Channel:
@@ -199,7 +211,7 @@ def make_webhooks(store: Store, settings: Settings, prefix: str) -> Webhooks:
         raise SettingsError(f"LANGLAUF_WEBHOOK_CA={settings.webhook_ca!r}: {error}") from None
     return Webhooks(
         doors=Doors(trust=trust, allow=settings.webhook_allow, own_host=settings.host, own_port=settings.port),
-        resolver=Resolver(2 * settings.deliveries),
+        resolver=Resolver(2 * max(1, settings.deliveries)),
         clock=store.clock,
         seconds=settings.webhook_seconds,
         source=source_of(settings.public_url, prefix),
@@ -249,16 +261,16 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
             Periodic(
                 duty.RETENTION,
                 settings.retention_every,
-                lambda: clean_up(store, settings.retention, dry_run=False),
+                lambda: clean_up(store, settings.retention, counted=False),
                 done=notes.note,
             ),
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
         know_analyses(registry.names)
-        services.measures.watch(duties)
         parts: list[Periodic | Sender] = [*duties]
         if settings.deliveries:
-            parts.append(make_sender(store, settings, hints, prefix))
+            parts.append(make_sender(store, settings, hints, prefix, notes.note))
+        services.measures.watch(parts)
         workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
         runtime = Runtime(store, services, hints, workers, parts)
         stack.push_async_callback(runtime.stop)

@@ -1,13 +1,14 @@
 """A real server that sends, and a second opening of its store for what the API does not do."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from langlauf.clock import SystemClock, new_id
-from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryAttempt, DeliveryFilter, Endpoint, EndpointChange
+from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryAttempt, DeliveryFilter, Endpoint, EndpointChange, Subject
 from langlauf.domain.notification import Notification
 from langlauf.domain.signature import PURPOSE, endpoint_secret, secret_text
 from langlauf.hints import Hints
@@ -45,22 +46,23 @@ class Rig:
 
     def endpoint(self, url: str, org: str = ORG, **values: Any) -> Endpoint:
         """An endpoint of an org."""
-        new = Endpoint(
-            org_id=org,
-            endpoint_id=new_id(),
-            url=url,
-            name="a receiver",
-            subjects=values.get("subjects", FINAL_SUBJECTS),
-            created_at=SystemClock().now(),
-        )
-        made = self.ask(lambda store: store.deliveries.add_endpoint(new))
-        assert made is not None
-        return made
+        return self.endpoints(url, org=org, **values)[0]
 
-    def known(self, endpoint: Endpoint) -> Endpoint:
-        """The endpoint as it is now."""
-        found = self.ask(lambda store: store.tenant(endpoint.org_id).endpoints())
-        return next(one for one in found if one.endpoint_id == endpoint.endpoint_id)
+    def endpoints(self, *urls: str, org: str = ORG, subjects: tuple[Subject, ...] = FINAL_SUBJECTS) -> list[Endpoint]:
+        """Endpoints of an org."""
+
+        async def add(store: Store) -> list[Endpoint]:
+            made = [await store.deliveries.add_endpoint(_new(org, url, subjects)) for url in urls]
+            return [one for one in made if one is not None]
+
+        added = self.ask(add)
+        assert len(added) == len(urls)
+        return added
+
+    def disabled(self, org: str = ORG) -> list[str]:
+        """The endpoints that are not called any more."""
+        found = self.ask(lambda store: store.tenant(org).endpoints())
+        return [one.endpoint_id for one in found if one.disabled_at is not None]
 
     def change(self, endpoint: Endpoint, **values: Any) -> Endpoint:
         """Changes an endpoint."""
@@ -84,14 +86,11 @@ class Rig:
 
     def until(self, condition: Callable[[], T], seconds: float = 20.0) -> T:
         """What the condition gives, as soon as it gives something."""
-
-        async def main() -> T:
-            async with asyncio.timeout(seconds):
-                while not (found := await asyncio.to_thread(condition)):
-                    await asyncio.sleep(0.05)
-            return found
-
-        return asyncio.run(main())
+        end = time.monotonic() + seconds
+        while not (found := condition()):
+            assert time.monotonic() < end, "it did not come to that"
+            time.sleep(0.05)  # the server writes the store by itself: there is nothing to wait for
+        return found
 
     def settled(self, org: str = ORG, number: int = 1) -> list[Notification]:
         """The messages of an org, when so many are settled and none waits."""
@@ -107,6 +106,11 @@ class Rig:
         """A job that has ended."""
         job = self.live.submit("echo", org, query=new_id(), **values)
         return self.live.wait(job["job_id"], org)
+
+
+def _new(org: str, url: str, subjects: tuple[Subject, ...]) -> Endpoint:
+    now = SystemClock().now()
+    return Endpoint(org_id=org, endpoint_id=new_id(), url=url, name="one", subjects=subjects, created_at=now)
 
 
 @contextmanager

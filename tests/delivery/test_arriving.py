@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from standardwebhooks import WebhookVerificationError
 
 from langlauf.domain.delivery import SUBJECTS
@@ -80,20 +79,16 @@ def test_both_secrets_verify_while_receivers_change_over(tmp_path: Path) -> None
     assert [_good(after, secret) for secret in (one, two, three)] == [False, False, True]
 
 
-@pytest.mark.parametrize("part", ["body", "id", "time"])
-def test_a_signature_is_good_for_one_message_alone(tmp_path: Path, part: str) -> None:
+def test_a_signature_is_good_for_one_message_alone(tmp_path: Path) -> None:
     with rig(tmp_path) as sending, receiving() as receiver:
         secret = sending.secret(sending.endpoint(receiver.url()))
         sending.run_job()
         [arrived] = receiver.wait_for(1)
     assert _good(arrived, secret)
-    headers = dict(arrived.headers)
-    if part == "id":
-        headers["webhook-id"] += "x"
-    if part == "time":
-        headers["webhook-timestamp"] = str(int(headers["webhook-timestamp"]) - 360)
-    body = arrived.body.replace(b"completed", b"canceled!") if part == "body" else arrived.body
-    assert not _good(arrived._replace(headers=headers, body=body), secret)
+    late = str(int(arrived.headers["webhook-timestamp"]) - 360)
+    assert not _good(arrived._replace(body=arrived.body.replace(b"completed", b"canceled!")), secret)
+    assert not _good(arrived._replace(headers={**arrived.headers, "webhook-id": arrived.message_id + "x"}), secret)
+    assert not _good(arrived._replace(headers={**arrived.headers, "webhook-timestamp": late}), secret)
 
 
 def test_a_repetition_is_the_same_message(tmp_path: Path) -> None:

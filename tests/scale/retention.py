@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langlauf.bench.work import new_job
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
@@ -211,14 +211,14 @@ async def _opened(place: str) -> Store:
 
 def rows_in(place: str) -> Rows:
     """How many rows there are of each kind of jobs, tombstones aside."""
-    ask = partial(fetch, place) if place.startswith("postgresql:") else partial(query, place)
+    ask: Callable[[str], list[Any]] = partial(fetch if place.startswith("postgresql:") else query, place)
     schema = "langlauf." if place.startswith("postgresql:") else ""
     found: Rows = {kind: dict.fromkeys(TABLES, 0) for kind in _KINDS}
     for table in TABLES:
         left = "WHERE removed_at IS NULL" if table == "job_results" else ""
         for job_id, count in ask(_COUNT.format(table=f"{schema}{table} {left}")):
             if job_id in found:
-                found[job_id][table] = count
+                found[str(job_id)][table] = int(str(count))
     return found
 
 

@@ -1,5 +1,7 @@
 """A receiver of webhooks on a real socket: it keeps what arrives, and answers as well or as badly as a test wishes."""
 
+import socket
+import socketserver
 import ssl
 import threading
 import time
@@ -71,7 +73,12 @@ class Receiver(ThreadingHTTPServer):
         self.closing = threading.Event()
         self._news = threading.Condition()
         self._trust = trust
+        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         super().__init__((address, port), Handler)
+
+    def server_bind(self) -> None:
+        """Without asking what this machine is called."""
+        socketserver.TCPServer.server_bind(self)
 
     @property
     def port(self) -> int:

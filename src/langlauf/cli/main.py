@@ -11,6 +11,7 @@ from langlauf.cli.control import cancel, retry
 from langlauf.cli.copying import copy
 from langlauf.cli.doctor import doctor
 from langlauf.cli.follow import result, status, watch
+from langlauf.cli.holding import hold, release
 from langlauf.cli.keys import keys
 from langlauf.cli.listing import inbox, jobs, notifications
 from langlauf.cli.mail import mail_test
@@ -30,7 +31,7 @@ def main() -> None:
 
 
 main.add_command(serve)
-for command in (submit, status, watch, result, cancel, retry, jobs, notifications, inbox, completion):
+for command in (submit, status, watch, result, cancel, retry, jobs, hold, release, notifications, inbox, completion):
     main.add_command(command)
 for command in (worker, cleanup, sweep, migrate_store, verify, import_store, export_store, copy, adopt, openapi):
     main.add_command(command)

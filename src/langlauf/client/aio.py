@@ -107,6 +107,21 @@ class AsyncClient:
         """What people are to see of a snapshot: tables, charts and the like, each a dict with its `kind`."""
         return await self._run(self._core.views(result_id, view))
 
+    async def hold(self, result_id: str, *, reason: str | None = None) -> JobSummary:
+        """Keeps a result from retention, with its job, until it is released. Who held it first stays."""
+        return await self._run(self._core.hold(result_id, reason))
+
+    async def release(self, result_id: str) -> JobSummary:
+        """Lets retention have a result again. Repeating it changes nothing."""
+        return await self._run(self._core.release(result_id))
+
+    async def held(self, *, limit: int | None = None) -> AsyncIterator[JobSummary]:
+        """The jobs whose results are held, the last that was held first; at most `limit` of them."""
+        pages = self._core.held(limit)
+        while not pages.ended:
+            for job in await self._run(pages.next_page()):
+                yield job
+
     async def close(self) -> None:
         """Closes the connections."""
         await self._http.aclose()

@@ -142,6 +142,23 @@ class Core:
         reply = yield from ask(Request(path=path, params={"view": view}))
         return read(reply, ViewsAnswer).views
 
+    def hold(self, result_id: str, reason: str | None) -> Talk[JobSummary]:
+        """Keeps a result from retention; its job as it is then."""
+        reply = yield from ask(_post(self._hold(result_id), {"reason": reason}))
+        return read(reply, JobAnswer).job
+
+    def release(self, result_id: str) -> Talk[JobSummary]:
+        """Lets retention have it again."""
+        reply = yield from ask(Request(method="DELETE", path=self._hold(result_id)))
+        return read(reply, JobAnswer).job
+
+    def held(self, limit: int | None) -> JobPages:
+        """The jobs whose results are held, page by page."""
+        return JobPages(f"{self._prefix}/held", {}, limit)
+
+    def _hold(self, result_id: str) -> str:
+        return f"{self._prefix}/results/{quote(result_id, safe='')}/hold"
+
     def snapshots(self, job_id: str) -> Talk[list[Snapshot]]:
         """All snapshots of a job, without their payloads."""
         reply = yield from ask(Request(path=f"{self._job(job_id)}/results"))

@@ -85,6 +85,10 @@ class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
     result_expired_at: datetime | None
     status_url: str
     result_url: str | None
+    #: since when its results are kept from retention, who wanted that, and why
+    held_at: datetime | None = None
+    held_by: str | None = None
+    hold_reason: str | None = None
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +142,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     requested_result_id: str
     requested_result_kind: str
     projection_mode: str
+    held_at: datetime | None = None
+    held_by: str | None = None
+    hold_reason: str | None = None
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):

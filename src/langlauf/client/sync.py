@@ -109,6 +109,20 @@ class Client:
         """What people are to see of a snapshot: tables, charts and the like, each a dict with its `kind`."""
         return self._run(self._core.views(result_id, view))
 
+    def hold(self, result_id: str, *, reason: str | None = None) -> JobSummary:
+        """Keeps a result from retention, with its job, until it is released. Who held it first stays."""
+        return self._run(self._core.hold(result_id, reason))
+
+    def release(self, result_id: str) -> JobSummary:
+        """Lets retention have a result again. Repeating it changes nothing."""
+        return self._run(self._core.release(result_id))
+
+    def held(self, *, limit: int | None = None) -> Iterator[JobSummary]:
+        """The jobs whose results are held, the last that was held first; at most `limit` of them."""
+        pages = self._core.held(limit)
+        while not pages.ended:
+            yield from self._run(pages.next_page())
+
     def close(self) -> None:
         """Closes the connections."""
         self._http.close()

@@ -7,12 +7,14 @@ it is let go, and whoever sends next finds it when its claim is over.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+
+import msgspec
 
 from langlauf.clock import Clock, draw, steady
 from langlauf.delivery.channel import Channel, Silent
-from langlauf.domain import notification
+from langlauf.domain import duties, notification
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
@@ -21,6 +23,8 @@ from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.metrics import DUTIES, count_delivery
+from langlauf.tracing import span, trace_from
 
 _MOST_OF_LANE = 2
 #: How long at most between two looks, and how long at least after one that found nothing.
@@ -33,7 +37,10 @@ _GRACE_SECONDS = 5.0
 
 
 class Sender:
-    """Sends what waits in the outbox."""
+    """Sends what waits in the outbox. It is a duty: looking for what is due must not fail for long."""
+
+    name = duties.DELIVERIES
+    every = _LOOK_SECONDS
 
     def __init__(
         self,
@@ -42,7 +49,10 @@ class Sender:
         hints: Hints,
         clock: Clock,
         channels: Mapping[notification.Channel, Channel],
+        *,
+        done: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
+        self._done = done
         self._store = store
         self._settings = settings
         self._hints = hints
@@ -53,6 +63,8 @@ class Sender:
         self._draining = False
         #: looks in a row at which the store was away
         self._away = 0
+        #: when a look last ended well, on the clock of `steady`; the time of its start before that
+        self.succeeded_at = steady()
 
     @property
     def alive(self) -> bool:
@@ -61,6 +73,9 @@ class Sender:
 
     async def start(self) -> None:
         """Begins to send."""
+        self.succeeded_at = steady()
+        for outcome in ("done", "failed"):
+            DUTIES.expect(self.name, outcome)
         self._loop = asyncio.create_task(self._send_for_ever(), name="langlauf-sender")
 
     async def stop(self) -> None:
@@ -81,10 +96,18 @@ class Sender:
             try:
                 found = await self._look()
             except Exception as error:  # noqa: BLE001 - sending goes on, whatever went wrong at one look
+                DUTIES.add(self.name, "failed")
                 await self._rest_without_store(error)
             else:
                 self._away = 0
+                await self._well()
                 await self._rest(found)
+
+    async def _well(self) -> None:
+        self.succeeded_at = steady()
+        DUTIES.add(self.name, "done")
+        if self._done is not None:
+            await self._done(self.name)
 
     async def _look(self) -> int:
         """Claims what there is room for; tells how many were found."""
@@ -140,12 +163,13 @@ class Sender:
             failing_since=await self._failing_since(delivery, outcome),
         )
         if await self._finish(end, until=started + self._settings.webhook_seconds + _CLAIM_MARGIN):
+            count_delivery(delivery.channel, end.status)
             _tell(delivery, end)
 
     async def _try(self, delivery: Delivery) -> Outcome:
         channel = self._channels.get(delivery.channel) or Silent("this server does not send such messages")
         try:
-            return await channel.send(delivery)
+            return await _told(delivery, channel)
         except Exception as error:  # noqa: BLE001 - a message that cannot be made must not come back for ever at once
             tell(
                 Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty="sending", notification_id=delivery.notification_id
@@ -172,6 +196,19 @@ class Sender:
                     _tell_unwritten(end.notification_id, error)
                     return False
                 await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _told(delivery: Delivery, channel: Channel) -> Outcome:
+    """Sends it as a part of the job's own story, which the receiver can carry on."""
+    given = trace_from(delivery.traceparent, None)
+    ids = {"job_id": delivery.job_id, "org_id": delivery.org_id, "notification_id": delivery.notification_id}
+    with span("deliver", given, "client", channel=delivery.channel, **ids) as telling:
+        carried = telling.trace.traceparent if telling.trace else None
+        outcome = await channel.send(msgspec.structs.replace(delivery, traceparent=carried))
+        telling.note(verdict=outcome.verdict)
+        if outcome.verdict != "sent":
+            telling.fail(outcome.verdict)
+        return outcome
 
 
 def _tell(delivery: Delivery, end: DeliveryEnd) -> None:

@@ -1,7 +1,6 @@
 """What the checks look at: a store, the settings, and the place of its blobs."""
 
 import shlex
-from collections.abc import Callable
 from functools import cached_property
 
 from langlauf.domain.instant import Instant
@@ -29,7 +28,6 @@ class Patient:
         payloads: BlockingPayloads | None = None,
         deep: bool = False,
         version: str = "",
-        shifted: Callable[[ClockSeen], ClockSeen] = lambda seen: seen,
     ) -> None:
         self.settings = settings
         self.place = place
@@ -39,7 +37,6 @@ class Patient:
         self.version = version
         #: whether a flag named the store: the next command then needs it too
         self._named = named
-        self._shifted = shifted
 
     def command(self, *words: str) -> str:
         """A command to type next, for this store."""
@@ -52,7 +49,7 @@ class Patient:
     @cached_property
     def clock(self) -> ClockSeen:
         """The store's time and the machine's."""
-        return self._shifted(self.examiner.clock())
+        return self.examiner.clock()
 
     @property
     def now(self) -> Instant:

@@ -16,18 +16,19 @@ class RetentionCount(msgspec.Struct, frozen=True, kw_only=True):
     """What retention removed, or would remove, of one kind of records."""
 
     delete_count: int
-    kept_count: int
+    #: None where nobody asked for a count of all
+    kept_count: int | None
     #: ended jobs that have such records and are old enough
     eligible_terminal: int
     #: ended jobs without a usable time of their end
-    skipped_missing_timestamp: int
+    skipped_missing_timestamp: int | None
 
 
 class RetentionReport(msgspec.Struct, frozen=True, kw_only=True):
     """One run of retention."""
 
     dry_run: bool
-    terminal_job_count: int
+    terminal_job_count: int | None
     results: RetentionCount
     events: RetentionCount
     jobs_deleted: int

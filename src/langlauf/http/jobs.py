@@ -9,7 +9,7 @@ from starlette.responses import Response
 from langlauf.domain.notification import CHANNELS, Channel
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter, JobView
-from langlauf.http.conditional import REVALIDATED, known_tags, matches, not_modified
+from langlauf.http.conditional import REVALIDATED, hold_mark, known_tags, matches, not_modified
 from langlauf.http.context import Context, convert
 from langlauf.http.negotiating import wants_stream
 from langlauf.http.order import idempotency_key
@@ -89,10 +89,10 @@ class Jobs:
         return view
 
     def _etag(self, view: JobView) -> str:
-        """Changes with every event, with the phase and with what retention takes; not with an estimate."""
+        """Changes with every event, the phase, what retention takes and whether it is held; not with an estimate."""
         job = view.job
         expired = f"{'r' if job.result_expired_at else ''}{'e' if job.events_expired_at else ''}"
-        return f'W/"{job.event_seq}-{self._services.reads.phase(view)}{expired}"'
+        return f'W/"{job.event_seq}-{self._services.reads.phase(view)}{expired}{hold_mark(job)}"'
 
     async def list(self, request: Request, caller: Caller) -> Response:
         """The org's jobs, newest first."""

@@ -5,6 +5,7 @@ import binascii
 import hashlib
 import re
 
+from langlauf.domain.delivery import DeliveryFilter
 from langlauf.domain.instant import Instant
 from langlauf.domain.views import JobFilter
 from langlauf.http.problems import bad_request
@@ -12,12 +13,12 @@ from langlauf.http.problems import bad_request
 _POSITION = re.compile(r"^([0-9a-f]{8}):([0-9]{1,18}):(\S+)$")
 
 
-def write_cursor(after: tuple[Instant, str], org_id: str, which: JobFilter) -> str:
+def write_cursor(after: tuple[Instant, str], org_id: str, which: JobFilter | DeliveryFilter) -> str:
     """The position where a page ended, for that list and no other."""
     return write_position(after, _mark(org_id, which))
 
 
-def read_cursor(text: str, org_id: str, which: JobFilter) -> tuple[Instant, str]:
+def read_cursor(text: str, org_id: str, which: JobFilter | DeliveryFilter) -> tuple[Instant, str]:
     """The position in a cursor; one of a list with other filters would pass over what the caller has not seen."""
     return read_position(text, _mark(org_id, which))
 
@@ -43,7 +44,10 @@ def read_position(text: str, mark: str) -> tuple[Instant, str]:
     return int(match[2]), match[3]
 
 
-def _mark(org_id: str, which: JobFilter) -> str:
+def _mark(org_id: str, which: JobFilter | DeliveryFilter) -> str:
+    if isinstance(which, DeliveryFilter):
+        of = (which.endpoint_id or "", which.job_id or "", which.status or "")
+        return hashlib.sha256("\0".join(("deliveries", org_id, *of)).encode()).hexdigest()[:8]
     asked = [org_id, which.status or "", which.analysis or "", which.text or ""]
     if which.error_code:
         asked.append(which.error_code)

@@ -104,6 +104,9 @@ def job_fields(job: Job, moment: Moment, links: Links) -> dict[str, Any]:
         "request_id": job.request_id,
         "event_seq": job.event_seq,
         "result_expired_at": _time(job.result_expired_at),
+        "held_at": _time(job.held_at),
+        "held_by": job.held_by,
+        "hold_reason": job.hold_reason,
         "status_url": links.job(job.job_id),
         "result_url": links.result(job.result_id) if job.result_id else None,
     }
@@ -141,16 +144,17 @@ def snapshot_out(snapshot: Snapshot, links: Links) -> SnapshotOut:
 
 def notification_out(notification: Notification) -> NotificationOut:
     """A message on the wire."""
-    return NotificationOut(**_message_fields(notification))
+    return NotificationOut(**notification_fields(notification))
 
 
 def inbox_out(message: Message) -> InboxOut:
     """A message of the inbox on the wire."""
     read_at = _time(message.notification.read_at)
-    return InboxOut(**_message_fields(message.notification), read_at=read_at, unread=message.unread)
+    return InboxOut(**notification_fields(message.notification), read_at=read_at, unread=message.unread)
 
 
-def _message_fields(notification: Notification) -> dict[str, Any]:
+def notification_fields(notification: Notification) -> dict[str, Any]:
+    """A message on the wire, in parts. Where it goes is not among them: an address may be a person's."""
     return {
         "notification_id": notification.notification_id,
         "job_id": notification.job_id,

@@ -102,6 +102,12 @@ class CancelBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     reason: Annotated[str, msgspec.Meta(max_length=500)] | None = None
 
 
+class HoldBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Why a result is to be kept."""
+
+    reason: Annotated[str, msgspec.Meta(max_length=500)] | None = None
+
+
 class RetryBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Whether a new job starts with the finished chunks of the old one."""
 
@@ -179,6 +185,9 @@ class JobOut(msgspec.Struct, kw_only=True):
     request_id: str
     event_seq: Count
     result_expired_at: datetime | None
+    held_at: datetime | None
+    held_by: str | None
+    hold_reason: str | None
     status_url: Address
     result_url: Address | None
 
@@ -304,6 +313,9 @@ class ResultAnswer(Answer, kw_only=True):
     requested_result_id: str
     requested_result_kind: ResultKind
     projection_mode: Literal["latest", "requested"]
+    held_at: datetime | None
+    held_by: str | None
+    hold_reason: str | None
 
 
 class ViewsAnswer(Answer, kw_only=True):

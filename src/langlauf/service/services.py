@@ -6,6 +6,7 @@ from langlauf.analysis.registry import Registry
 from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.follow import Followers
+from langlauf.service.holds import Holds
 from langlauf.service.inbox import Inbox
 from langlauf.service.keys import Keys
 from langlauf.service.measures import Measures
@@ -14,6 +15,7 @@ from langlauf.service.read import Reads
 from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
 from langlauf.service.tokens import JobTokens
+from langlauf.service.webhooks import Endpoints
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -31,3 +33,5 @@ class Services(msgspec.Struct, frozen=True):
     inbox: Inbox
     overviews: Overviews
     measures: Measures
+    holds: Holds
+    webhooks: Endpoints

@@ -181,8 +181,12 @@ class Store(Protocol):
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         """Takes jobs back from workers that vanished, let them run out of time or did not stop them when asked to."""
 
-    async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
-        """Removes what is older than the policy, in small batches."""
+    async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
+        """Removes what is older than the policy, in small batches.
+
+        With `counted` it also tells how much there is in all: a walk over everything, which takes long where that is
+        much.
+        """
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]:
         """What these jobs, by org and id, still name outside of the store; one that does not exist is not there.

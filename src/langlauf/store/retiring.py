@@ -21,11 +21,11 @@ Kind = Literal["results", "events", "jobs"]
 #: What one page may hold at most, and one write: a single job is never divided.
 JOBS_PER_PAGE = 200
 _MOST_ROWS = 500
-_FEWEST_ROWS = 10
+_FEWEST_ROWS = 40
 _BYTES_PER_BATCH = 8 * 1024 * 1024
 #: What a write should take, in seconds, and how long to rest behind it, measured by what it took: there is always room
 #: for others, those in other processes too.
-_WRITE_SECONDS = 0.004
+_WRITE_SECONDS = 0.006
 _REST = 1.0
 _LONGEST_REST = 1.0
 #: Jobs that cannot be taken are told and passed over; with so many of them something else is wrong.
@@ -101,7 +101,7 @@ class Pace:
     """How many rows the next write takes, learnt from what the last ones took."""
 
     def __init__(self) -> None:
-        self.rows = min(_MOST_ROWS, _FEWEST_ROWS * 2)
+        self.rows = _FEWEST_ROWS
 
     async def rest(self, rows: int, seconds: float) -> None:
         """Learns from a write, and leaves room for others behind it."""
@@ -125,21 +125,23 @@ def cutoffs_of(policy: RetentionPolicy, now: Instant) -> Cutoffs:
     return Cutoffs(final_results=final, partial_results=partial, events=events, jobs=jobs)
 
 
-async def retire(shelf: Shelf, policy: RetentionPolicy, now: Instant, *, dry_run: bool) -> RetentionReport:
+async def retire(
+    shelf: Shelf, policy: RetentionPolicy, now: Instant, *, dry_run: bool, counted: bool
+) -> RetentionReport:
     """Takes results, then events, then records, so that a record outlives its parts also inside a run."""
     run = _Run(shelf, cutoffs_of(policy, now), dry_run=dry_run)
-    ended, with_end = await shelf.ended()
+    ended, with_end = await shelf.ended() if counted else (None, None)
     results = await run.retire("results")
     events = await run.retire("events")
     jobs = await run.retire("jobs")
     run.raise_failures()
-    kept_results, kept_events = await shelf.kept()
-    missing = ended - with_end
+    kept_results, kept_events = await shelf.kept() if counted else (None, None)
+    missing = None if ended is None or with_end is None else ended - with_end
     return RetentionReport(
         dry_run=dry_run,
         terminal_job_count=ended,
-        results=_count(results, kept_results - results.deleted * dry_run, missing),
-        events=_count(events, kept_events - events.deleted * dry_run, missing),
+        results=_count(results, kept_results, missing, dry_run=dry_run),
+        events=_count(events, kept_events, missing, dry_run=dry_run),
         jobs_deleted=jobs.deleted,
     )
 
@@ -188,8 +190,8 @@ class _Run:
 
     def _note_failure(self, kind: Kind, found: Found, error: StoreError) -> None:
         self._failures += 1
-        job = {"org_id": found.org_id, "job_id": found.job_id}
-        tell(Fact.UPKEEP_FAILED, logging.ERROR, duty="retention", kind=kind, **job, reason=str(error))
+        what = {"duty": "retention", "kind": kind, "org_id": found.org_id, "job_id": found.job_id}
+        tell(Fact.UPKEEP_FAILED, logging.ERROR, error=None, **what, reason=str(error))
         if self._failures >= _MOST_FAILURES:
             self.raise_failures()
 
@@ -199,10 +201,11 @@ class _Run:
             raise StoreError(f"{self._failures} jobs could not be cleaned up; the log says which and why")
 
 
-def _count(tally: _Tally, kept: int, missing: int) -> RetentionCount:
+def _count(tally: _Tally, there: int | None, missing: int | None, *, dry_run: bool) -> RetentionCount:
+    """What a dry run would remove is still there."""
     return RetentionCount(
         delete_count=tally.deleted,
-        kept_count=kept,
+        kept_count=None if there is None else there - tally.deleted * dry_run,
         eligible_terminal=tally.eligible,
         skipped_missing_timestamp=missing,
     )

@@ -10,9 +10,11 @@ from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import RETIRED
 
 
-async def clean_up(store: Store, policy: RetentionPolicy, *, dry_run: bool = False) -> RetentionReport:
+async def clean_up(
+    store: Store, policy: RetentionPolicy, *, dry_run: bool = False, counted: bool = True
+) -> RetentionReport:
     """Removes it, or with `dry_run` only counts it; running it again removes nothing."""
-    report = await store.retire(policy, dry_run=dry_run)
+    report = await store.retire(policy, dry_run=dry_run, counted=counted)
     results, events, jobs = report.results.delete_count, report.events.delete_count, report.jobs_deleted
     if not dry_run and results + events + jobs:
         for kind, count in (("results", results), ("events", events), ("jobs", jobs)):

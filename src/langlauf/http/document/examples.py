@@ -14,6 +14,7 @@ from langlauf.domain.showing import Column, Markdown, Table
 from langlauf.domain.state import Status
 from langlauf.http import schemas
 from langlauf.http.document.shapes import Document
+from langlauf.http.document.webhook_examples import webhook_answers
 
 JOB_ID = "01a1e22d-5758-78bb-9977-e0f332d3442e"
 RESULT_ID = "01a1e22d-5d4a-7315-b2be-1452b21b2aa4"
@@ -62,6 +63,7 @@ def _answers(prefix: str) -> dict[str, msgspec.Struct]:
         "keys": schemas.KeysAnswer(**_ANSWER, keys=[schemas.KeyOut(**_key())]),
         "made": schemas.MadeKeyAnswer(**_ANSWER, **_key(), key=f"{_KEY_ID}_…"),
         "revoked": schemas.KeyAnswer(**_ANSWER, **{**_key(), "revoked_at": _FINISHED}),
+        **webhook_answers(_ANSWER, JOB_ID, RESULT_ID),
         "fine": schemas.HealthAnswer(**_ANSWER, status="ready"),
     }
 
@@ -167,6 +169,9 @@ def _final() -> schemas.ResultAnswer:
         requested_result_id=RESULT_ID,
         requested_result_kind="final",
         projection_mode="latest",
+        held_at=None,
+        held_by=None,
+        hold_reason=None,
     )
 
 

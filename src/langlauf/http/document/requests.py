@@ -3,7 +3,7 @@
 import msgspec
 
 from langlauf.analysis.registry import Analysis, Registry
-from langlauf.http import schemas
+from langlauf.http import schemas, webhook_schemas
 from langlauf.http.document.samples import required_example
 from langlauf.http.document.shapes import Document, Struct, json_content, ref, request_schemas
 from langlauf.http.operations import OPERATIONS, Operation
@@ -13,9 +13,18 @@ ANALYZE = "AnalyzeRequest"
 _EXAMPLES: Document = {
     "CancelBody": {"reason": "no longer needed"},
     "RetryBody": {"resume": True},
+    "HoldBody": {"reason": "wanted for the audit of 2026"},
     "ReadBody": {"until": "2026-03-02T09:30:04Z"},
     "TokenBody": {"expires_in": "10m"},
     "CreateKeyBody": {"name": "nightly import", "scopes": ["submit", "read"]},
+    "CreateWebhookBody": {
+        "url": "https://hooks.example.com/jobs",
+        "name": "warehouse",
+        "events": ["completed", "failed"],
+    },
+    "ChangeWebhookBody": {"enabled": False},
+    "RotateBody": {"overlap": "12h"},
+    "ReplayBody": {"since": "2026-03-02T08:00:00Z"},
 }
 #: Bodies that must name something.
 _NOT_EMPTY = ("ReadBody",)
@@ -55,7 +64,7 @@ def request_body(operation: Operation, registry: Registry) -> Document:
 
 def _struct(name: str) -> Struct:
     """The struct that reads a body: it has the name that the table of operations gives."""
-    found: Struct = getattr(schemas, name)
+    found: Struct = getattr(schemas if hasattr(schemas, name) else webhook_schemas, name)
     return found
 
 

@@ -71,8 +71,8 @@ class StoreWithBlobs:
         ref = await payloads.keep(lease.org_id, lease.job_id, payload)
         return msgspec.structs.replace(write, payload=None, payload_ref=ref)
 
-    async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
-        report = await self.inner.retire(policy, dry_run=dry_run)
+    async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
+        report = await self.inner.retire(policy, dry_run=dry_run, counted=counted)
         if self._payloads is not None and not dry_run:
             try:
                 if removed := await collect(self.inner, self._payloads):

@@ -243,10 +243,11 @@ class PostgresStore:
         await self._learn_time()
         return swept
 
-    async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
+    async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
         link = Link(self._url, "retention")
         try:
-            return await retire(PostgresShelf(link, self._hints, self._at), policy, self.clock.now(), dry_run=dry_run)
+            shelf = PostgresShelf(link, self._hints, self._at)
+            return await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
         finally:
             await link.close()
 

@@ -219,10 +219,10 @@ class SqliteStore:
         except apsw.Error as error:
             raise StoreUnavailable(f"the store did not take the correction of its clock: {error}") from error
 
-    async def retire(self, policy: RetentionPolicy, *, dry_run: bool) -> RetentionReport:
+    async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
         shelf = retiring.SqliteShelf(self.path, self._read, self._writes.do_later, self._queries)
         try:
-            return await retire(shelf, policy, self.clock.now(), dry_run=dry_run)
+            return await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
         finally:
             await shelf.close()
 

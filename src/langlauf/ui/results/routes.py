@@ -2,10 +2,12 @@
 
 from starlette.routing import Route
 
+from langlauf.domain.access import Scope
 from langlauf.http.context import Context
 from langlauf.ui.rendering import Rendering
 from langlauf.ui.results.comparison import ComparisonPage
 from langlauf.ui.results.downloads import Downloads
+from langlauf.ui.results.holding import HoldForms
 from langlauf.ui.results.media import Media
 from langlauf.ui.results.page import ResultPage
 
@@ -21,4 +23,9 @@ def result_routes(context: Context, rendering: Rendering) -> list[Route]:
         "/results/{result_id}/views/{number}.svg": media.chart,
         "/results/{result_id}/views/{number}": media.piece,
     }
-    return [rendering.tenant_page(path, show, missing="missing.result") for path, show in shown.items()]
+    holding = HoldForms(context)
+    done = {"/results/{result_id}/hold": holding.hold, "/results/{result_id}/release": holding.release}
+    return [
+        *(rendering.tenant_page(path, show, missing="missing.result") for path, show in shown.items()),
+        *(rendering.tenant_form(path, do, scope=Scope.ADMIN, missing="missing.result") for path, do in done.items()),
+    ]
