@@ -16,6 +16,7 @@ from langlauf.cli.follow import result, status, watch
 from langlauf.cli.holding import hold, release
 from langlauf.cli.keys import keys
 from langlauf.cli.listing import inbox, jobs, notifications
+from langlauf.cli.mail import mail_test
 from langlauf.cli.openapi import openapi
 from langlauf.cli.serve import serve
 from langlauf.cli.submit import submit
@@ -67,4 +68,5 @@ for command in (doctor, backup, restore):
     main.add_command(command)
 main.add_command(keys)
 main.add_command(webhooks)
+main.add_command(mail_test)
 main.add_command(bench)
