@@ -179,5 +179,7 @@ def test_prometheus_own_tool_agrees(tmp_path: Path) -> None:
     (tmp_path / "panels.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}), "utf-8")
     checks = (("check", "rules", "alerts.yml", "panels.yml"), ("check", "config", "prometheus.yml"))
     for words in (*checks, ("test", "rules", "alerts_test.yml")) if tool else ():
-        done = subprocess.run([str(tool), *words], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [str(tool), *words], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
         assert done.returncode == 0, (words, done.stdout, done.stderr)

@@ -95,7 +95,9 @@ def test_what_has_ended_is_not_told(harness: Harness) -> None:
         assert set(usage.queues.values()) == {0}
         assert usage.kind in {"sqlite", "memory", "postgresql"}
         sizes = (usage.file_bytes or 0) > 0, usage.log_bytes is not None, usage.connections.get("open", 0) > 0
-        assert sizes == {"sqlite": (True, True, False), "postgresql": (False, False, True)}.get(usage.kind, (False,) * 3)
+        assert sizes == {"sqlite": (True, True, False), "postgresql": (False, False, True)}.get(
+            usage.kind, (False,) * 3
+        )
 
     harness.run(body)
 
