@@ -3,13 +3,15 @@
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from langlauf.analysis.registry import Registry
 from langlauf.delivery.channel import Channel, Silent
 from langlauf.delivery.connecting import Doors, trust_in
+from langlauf.delivery.mail.channel import Mails
+from langlauf.delivery.once import SendingOnce
 from langlauf.delivery.resolving import Resolver
 from langlauf.delivery.sender import Sender
 from langlauf.delivery.webhook import Webhooks
@@ -35,6 +37,7 @@ from langlauf.service.services import Services
 from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
 from langlauf.service.tokens import JobTokens
+from langlauf.service.webhooks import Endpoints
 from langlauf.settings import Settings
 from langlauf.store.blobs.location import open_blobs
 from langlauf.store.blobs.protocol import Blobs
@@ -47,6 +50,7 @@ from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import know_analyses
 from langlauf.tracing import end_tracing, set_up_tracing
+from langlauf.ui.letters.writing import Letters
 from langlauf.upkeep.duties import DutyNotes
 from langlauf.upkeep.periodic import Periodic
 from langlauf.upkeep.retention import clean_up
@@ -166,16 +170,37 @@ def make_services(
         Overviews(store, store.clock),
         Measures(store, settings, places),
         Holds(store),
+        make_endpoints(store, settings),
     )
 
 
-def make_sender(store: Store, settings: Settings, hints: Hints, prefix: str) -> Sender:
+def make_endpoints(store: Store, settings: Settings) -> Endpoints:
+    """What can be done with the endpoints of orgs: the same for callers, for pages and for commands."""
+    return Endpoints(store, settings, SendingOnce(lambda: make_webhooks(store, settings, "")))
+
+
+def make_sender(
+    store: Store, settings: Settings, hints: Hints, prefix: str, done: Callable[[str], Awaitable[object]]
+) -> Sender:
     """Sends what waits in the outbox, each message by its channel."""
     channels: dict[notification.Channel, Channel] = {
         "webhook": make_webhooks(store, settings, prefix),
-        "email": Silent("no mail server is set up"),
+        "email": make_mails(store, settings),
     }
-    return Sender(store, settings, hints, store.clock, channels)
+    return Sender(store, settings, hints, store.clock, channels, done=done)
+
+
+def make_mails(store: Store, settings: Settings) -> Channel:
+    """The channel of mail, where the settings say how it is sent."""
+    if settings.smtp is None or settings.mail_from is None:
+        return Silent("no mail server is set up: see LANGLAUF_SMTP")
+    return Mails(
+        write=Letters(store, settings).about,
+        server=settings.smtp,
+        sender=settings.mail_from,
+        clock=store.clock,
+        seconds=settings.webhook_seconds,
+    )
 
 
 def make_webhooks(store: Store, settings: Settings, prefix: str) -> Webhooks:
@@ -186,7 +211,7 @@ def make_webhooks(store: Store, settings: Settings, prefix: str) -> Webhooks:
         raise SettingsError(f"LANGLAUF_WEBHOOK_CA={settings.webhook_ca!r}: {error}") from None
     return Webhooks(
         doors=Doors(trust=trust, allow=settings.webhook_allow, own_host=settings.host, own_port=settings.port),
-        resolver=Resolver(2 * settings.deliveries),
+        resolver=Resolver(2 * max(1, settings.deliveries)),
         clock=store.clock,
         seconds=settings.webhook_seconds,
         source=source_of(settings.public_url, prefix),
@@ -242,10 +267,10 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
         know_analyses(registry.names)
-        services.measures.watch(duties)
         parts: list[Periodic | Sender] = [*duties]
         if settings.deliveries:
-            parts.append(make_sender(store, settings, hints, prefix))
+            parts.append(make_sender(store, settings, hints, prefix, notes.note))
+        services.measures.watch(parts)
         workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
         runtime = Runtime(store, services, hints, workers, parts)
         stack.push_async_callback(runtime.stop)

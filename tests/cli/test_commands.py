@@ -171,6 +171,21 @@ def test_notifications(langlauf: Commands) -> None:
     assert "No notifications" in langlauf.run("notifications", job, "--channel", "webhook").stderr
 
 
+def test_inbox(langlauf: Commands) -> None:
+    """What has ended is listed with what is new; what is marked is new no more, and is not marked again."""
+    assert "No messages yet" in langlauf.run("inbox").stderr
+    jobs = [langlauf.json("submit", f"value={number}", "--wait")["job_id"] for number in range(2)]
+    shown = langlauf.run("inbox")
+    assert [line.split()[-1] for line in shown.stdout.splitlines()[1:]] == jobs[::-1]
+    assert shown.stdout.count(" new ") == 2
+    assert "--mark-read" in shown.stderr
+    assert [one["job_id"] for one in langlauf.json("inbox", "--limit", "1", "--mark-read")] == [jobs[1]]
+    assert [one["job_id"] for one in langlauf.json("inbox", "--unread")] == [jobs[0]]
+    assert "Marked as read; 0 unread." in langlauf.run("inbox", "--unread", "--mark-read").stderr
+    assert "Nothing unread." in langlauf.run("inbox", "--unread").stderr
+    assert [one["unread"] for one in langlauf.json("inbox")] == [False, False]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell: str) -> None:
     """The script is the shell's, and its last line says how to install it."""
@@ -182,7 +197,7 @@ def test_completion(shell: str) -> None:
 
 def test_client_settings_are_flags_of_every_client_command() -> None:
     """Each command that talks to a server can be told which one, for whom and with what key."""
-    for name in ("submit", "status", "watch", "result", "cancel", "retry", "jobs", "notifications"):
+    for name in ("submit", "status", "watch", "result", "cancel", "retry", "jobs", "notifications", "inbox"):
         shown = CliRunner().invoke(main, [name, "--help"]).stdout
         assert all(flag in shown for flag in ("--url", "--org", "--key", "--json"))
     assert {"url", "org", "key"} <= {setting.name for setting in SETTINGS}

@@ -113,9 +113,10 @@ class Api:
         return job
 
     async def metric(self, name: str) -> float:
-        """A figure of /metrics; 0 where it is not told."""
+        """A figure of /metrics, over all labels where none are named; 0 where it is not told."""
         text = (await self._http.get(f"{self._fleet.url}/metrics")).text
-        return next((float(line.split()[-1]) for line in text.splitlines() if line.startswith(f"{name} ")), 0.0)
+        told = [line for line in text.splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
+        return sum(float(line.split()[-1]) for line in told)
 
     async def _get(self, path: str, **query: Any) -> Record | None:
         answer = await self._http.get(self._fleet.url + path, params=query)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 
+from langlauf.clock import new_id
 from langlauf.http.operations import Operation
 from tests.support.keys import EFFECT_SECONDS
 from tests.support.live import Live
@@ -31,12 +32,14 @@ def run_job(server: Live, headers: dict[str, str]) -> dict[str, Any]:
 def path_of(operation: Operation, job: dict[str, Any]) -> str:
     """The address of an operation, for a job."""
     ids = {"job_id": job["job_id"], "result_id": job["result_id"], "key_id": "llk_none"}
+    ids |= {"endpoint_id": "none", "notification_id": "none"}
     return operation.path_under("/analyze").format(**ids)
 
 
 def call(server: Live, operation: Operation, job: dict[str, Any], headers: dict[str, str]) -> httpx2.Response:
     """Calls an operation in a way that would work, or at least would not be refused for its form."""
     bodies: dict[str, dict[str, Any]] = {"analyze": {"query": "Bern"}, "createKey": {"scopes": ["admin"]}}
+    bodies["createWebhook"] = {"url": f"https://hooks.example/{new_id()}"}
     body = bodies.get(operation.name, {}) if operation.body else None
     return server.http.request(operation.method, path_of(operation, job), json=body, headers=headers)
 

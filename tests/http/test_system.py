@@ -29,10 +29,18 @@ def test_a_server_without_workers_accepts_and_is_ready(tmp_path: Path) -> None:
 
 
 def test_metrics_are_counted(server: Live) -> None:
-    """The text format of Prometheus, with what waits and runs."""
-    text = server.http.get("/metrics").text
-    assert "langlauf_jobs_waiting 0" in text
-    assert 'langlauf_facts_total{fact="attempt_ended"}' in text
+    """The text format of Prometheus, with what waits and runs, or that of OpenMetrics; nonsense in Accept is none."""
+    plain = server.http.get("/metrics")
+    assert plain.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert 'langlauf_jobs_waiting{analysis="echo"} 0.0\n' in plain.text
+    assert 'langlauf_facts_total{fact="attempt_ended"}' in plain.text
+    open_kind = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2"
+    openmetrics = server.http.get("/metrics", headers={"Accept": open_kind})
+    assert openmetrics.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert openmetrics.text.endswith("# EOF\n")
+    for nonsense in ("text/plain;version=x", "text/plain;version=9.9.9;escaping=x", "*/*", "application/json"):
+        answer = server.http.get("/metrics", headers={"Accept": nonsense})
+        assert (answer.status_code, answer.headers["content-type"]) == (200, plain.headers["content-type"])
 
 
 def test_a_full_queue_says_when_to_come_back(tmp_path: Path) -> None:

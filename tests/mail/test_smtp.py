@@ -128,6 +128,7 @@ def test_a_refused_login_is_a_matter_of_settings() -> None:
         ("MAIL", "550 5.7.1 you may not send as that", "settings"),
         ("RCPT", "450 4.2.0 greylisted", "later"),
         ("RCPT", "452 4.2.2 full", "later"),
+        ("RCPT", "421 4.3.2 closing", "later"),
         ("RCPT", "550 5.1.1 no such user", "never"),
         ("DATA", "451 4.3.0 busy", "later"),
         ("DATA", "554 5.7.1 refused", "never"),
@@ -144,6 +145,7 @@ def test_what_each_answer_means(step: str, said: str, verdict: str) -> None:
 
     answer, office = through(use)
     assert (answer.verdict, office.taken) == (verdict, [])
+    assert answer.everybody == (step == "MAIL" or said == "cut" or said.startswith("421"))
     assert said == "cut" or (str(answer.code), answer.said) == tuple(said.split(" ", 1))
 
 

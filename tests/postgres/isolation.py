@@ -18,8 +18,9 @@ from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.roles import roles_sql
 from tests.support.orders import accept
+from tests.support.outbox import told
 from tests.support.postgres import address, execute, fetch, fresh_database, shared_server
-from tests.support.stores import SetClock
+from tests.support.stores import Maker, SetClock
 
 ORGS = ("org-a", "org-b")
 _JOBS = 5
@@ -53,6 +54,8 @@ async def fill(url: str) -> None:
     clock = SetClock()
     store: Any = await PostgresStore.open(url, hints=Hints(), clock=clock)
     try:
+        for org in ORGS:
+            await told(Maker(store, clock, org))
         for number in range(_JOBS):
             for org in ORGS:
                 await accept(store, clock, org=org, query=f"a secret of {org} {number}")

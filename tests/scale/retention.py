@@ -218,7 +218,7 @@ def rows_in(place: str) -> Rows:
         left = "WHERE removed_at IS NULL" if table == "job_results" else ""
         for job_id, count in ask(_COUNT.format(table=f"{schema}{table} {left}")):
             if job_id in found:
-                found[job_id][table] = int(count)
+                found[str(job_id)][table] = int(str(count))
     return found
 
 

@@ -2,10 +2,12 @@
 
 import asyncio
 import ssl
+import threading
 import warnings
 from collections import defaultdict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
@@ -43,6 +45,10 @@ class PostOffice:
         self.taken: list[Taken] = []
         self.answers: dict[str, list[str]] = defaultdict(list)
         self.port = 0
+        #: connections that are open, and what is set while there are none
+        self.open: set[object] = set()
+        self.quiet = asyncio.Event()
+        self.quiet.set()
 
     def _answer(self, step: str, server: Any, usual: str = "250 OK") -> str:
         said = self.answers[step].pop(0) if self.answers[step] else usual
@@ -50,19 +56,25 @@ class PostOffice:
             server.transport.abort()
         return said
 
+    async def _said(self, step: str, server: Any, usual: str = "250 OK") -> str:
+        said = self._answer(step, server, usual)
+        if said == "hang":
+            await asyncio.Event().wait()  # until the other end goes away
+        return said
+
     async def handle_MAIL(self, server: Any, _: Any, envelope: Any, address: str, options: list[str]) -> str:  # noqa: N802 - so the server calls it
         """MAIL FROM."""
         envelope.mail_from, envelope.mail_options = address, options
-        return self._answer("MAIL", server)
+        return await self._said("MAIL", server)
 
     async def handle_RCPT(self, server: Any, _: Any, envelope: Any, address: str, __: list[str]) -> str:  # noqa: N802 - so the server calls it
         """RCPT TO."""
         envelope.rcpt_tos.append(address)
-        return self._answer("RCPT", server)
+        return await self._said("RCPT", server)
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802 - so the server calls it
         """The mail itself. One whose connection is cut has been taken all the same."""
-        said = self._answer("DATA", server, "250 2.0.0 queued as 4711")
+        said = await self._said("DATA", server, "250 2.0.0 queued as 4711")
         if said[0] not in "45":
             login = session.auth_data.login if session.authenticated else None
             tls = session.ssl is not None
@@ -79,6 +91,21 @@ class PostOffice:
         return AuthResult(success=right, handled=False, auth_data=shown)
 
 
+class _Talk(SMTP):
+    """A connection that its office knows of."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.event_handler.open.add(self)
+        self.event_handler.quiet.clear()
+        super().connection_made(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self.event_handler.open.discard(self)
+        if not self.event_handler.open:
+            self.event_handler.quiet.set()
+
+
 @asynccontextmanager
 async def post_office(
     certificate: tuple[Path, Path] | None = None, *, implicit: bool = False, login: bool = False
@@ -90,10 +117,10 @@ async def post_office(
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate[1], certificate[0])
 
-    def talk() -> SMTP:
+    def talk() -> _Talk:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns of a login in the open: nobody listens on this machine
-            return SMTP(
+            return _Talk(
                 office,
                 hostname="post.example",
                 tls_context=None if implicit else context,
@@ -110,3 +137,26 @@ async def post_office(
     finally:
         server.close()
         await server.wait_closed()
+        async with asyncio.timeout(5):
+            await office.quiet.wait()
+            await asyncio.sleep(0)  # what is lost is closed in the next round
+
+
+@contextmanager
+def post_office_beside() -> Iterator[PostOffice]:
+    """A server in a thread of its own, for tests that wait for another one."""
+    ready: Future[PostOffice] = Future()
+    over = threading.Event()
+
+    async def main() -> None:
+        async with post_office() as office:
+            ready.set_result(office)
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),))
+    thread.start()
+    try:
+        yield ready.result(timeout=10)
+    finally:
+        over.set()
+        thread.join()

@@ -17,7 +17,7 @@ from langlauf.store.sqlite.backing import BackupRefused, BackupReport, back_up, 
 
 _DUMP = (
     "a store on PostgreSQL is backed up with PostgreSQL's own tools: "
-    'pg_dump --format=custom --schema=langlauf --file={file} "$LANGLAUF_STORE"'
+    'pg_dump --format=custom --file={file} "$LANGLAUF_STORE", by a login that row-level security does not bind'
 )
 _LOAD = (
     "a store on PostgreSQL is put back with PostgreSQL's own tools: make the roles with "
@@ -84,8 +84,7 @@ def _print(report: BackupReport, *, as_json: bool) -> None:
         click.echo(msgspec.json.encode(report))
         return
     jobs, results = report.tables["jobs"], report.tables["job_results"]
-    click.echo(
-        f"{report.target}: {report.bytes} bytes, schema {report.schema}, {jobs} jobs, {results} results, checked"
-    )
+    held = f"schema {report.schema}, {jobs} jobs, {results} results"
+    click.echo(f"{report.target}: {report.bytes} bytes, {held}, checked")
     if report.kept is not None:
         click.echo(f"what was there is now {report.kept}", err=True)

@@ -11,16 +11,19 @@ from langlauf.cli.control import cancel, retry
 from langlauf.cli.copying import copy
 from langlauf.cli.doctor import doctor
 from langlauf.cli.erase import erase_org
+from langlauf.cli.events import events
 from langlauf.cli.follow import result, status, watch
 from langlauf.cli.holding import hold, release
 from langlauf.cli.keys import keys
-from langlauf.cli.listing import jobs, notifications
+from langlauf.cli.listing import inbox, jobs, notifications
+from langlauf.cli.mail import mail_test
 from langlauf.cli.openapi import openapi
 from langlauf.cli.serve import serve
 from langlauf.cli.submit import submit
 from langlauf.cli.transfer import export_store, import_store
 from langlauf.cli.upkeep import migrate_store, sweep
 from langlauf.cli.verify import verify
+from langlauf.cli.webhooks import webhooks
 from langlauf.cli.worker import worker
 
 
@@ -31,7 +34,21 @@ def main() -> None:
 
 
 main.add_command(serve)
-for command in (submit, status, watch, result, cancel, retry, jobs, hold, release, notifications, completion):
+for command in (
+    submit,
+    status,
+    watch,
+    result,
+    cancel,
+    retry,
+    jobs,
+    events,
+    hold,
+    release,
+    notifications,
+    inbox,
+    completion,
+):
     main.add_command(command)
 for command in (
     worker,
@@ -47,7 +64,9 @@ for command in (
     openapi,
 ):
     main.add_command(command)
-for command in (doctor, backup, restore, erase_org):
+for command in (doctor, backup, restore):
     main.add_command(command)
 main.add_command(keys)
+main.add_command(webhooks)
+main.add_command(mail_test)
 main.add_command(bench)

@@ -1,6 +1,6 @@
 """A sync and an async client over HTTP, with the same methods and one shared core."""
 
-from langlauf.client.aio import AsyncClient, AsyncJob
+from langlauf.client.aio import AsyncClient, AsyncFeed, AsyncJob
 from langlauf.client.errors import (
     ApiError,
     BadRequest,
@@ -21,18 +21,22 @@ from langlauf.client.errors import (
 )
 from langlauf.client.shapes import (
     Event,
+    InboxMessage,
     JobState,
     JobSummary,
+    Marked,
     Notification,
+    OrgEvent,
     Result,
     Snapshot,
     SubmitOptions,
 )
-from langlauf.client.sync import Client, Job
+from langlauf.client.sync import Client, Feed, Job
 
 __all__ = [
     "ApiError",
     "AsyncClient",
+    "AsyncFeed",
     "AsyncJob",
     "BadRequest",
     "Client",
@@ -40,17 +44,21 @@ __all__ = [
     "Conflict",
     "Event",
     "Expired",
+    "Feed",
     "Forbidden",
+    "InboxMessage",
     "Job",
     "JobCanceled",
     "JobEnded",
     "JobFailed",
     "JobState",
     "JobSummary",
+    "Marked",
     "NotAllowed",
     "NotFound",
     "NotLanglauf",
     "Notification",
+    "OrgEvent",
     "Result",
     "Snapshot",
     "SubmitOptions",

@@ -4,7 +4,8 @@
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -12,13 +13,15 @@ import msgspec
 
 from langlauf.client.errors import JobCanceled, JobFailed
 from langlauf.client.exchange import CALLING, FOLLOWING, Request, Talk, ask, read
+from langlauf.client.feed import FeedPages
 from langlauf.client.following import EventLog, Watch
-from langlauf.client.listing import JobPages
+from langlauf.client.listing import InboxPages, JobPages
 from langlauf.client.shapes import (
     DEFAULT_OPTIONS,
     JobAnswer,
     JobState,
     JobSummary,
+    Marked,
     Notification,
     NotificationsAnswer,
     Result,
@@ -115,6 +118,26 @@ class Core:
         """The job's log from an event on."""
         return EventLog(self._job(job_id), self.watch(job_id, timeout), after)
 
+    def feed(
+        self,
+        after: str | None,
+        types: Sequence[str],
+        *,
+        follow: bool,
+        limit: int | None,
+        timeout: float | None,
+    ) -> FeedPages:
+        """What happens to the org's jobs, from a place on."""
+        return FeedPages(
+            f"{self._prefix}/events",
+            after,
+            types,
+            follow=follow,
+            limit=limit,
+            timeout=timeout,
+            first=FOLLOWING if self.met and follow else CALLING,
+        )
+
     def result_of(self, job_id: str, timeout: float | None) -> Talk[Any]:
         """The value a job ends with; a job that ends without one raises."""
         state = yield from self.wait(job_id, timeout)
@@ -167,6 +190,18 @@ class Core:
         params = {name: value for name, value in (("channel", channel), ("limit", limit)) if value is not None}
         reply = yield from ask(Request(path=f"{self._job(job_id)}/notifications", params=params))
         return read(reply, NotificationsAnswer).notifications
+
+    def inbox(self, *, unread: bool, limit: int | None) -> InboxPages:
+        """The org's messages, newest first, page by page."""
+        return InboxPages(f"{self._prefix}/inbox", {"unread": "true"} if unread else {}, limit)
+
+    def mark_read(self, ids: Sequence[str], until: datetime | None) -> Talk[Marked]:
+        """Messages that were seen, by their ids or up to an instant."""
+        body: dict[str, Any] = {"notification_ids": list(ids)} if ids else {}
+        if until is not None:
+            body["until"] = (until.astimezone() if until.tzinfo is None else until).isoformat()
+        reply = yield from ask(_post(f"{self._prefix}/inbox/read", body))
+        return read(reply, Marked)
 
     def jobs(self, *, status: str | None, analysis: str | None, q: str | None, limit: int | None) -> JobPages:
         """The org's jobs, newest first, page by page."""

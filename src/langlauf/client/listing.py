@@ -1,15 +1,17 @@
 """Lists that come in pages."""
 
 from collections.abc import Mapping
+from typing import Generic, TypeVar
 
-from langlauf.client.exchange import Request, Talk, ask, read
-from langlauf.client.shapes import JobsAnswer, JobSummary
+from langlauf.client.exchange import Reply, Request, Talk, ask, read
+from langlauf.client.shapes import InboxAnswer, InboxMessage, JobsAnswer, JobSummary
 
 _LONGEST_PAGE = 200
+T = TypeVar("T")
 
 
-class JobPages:
-    """An org's jobs, newest first; with a limit, so many of them and no more."""
+class Pages(Generic[T]):
+    """A list of an org, newest first; with a limit, so many of it and no more."""
 
     def __init__(self, path: str, which: Mapping[str, str], limit: int | None) -> None:
         if limit is not None and limit < 1:
@@ -20,15 +22,34 @@ class JobPages:
         self._cursor: str | None = None
         self.ended = False
 
-    def next_page(self) -> Talk[list[JobSummary]]:
-        """The next jobs; after them, `ended` tells whether there are more."""
+    def next_page(self) -> Talk[list[T]]:
+        """The next part of the list; after it, `ended` tells whether there is more."""
         size = _LONGEST_PAGE if self._left is None else min(self._left, _LONGEST_PAGE)
         params: dict[str, str | int] = {**self._which, "limit": size}
         if self._cursor is not None:
             params["cursor"] = self._cursor
-        page = read((yield from ask(Request(path=self._path, params=params))), JobsAnswer)
-        self._cursor = page.next_cursor
+        found, self._cursor = self._read((yield from ask(Request(path=self._path, params=params))))
         if self._left is not None:
-            self._left -= len(page.jobs)
-        self.ended = page.next_cursor is None or self._left == 0
-        return page.jobs
+            self._left -= len(found)
+        self.ended = self._cursor is None or self._left == 0
+        return found
+
+    def _read(self, reply: Reply) -> tuple[list[T], str | None]:
+        """What a page has, and where the next one starts."""
+        raise NotImplementedError
+
+
+class JobPages(Pages[JobSummary]):
+    """An org's jobs."""
+
+    def _read(self, reply: Reply) -> tuple[list[JobSummary], str | None]:
+        page = read(reply, JobsAnswer)
+        return page.jobs, page.next_cursor
+
+
+class InboxPages(Pages[InboxMessage]):
+    """An org's messages."""
+
+    def _read(self, reply: Reply) -> tuple[list[InboxMessage], str | None]:
+        page = read(reply, InboxAnswer)
+        return page.notifications, page.next_cursor

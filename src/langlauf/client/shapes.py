@@ -106,6 +106,34 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
 
 
+class OrgEventData(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event of the feed tells about its job."""
+
+    job_id: str
+    org_id: str
+    status: str
+    event_seq: int
+    occurred_at: datetime
+    trace_id: str
+    result_id: str | None = None
+
+
+class OrgEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of an org's feed, a CloudEvent. One that comes again has the same `id`."""
+
+    specversion: str
+    id: str
+    source: str
+    #: api.analyze.job.queued, .started, .partial, .completed, .failed or .canceled
+    type: str
+    #: the id of the job
+    subject: str
+    time: datetime
+    timestamp: datetime
+    datacontenttype: str
+    data: OrgEventData
+
+
 class JobState(JobSummary, frozen=True, kw_only=True):
     """A job with its latest events and, once completed, its result; a large result is left out."""
 
@@ -165,6 +193,20 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     payload_json: Any
 
 
+class InboxMessage(Notification, frozen=True, kw_only=True):
+    """A message of the org's inbox. `read_at` is set where it was marked by itself, not with all up to an instant."""
+
+    read_at: datetime | None
+    unread: bool
+
+
+class Marked(msgspec.Struct, frozen=True):
+    """Whether marking messages as read changed anything, and how many are unread now, counted up to 1,000."""
+
+    changed: bool
+    unread: int
+
+
 class JobAnswer(msgspec.Struct, frozen=True):
     """One job."""
 
@@ -184,6 +226,14 @@ class EventsAnswer(msgspec.Struct, frozen=True):
     expired: bool = False
 
 
+class FeedAnswer(msgspec.Struct, frozen=True):
+    """A page of an org's feed."""
+
+    events: list[OrgEvent]
+    next_after: str
+    more: bool = False
+
+
 class JobsAnswer(msgspec.Struct, frozen=True):
     """A page of an org's jobs."""
 
@@ -201,6 +251,13 @@ class ViewsAnswer(msgspec.Struct, frozen=True):
     """What people are to see of a snapshot."""
 
     views: list[dict[str, Any]]
+
+
+class InboxAnswer(msgspec.Struct, frozen=True):
+    """A page of the inbox."""
+
+    notifications: list[InboxMessage]
+    next_cursor: str | None
 
 
 class NotificationsAnswer(msgspec.Struct, frozen=True):

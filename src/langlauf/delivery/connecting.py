@@ -1,8 +1,8 @@
 """A connection to a place that may be called, and to no other.
 
 A name is asked for once, and everything it stands for is judged: one bad address refuses them all. What is connected to
-is an address that was judged, not the name, so that no second answer can lead elsewhere; when the other end is there, it
-is looked at once more. The certificate is checked against the name.
+is an address that was judged, not the name, so that no second answer can lead elsewhere; the other end, once there, is
+looked at again. The certificate is checked against the name.
 """
 
 import asyncio

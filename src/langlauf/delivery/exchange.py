@@ -93,7 +93,9 @@ class _Reading:
         except httptools.HttpParserUpgrade:
             self.status_code, self.complete = _SWITCHING, True
         except httptools.HttpParserError as error:
-            raise BadAnswer(f"the answer is no HTTP: {error}") from None
+            self.complete = True
+            if self.status_code is None:
+                raise BadAnswer(f"the answer is no HTTP: {error}") from None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.status_code is None:  # not what follows the body

@@ -7,12 +7,14 @@ it is let go, and whoever sends next finds it when its claim is over.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+
+import msgspec
 
 from langlauf.clock import Clock, draw, steady
 from langlauf.delivery.channel import Channel, Silent
-from langlauf.domain import notification
+from langlauf.domain import duties, notification
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
@@ -21,19 +23,24 @@ from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.metrics import DUTIES, count_delivery
+from langlauf.tracing import span, trace_from
 
 _MOST_OF_LANE = 2
 #: How long at most between two looks, and how long at least after one that found nothing.
 _LOOK_SECONDS = 1.0
 _REST_SECONDS = 0.2
 _LONGEST_REST = 10.0
-#: What a claim lasts beyond the try itself, to write down how it went.
-_CLAIM_MARGIN = 5.0
+#: What a claim lasts at most beyond the try itself, to write down how it went.
+_LONGEST_MARGIN = 5.0
 _GRACE_SECONDS = 5.0
 
 
 class Sender:
-    """Sends what waits in the outbox."""
+    """Sends what waits in the outbox. It is a duty: looking for what is due must not fail for long."""
+
+    name = duties.DELIVERIES
+    every = _LOOK_SECONDS
 
     def __init__(
         self,
@@ -42,17 +49,24 @@ class Sender:
         hints: Hints,
         clock: Clock,
         channels: Mapping[notification.Channel, Channel],
+        *,
+        done: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
+        self._done = done
         self._store = store
         self._settings = settings
         self._hints = hints
         self._clock = clock
         self._channels = channels
+        self._claim_seconds = settings.webhook_seconds + min(settings.webhook_seconds, _LONGEST_MARGIN)
         self._sending: set[asyncio.Task[None]] = set()
         self._loop: asyncio.Task[None] | None = None
         self._draining = False
+        self._freed = asyncio.Event()
         #: looks in a row at which the store was away
         self._away = 0
+        #: when a look last ended well, on the clock of `steady`; the time of its start before that
+        self.succeeded_at = steady()
 
     @property
     def alive(self) -> bool:
@@ -61,6 +75,9 @@ class Sender:
 
     async def start(self) -> None:
         """Begins to send."""
+        self.succeeded_at = steady()
+        for outcome in ("done", "failed"):
+            DUTIES.expect(self.name, outcome)
         self._loop = asyncio.create_task(self._send_for_ever(), name="langlauf-sender")
 
     async def stop(self) -> None:
@@ -69,7 +86,7 @@ class Sender:
         self._hints.outbox()
         if self._loop is not None:
             # A claim that is under way commits whatever happens to this task: what it got is sent, not left.
-            await asyncio.wait({self._loop}, timeout=_CLAIM_MARGIN)
+            await asyncio.wait({self._loop}, timeout=_GRACE_SECONDS)
             await _end(self._loop)
         if self._sending:
             await asyncio.wait(self._sending, timeout=_GRACE_SECONDS)
@@ -81,21 +98,29 @@ class Sender:
             try:
                 found = await self._look()
             except Exception as error:  # noqa: BLE001 - sending goes on, whatever went wrong at one look
+                DUTIES.add(self.name, "failed")
                 await self._rest_without_store(error)
             else:
                 self._away = 0
+                await self._well()
                 await self._rest(found)
 
+    async def _well(self) -> None:
+        self.succeeded_at = steady()
+        DUTIES.add(self.name, "done")
+        if self._done is not None:
+            await self._done(self.name)
+
     async def _look(self) -> int:
-        """Claims what there is room for; tells how many were found."""
+        """Claims what there is room for; tells how many were found, or are on their way where there is no room."""
+        self._freed.clear()
         free = self._settings.deliveries - len(self._sending)
         if free <= 0:
-            await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)
-            return 1
+            return len(self._sending)  # the next one that is done wakes us
         claim = DeliveryClaim(
             most=free,
             most_of_lane=_MOST_OF_LANE,
-            claim_seconds=self._settings.webhook_seconds + _CLAIM_MARGIN,
+            claim_seconds=self._claim_seconds,
             cautious_after=CAUTIOUS_AFTER,
         )
         found = await self._store.deliveries.claim(claim)
@@ -107,12 +132,15 @@ class Sender:
 
     def _delivered(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)
-        self._hints.outbox()  # there is a free place again, and more may wait in the lane
+        self._freed.set()  # there is a free place again, and more may wait in the lane
+        self._hints.outbox()
 
     async def _rest(self, found: int) -> None:
         """Waits until there may be more. A look that found nothing is not repeated at every change of a job."""
         if not found and not self._draining:
-            await asyncio.sleep(_REST_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_REST_SECONDS):
+                    await self._freed.wait()
         await self._hints.wait_for_outbox(_LOOK_SECONDS)
 
     async def _rest_without_store(self, error: Exception) -> None:
@@ -139,17 +167,19 @@ class Sender:
             now=self._clock.now(),
             failing_since=await self._failing_since(delivery, outcome),
         )
-        if await self._finish(end, until=started + self._settings.webhook_seconds + _CLAIM_MARGIN):
+        if await self._finish(end, until=started + self._claim_seconds):
+            count_delivery(delivery.channel, end.status)
             _tell(delivery, end)
 
     async def _try(self, delivery: Delivery) -> Outcome:
         channel = self._channels.get(delivery.channel) or Silent("this server does not send such messages")
         try:
-            return await channel.send(delivery)
-        except Exception as error:  # noqa: BLE001 - a message that cannot be made must not come back for ever at once
-            tell(
-                Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty="sending", notification_id=delivery.notification_id
-            )
+            return await _told(delivery, channel)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one message that cannot be made must not hold up the others
+            ids: dict[str, Any] = {"org_id": delivery.org_id, "notification_id": delivery.notification_id}
+            tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty="sending", **ids)
             return Outcome(verdict="later", error="it could not be sent: the server's log tells why")
 
     async def _failing_since(self, delivery: Delivery, outcome: Outcome) -> Instant | None:
@@ -172,6 +202,19 @@ class Sender:
                     _tell_unwritten(end.notification_id, error)
                     return False
                 await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _told(delivery: Delivery, channel: Channel) -> Outcome:
+    """Sends it as a part of the job's own story, which the receiver can carry on."""
+    given = trace_from(delivery.traceparent, None)
+    ids = {"job_id": delivery.job_id, "org_id": delivery.org_id, "notification_id": delivery.notification_id}
+    with span("deliver", given, "client", channel=delivery.channel, **ids) as telling:
+        carried = telling.trace.traceparent if telling.trace else None
+        outcome = await channel.send(msgspec.structs.replace(delivery, traceparent=carried))
+        telling.note(verdict=outcome.verdict)
+        if outcome.verdict != "sent":
+            telling.fail(outcome.verdict)
+        return outcome
 
 
 def _tell(delivery: Delivery, end: DeliveryEnd) -> None:

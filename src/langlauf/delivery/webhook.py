@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from socket import gaierror
 
@@ -24,6 +24,7 @@ from langlauf.domain.target import Target, check_url
 
 _KINDS: dict[str, EventType] = {str(name).rpartition(".")[2]: kind for kind, name in OUTBOUND.items()}
 _LARGEST_BODY = 20_000
+_NONE: Mapping[str, str] = {}
 
 
 def _agent() -> str:
@@ -80,9 +81,16 @@ class Webhooks:
         body = webhook_body(delivery, self._source)
         if len(body) > _LARGEST_BODY:
             return Outcome(verdict="never", error=f"the message is larger than {_LARGEST_BODY} bytes")
+        headers = {} if delivery.traceparent is None else {"traceparent": delivery.traceparent}
+        return await self.send_body(delivery.target, delivery.notification_id, body, secrets, headers)
+
+    async def send_body(
+        self, url: str, message_id: str, body: bytes, secrets: Sequence[bytes], headers: Mapping[str, str] = _NONE
+    ) -> Outcome:
+        """Signs a body and sends it to an address once, whatever it tells of; the same guards for all."""
         try:
-            target = check_url(delivery.target, self._doors.allow, own=self._own_url)
-            answer = await self._post(target, self._headers(delivery, secrets, body), body)
+            target = check_url(url, self._doors.allow, own=self._own_url)
+            answer = await self._post(target, {**self._headers(message_id, secrets, body), **headers}, body)
         except (TargetRefused, BadAnswer, OSError) as error:
             return Outcome(verdict="later", error=_reason(error, self._seconds), lane_failed=True)
         reply = answer.body.decode("utf-8", "replace")
@@ -96,9 +104,9 @@ class Webhooks:
         ):
             return await post(streams, target, headers, body, deadline)
 
-    def _headers(self, delivery: Delivery, secrets: list[bytes], body: bytes) -> dict[str, str]:
-        message_id, timestamp = delivery.notification_id, self._clock.now() // SECOND
-        headers = {
+    def _headers(self, message_id: str, secrets: Sequence[bytes], body: bytes) -> dict[str, str]:
+        timestamp = self._clock.now() // SECOND
+        return {
             "content-type": CLOUD_EVENT,
             "user-agent": _AGENT,
             "accept": "*/*",
@@ -106,7 +114,6 @@ class Webhooks:
             "webhook-timestamp": str(timestamp),
             "webhook-signature": signatures(secrets, message_id, timestamp, body),
         }
-        return headers if delivery.traceparent is None else {**headers, "traceparent": delivery.traceparent}
 
     async def _secrets(self, delivery: Delivery) -> list[bytes]:
         """What signs: the endpoint's secret and, while receivers change over, the one before; else the operator's."""

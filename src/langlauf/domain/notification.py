@@ -10,6 +10,7 @@ from langlauf.domain.state import Status
 Channel = Literal["in_app", "email", "webhook"]
 CHANNELS: tuple[Channel, ...] = ("in_app", "email", "webhook")
 DeliveryStatus = Literal["pending", "sent", "failed", "suppressed"]
+DELIVERY_STATUSES: tuple[DeliveryStatus, ...] = ("pending", "sent", "failed", "suppressed")
 
 #: The ends people are told of. A cancel is the wish of whoever canceled: no message by default.
 TEMPLATES: dict[Status, str] = {

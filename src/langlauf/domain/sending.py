@@ -117,8 +117,8 @@ def settle(
         seconds=seconds,
         retry_seconds=0.0 if wait is None else max(wait, outcome.retry_after or 0.0),
         status_code=outcome.status_code,
-        error=None if outcome.error is None else clean_text(outcome.error, _LONGEST_ERROR),
-        reply=_excerpt(outcome.reply) or None,
+        error=shown_error(outcome.error),
+        reply=excerpt(outcome.reply) or None,
         pause_seconds=pause,
         lane_failed=outcome.lane_failed,
         disable=outcome.disable or _hopeless(outcome, failures, failing_since, now),
@@ -142,7 +142,12 @@ def _hopeless(outcome: Outcome, failures: int, failing_since: Instant | None, no
     return f"nothing could be delivered for {seconds / 86_400:.0f} days: {clean_text(outcome.error or '', 200)}"
 
 
-def _excerpt(text: str | None) -> str:
+def shown_error(text: str | None) -> str | None:
+    """What went wrong, for people to read, without secrets."""
+    return None if text is None else clean_text(text, _LONGEST_ERROR)
+
+
+def excerpt(text: str | None) -> str:
     """The beginning of an answer: for people to read, without secrets and without what moves a terminal."""
     shown = "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text or "")
     return clean_text(shown, _LONGEST_REPLY)

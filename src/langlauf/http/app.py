@@ -14,6 +14,7 @@ from langlauf.http.cors import Cors
 from langlauf.http.endpoints import Handler, OpenHandler, guarded_route, open_route
 from langlauf.http.feed import Feed
 from langlauf.http.holding import Holding
+from langlauf.http.inbox import InboxApi
 from langlauf.http.jobs import Jobs
 from langlauf.http.keys import ApiKeys
 from langlauf.http.middleware import Entrance
@@ -24,6 +25,7 @@ from langlauf.http.results import Results
 from langlauf.http.submitting import Submitting
 from langlauf.http.system import System
 from langlauf.http.tokens import Tokens
+from langlauf.http.webhooks import ApiDeliveries, ApiWebhooks
 from langlauf.settings import Settings
 
 #: Makes the routes of the web pages, which lie above this room.
@@ -104,6 +106,8 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Bas
     submitting, results, system = Submitting(context), Results(context), System(context)
     jobs, description = Jobs(context, submitting), Description(context)
     keys, tokens, holding = ApiKeys(context), Tokens(context), Holding(context)
+    webhooks, deliveries = ApiWebhooks(context), ApiDeliveries(context)
+    inbox = InboxApi(context)
     open_handlers: dict[str, OpenHandler] = {
         "health": system.health,
         "ready": system.ready,
@@ -117,6 +121,8 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Bas
         "feed": Feed(context).events,
         "jobResults": jobs.results,
         "jobNotifications": jobs.notifications,
+        "inbox": inbox.list,
+        "readInbox": inbox.read,
         "cancelJob": jobs.cancel,
         "retryJob": jobs.retry,
         "createJobToken": tokens.create,
@@ -129,6 +135,17 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Bas
         "listKeys": keys.list,
         "createKey": keys.create,
         "revokeKey": keys.revoke,
+        "listWebhooks": webhooks.list,
+        "createWebhook": webhooks.create,
+        "getWebhook": webhooks.one,
+        "changeWebhook": webhooks.change,
+        "removeWebhook": webhooks.remove,
+        "rotateWebhook": webhooks.rotate,
+        "testWebhook": webhooks.test,
+        "replayWebhook": webhooks.replay,
+        "listDeliveries": deliveries.list,
+        "getDelivery": deliveries.one,
+        "replayDelivery": deliveries.replay,
         "metrics": system.metrics,
     }
     return [

@@ -3,7 +3,7 @@
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
-ALLOWED_METHODS = "GET, HEAD, POST, DELETE"
+ALLOWED_METHODS = "GET, HEAD, POST, PATCH, DELETE"
 ALLOWED_HEADERS = (
     "Authorization",
     "Content-Type",

@@ -1,79 +1,21 @@
 """Every operation of the API as data: the description is made from it, and a test compares it with the routes."""
 
-from collections.abc import Mapping
-from typing import Literal
-
-import msgspec
-
 from langlauf.domain.access import Scope
 from langlauf.domain.outbound import CloudEvent
 from langlauf.http import schemas
+from langlauf.http.operation import BODY as _BODY
+from langlauf.http.operation import ONE as _ONE
+from langlauf.http.operation import TENANT as _TENANT
+from langlauf.http.operation import Codes, Operation
+from langlauf.http.webhook_operations import WEBHOOK_OPERATIONS
 
-Codes = Mapping[int, tuple[str, ...]]
-_TENANT = ("X-Org-Id", "X-Tenant-Id", "X-Request-Id")
+__all__ = ["METHOD_NOT_ALLOWED", "OPERATIONS", "Operation"]
+
 #: What a job keeps of where it came from.
 _ORIGIN = ("X-User-Id", "traceparent", "tracestate")
-#: What any request can get, whatever it asks for.
-ANYWHERE: Codes = {500: ("internal",)}
 #: What any address gives to a method it does not know; no operation lists it, because none can get it.
 METHOD_NOT_ALLOWED: Codes = {405: ("method_not_allowed",)}
-#: What any request for an org can get.
-_READING: Codes = {
-    400: ("bad_request",),
-    401: ("unauthorized",),
-    403: ("forbidden",),
-    429: ("rate_limited",),
-    503: ("unavailable",),
-}
-_ONE: Codes = {**_READING, 404: ("not_found",)}
-_BODY: Codes = {408: ("request_timeout",), 413: ("payload_too_large",), 415: ("unsupported_media_type",)}
 _QUEUE: Codes = {429: ("queue_full",), 503: ("queue_full",)}
-
-
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One method of one path. `{prefix}` stands for the API's prefix."""
-
-    name: str
-    method: str
-    path: str
-    summary: str
-    tag: str
-    #: what a caller must be allowed to do; None where everybody may call
-    scope: Scope | None = None
-    answer: type[msgspec.Struct] | None = None
-    successes: tuple[int, ...] = (200,)
-    #: whether a token for one job is good for it, if it is that job's
-    one_job: bool = False
-    #: whose id it has in its path, where whoever has the id may be allowed to read
-    by_id: Literal["job", "result"] | None = None
-    #: whether it answers also while the store is away
-    store_may_be_away: bool = False
-    #: whether 202 is the answer to a submission
-    accepts: bool = False
-    #: answers without a body, with what they mean
-    empty: Mapping[int, str] = {}
-    #: the headers of each answer beyond those that all have; one with a question mark is not always there
-    headers: Codes = {}
-    #: what one event of `text/event-stream` is, where the operation also streams
-    stream: type[msgspec.Struct] | None = None
-    body: str | None = None
-    parameters: tuple[str, ...] = ()
-    #: codes by status, beyond those that any request can get
-    problems: Codes = {}
-    #: statuses whose problems may also have a code of the analysis' own
-    job_problems: tuple[int, ...] = ()
-
-    def path_under(self, prefix: str) -> str:
-        """The path with the API's own prefix."""
-        return self.path.replace("{prefix}", prefix)
-
-    def all_problems(self) -> dict[int, tuple[str, ...]]:
-        """Every code that the operation can answer with, by status."""
-        found: dict[int, tuple[str, ...]] = {}
-        for codes in (ANYWHERE, _READING if self.scope is not None else {}, self.problems):
-            for status, names in codes.items():
-                found[status] = tuple(dict.fromkeys((*found.get(status, ()), *names)))
-        return dict(sorted(found.items()))
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -179,6 +121,29 @@ OPERATIONS: tuple[Operation, ...] = (
         answer=schemas.NotificationsAnswer,
         parameters=("job_id", *_TENANT, "channel", "limit"),
         problems=_ONE,
+    ),
+    Operation(
+        name="inbox",
+        method="get",
+        path="{prefix}/inbox",
+        summary="The org's messages for people, newest first.",
+        tag="inbox",
+        scope=Scope.READ,
+        answer=schemas.InboxAnswer,
+        headers={200: ("Link?",)},
+        parameters=(*_TENANT, "unread", "limit", "cursor"),
+    ),
+    Operation(
+        name="readInbox",
+        method="post",
+        path="{prefix}/inbox/read",
+        summary="Mark messages as read, for the whole org.",
+        tag="inbox",
+        scope=Scope.READ,
+        answer=schemas.ReadAnswer,
+        body="ReadBody",
+        parameters=_TENANT,
+        problems=_BODY,
     ),
     Operation(
         name="cancelJob",
@@ -331,6 +296,7 @@ OPERATIONS: tuple[Operation, ...] = (
         parameters=("key_id", *_TENANT),
         problems={**_ONE, **_BODY},
     ),
+    *WEBHOOK_OPERATIONS,
     Operation(
         name="health",
         method="get",

@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 
 from langlauf.domain.event import Event
+from langlauf.domain.inbox import Message
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.job import Job
 from langlauf.domain.keys import Key
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot
-from langlauf.http.schemas import EventOut, JobOut, NotificationOut, SnapshotOut
+from langlauf.http.schemas import EventOut, InboxOut, JobOut, NotificationOut, SnapshotOut
 from langlauf.service.read import Moment
 
 _NULL = msgspec.Raw(b"null")
@@ -143,21 +144,32 @@ def snapshot_out(snapshot: Snapshot, links: Links) -> SnapshotOut:
 
 def notification_out(notification: Notification) -> NotificationOut:
     """A message on the wire."""
-    return NotificationOut(
-        notification_id=notification.notification_id,
-        job_id=notification.job_id,
-        org_id=notification.org_id,
-        channel=notification.channel,
-        template_key=notification.template_key,
-        delivery_status=notification.delivery_status,
-        attempt_count=notification.attempt_count,
-        last_error=notification.last_error,
-        dedupe_key=notification.dedupe_key,
-        scheduled_at=to_datetime(notification.scheduled_at),
-        sent_at=_time(notification.sent_at),
-        created_at=to_datetime(notification.created_at),
-        payload_json=raw(notification.payload_json),
-    )
+    return NotificationOut(**notification_fields(notification))
+
+
+def inbox_out(message: Message) -> InboxOut:
+    """A message of the inbox on the wire."""
+    read_at = _time(message.notification.read_at)
+    return InboxOut(**notification_fields(message.notification), read_at=read_at, unread=message.unread)
+
+
+def notification_fields(notification: Notification) -> dict[str, Any]:
+    """A message on the wire, in parts. Where it goes is not among them: an address may be a person's."""
+    return {
+        "notification_id": notification.notification_id,
+        "job_id": notification.job_id,
+        "org_id": notification.org_id,
+        "channel": notification.channel,
+        "template_key": notification.template_key,
+        "delivery_status": notification.delivery_status,
+        "attempt_count": notification.attempt_count,
+        "last_error": notification.last_error,
+        "dedupe_key": notification.dedupe_key,
+        "scheduled_at": to_datetime(notification.scheduled_at),
+        "sent_at": _time(notification.sent_at),
+        "created_at": to_datetime(notification.created_at),
+        "payload_json": raw(notification.payload_json),
+    }
 
 
 def key_fields(key: Key) -> dict[str, Any]:

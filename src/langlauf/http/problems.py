@@ -26,6 +26,8 @@ TITLES: Mapping[str, str] = {
     "not_cancelable": "This analysis cannot be canceled",
     "not_terminal": "The job has not ended yet",
     "canceled": "The job was canceled",
+    "endpoint_exists": "The org has an endpoint for this address already",
+    "endpoint_disabled": "The endpoint is switched off",
     "expired": "Retention has removed this",
     "payload_too_large": "The request body is too large",
     "head_too_large": "The address or the headers are too large",

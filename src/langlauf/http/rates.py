@@ -24,6 +24,16 @@ def count_request(rates: Rates, request: Request, scope: Scope, org_id: str) -> 
         raise _too_many(quota, "This org has sent too many requests")
 
 
+def count_apart(rates: Rates, request: Request, kind: Kind, org_id: str, what: str) -> None:
+    """Counts what is limited apart from other requests."""
+    quota = rates.take(kind, org_id)
+    if quota is None:
+        return
+    request.scope[HEADERS] = _fields(quota)
+    if not quota.standing.allowed:
+        raise _too_many(quota, what)
+
+
 def refuse_guesses(rates: Rates, request: Request, grant: Grant | None) -> None:
     """Raises where an address has shown too many wrong keys, whether the next one is good or not.
 

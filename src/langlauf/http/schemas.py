@@ -36,6 +36,7 @@ Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$", description="SHA-256 of the input.")]
+NotificationId = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 Address = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-reference"})]
 #: The record of a job that was made by this program, whose id therefore is a UUID.
 _MADE_HERE = {"properties": {"job_id": {"format": "uuid"}}}
@@ -75,6 +76,8 @@ class Notify(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     webhook: WebhookAddress | None = None
     email: MailAddress | None = None
+    #: of the mail
+    language: Literal["en", "de"] | None = None
 
 
 class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -127,6 +130,14 @@ class TokenBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     expires_in: TokenDuration | None = None
     cancel: bool = False
+
+
+class ReadBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Which messages were seen: one, some, or all up to an instant."""
+
+    notification_id: NotificationId | msgspec.UnsetType = msgspec.UNSET
+    notification_ids: Annotated[list[NotificationId], msgspec.Meta(max_length=100)] | msgspec.UnsetType = msgspec.UNSET
+    until: Annotated[datetime, msgspec.Meta(tz=True)] | msgspec.UnsetType = msgspec.UNSET
 
 
 class JobOut(msgspec.Struct, kw_only=True):
@@ -232,6 +243,13 @@ class NotificationOut(msgspec.Struct, kw_only=True):
     sent_at: datetime | None
     created_at: datetime
     payload_json: JsonValue
+
+
+class InboxOut(NotificationOut, kw_only=True):
+    """A message of the inbox. `read_at` is set where it was marked by itself and not with all up to an instant."""
+
+    read_at: datetime | None
+    unread: bool
 
 
 class HistoryEntryOut(msgspec.Struct, kw_only=True):
@@ -345,6 +363,21 @@ class NotificationsAnswer(Answer, kw_only=True):
     """A job's messages."""
 
     notifications: list[NotificationOut]
+
+
+class InboxAnswer(Answer, kw_only=True):
+    """A page of an org's inbox, and how much of all of it nobody has seen, counted up to 1,000."""
+
+    notifications: list[InboxOut]
+    unread: Count
+    next_cursor: str | None
+
+
+class ReadAnswer(Answer, kw_only=True):
+    """Whether anything was not known to be read before, and how much is unread now."""
+
+    changed: bool
+    unread: Count
 
 
 class HistoryAnswer(Answer, kw_only=True):

@@ -33,6 +33,6 @@ class System:
         return answer(HealthAnswer(request_id=request.scope["langlauf.request_id"], status="ready"))
 
     async def metrics(self, request: Request, _: Caller) -> Response:
-        """What is counted and what is so now, in the text format of Prometheus, or of OpenMetrics where that is asked."""
+        """What is counted and what is so now: as Prometheus reads it, or in OpenMetrics where that is asked for."""
         text, kind = await self._context.services.measures.text(request.headers.get("accept", ""))
         return Response(text, headers={"Cache-Control": "no-store", "Vary": VARY, "Content-Type": kind})

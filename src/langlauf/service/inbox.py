@@ -1,16 +1,48 @@
-"""What an org has seen of its messages."""
+"""An org's messages, and what it has seen of them."""
 
-from langlauf.domain.inbox import MarkRead
+from collections.abc import Sequence
+
+from langlauf.domain.inbox import InboxPage, MarkRead, Message
 from langlauf.domain.instant import Instant
 from langlauf.service.tenant import Caller
+from langlauf.service.visible import visible
 from langlauf.store.protocol import Store
+
+#: Where only unread messages are wanted, so many are looked at in one step, and so many steps are made for one page.
+_STEP = 200
+_MOST_STEPS = 5
 
 
 class Inbox:
-    """Marks messages as read: for the whole org, whoever of it does so."""
+    """Lists messages, and marks them as read: for the whole org, whoever of it does so."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    async def page(self, caller: Caller, *, before: tuple[Instant, str] | None, limit: int, unread: bool) -> InboxPage:
+        """The next messages, newest first. A page of unread ones may be short, or empty, and not the last."""
+        reads = visible(self._store, caller)
+        if not unread:
+            return await reads.inbox(before=before, limit=limit)
+        found: list[Message] = []
+        for _ in range(_MOST_STEPS):
+            page = await reads.inbox(before=before, limit=_STEP)
+            for message in page.messages:
+                before = (message.notification.created_at, message.notification.notification_id)
+                if message.unread:
+                    found.append(message)
+                elif message.notification.read_at is None:  # all up to here were marked together, and so were all older
+                    return InboxPage(found, None)
+                if len(found) == limit:
+                    return InboxPage(found, before)
+            if page.after is None:
+                return InboxPage(found, None)
+        return InboxPage(found, before)
+
+    async def read_some(self, caller: Caller, ids: Sequence[str], until: Instant | None) -> bool:
+        """These were seen, and all that came up to an instant; whether any of it was news."""
+        changed = [await self.read_one(caller, one) for one in dict.fromkeys(ids)]
+        return (until is not None and await self.read_all(caller, until)) or any(changed)
 
     async def read_one(self, caller: Caller, notification_id: str) -> bool:
         """One message was seen; False where that was known, or where the org has no such message."""

@@ -13,7 +13,7 @@ from langlauf.store.protocol import Store
 #: All mails of an org wait for each other: there is one server that takes them.
 MAIL_LANE = "mail"
 _FIELD = "options.async_mode.notify"
-NO_SECRET = (
+_UNSIGNED = (
     "webhooks are signed, and there is no secret for this one: set LANGLAUF_WEBHOOK_SECRET, "
     "or add the address as an endpoint of the org (langlauf webhooks add)"
 )
@@ -53,7 +53,7 @@ class Notices:
         if not self._settings.webhook_secret:
             known = await self._store.tenant(org_id).endpoints()
             if not any(endpoint.url == target.url for endpoint in known):
-                raise InvalidInput(f"{_FIELD}.webhook", NO_SECRET)
+                raise InvalidInput(f"{_FIELD}.webhook", _UNSIGNED)
         return Wish(channel="webhook", target=target.url, lane=target.origin)
 
 

@@ -13,6 +13,8 @@ from langlauf.settings import Settings
 
 #: So many callers are remembered for each kind; a flood of names makes the server forget, not grow.
 MOST_REMEMBERED = 50_000
+#: How often an org may have a test event sent, and deliveries replayed.
+TESTS, REPLAYS = Rate(10, 60), Rate(60, 60)
 
 
 class Kind(StrEnum):
@@ -22,6 +24,10 @@ class Kind(StrEnum):
     SUBMIT = "submit"
     #: wrong keys, by the address they come from
     WRONG_KEY = "wrong-key"
+    #: test events to an endpoint, by org: each makes this server call somebody
+    WEBHOOK_TEST = "webhook-test"
+    #: replays of deliveries, by org
+    REPLAY = "replay"
 
 
 class Quota(msgspec.Struct, frozen=True):
@@ -82,5 +88,7 @@ def rates_from(settings: Settings) -> Rates:
         Kind.DEFAULT: settings.rate_limit,
         Kind.SUBMIT: settings.rate_limit_submit,
         Kind.WRONG_KEY: settings.rate_limit_wrong_keys,
+        Kind.WEBHOOK_TEST: TESTS,
+        Kind.REPLAY: REPLAYS,
     }
     return Rates({kind: rate for kind, rate in wanted.items() if rate is not None})

@@ -15,6 +15,7 @@ from langlauf.service.read import Reads
 from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
 from langlauf.service.tokens import JobTokens
+from langlauf.service.webhooks import Endpoints
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -33,3 +34,4 @@ class Services(msgspec.Struct, frozen=True):
     overviews: Overviews
     measures: Measures
     holds: Holds
+    webhooks: Endpoints

@@ -1,7 +1,7 @@
 """Every metric by name: what is counted where it happens, and what is looked up when somebody asks.
 
-A metric is in base units, which its name says. Its labels have few values: an analysis that is not registered here and a
-code of an analysis' own are told as `other`, and an org is named only where the operator asked for that.
+A metric is in base units, which its name says. Its labels have few values: an analysis that is not registered here and
+a code of an analysis' own are told as `other`, and an org is named only where the operator asked for that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -106,6 +106,8 @@ _SUBMISSION_OUTCOMES = (
     "replayed",
     "unavailable",
 )
+#: `retry` where it is tried again; else how the message is settled.
+_DELIVERY_OUTCOMES = ("sent", "retry", "failed", "suppressed")
 _ATTEMPT_OUTCOMES = ("completed", "failed", "retry", "canceled", "released", "crashed", "lost")
 _analyses: set[str] = set()
 
@@ -117,6 +119,8 @@ def know_analyses(names: Iterable[str]) -> None:
         STARTS.expect(name)
         ENDS.expect(name, "completed", "")
         ENDS.expect(name, "canceled", "")
+        for code in sorted({*CODES, OTHER}):
+            ENDS.expect(name, "failed", code)
         for outcome in _ATTEMPT_OUTCOMES:
             ATTEMPTS.expect(name, outcome)
 
@@ -141,6 +145,11 @@ def count_end(analysis: str, status: str, code: str | None) -> None:
     ENDS.add(analysis_label(analysis), status, code_label(code))
 
 
+def count_delivery(channel: str, status: str) -> None:
+    """A try to deliver has ended; a message that is pending is tried again."""
+    DELIVERIES.add(channel, "retry" if status == "pending" else status)
+
+
 class Counted:
     """What this process counted since it started, for the registry."""
 
@@ -162,6 +171,9 @@ for _outcome in _SUBMISSION_OUTCOMES:
     SUBMISSIONS.expect(_outcome)
 for _outcome in ("lost", "retry", "failed", "canceled"):
     SWEPT.expect(_outcome)
+for _channel in ("webhook", "email"):
+    for _outcome in _DELIVERY_OUTCOMES:
+        DELIVERIES.expect(_channel, _outcome)
 for _kind in ("results", "events", "jobs"):
     RETIRED.expect(_kind)
 

@@ -1,4 +1,4 @@
-"""One message of the outbox as a mail: written, addressed, handed to the mail server."""
+"""The channel of mail: a message of the outbox is written as a letter, addressed, and handed to the mail server."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -7,35 +7,36 @@ from langlauf.clock import Clock
 from langlauf.delivery.mail.message import mail_bytes
 from langlauf.delivery.mail.smtp import Answer, send
 from langlauf.domain.delivery import MAIL_SUBJECTS, Delivery, subject_of
-from langlauf.domain.mail import Letter, message_id
+from langlauf.domain.mail import Letter, MailServer, Sender, message_id
 from langlauf.domain.mail_address import read_mail_address
-from langlauf.settings import Settings
+from langlauf.domain.sending import Outcome
 from langlauf.telemetry import Fact, tell
 
 #: Writes the letter of a message.
 Write = Callable[[Delivery], Awaitable[Letter]]
+#: How long the mail of an org is left alone where no mail at all gets through: somebody has to look at the settings.
+_PAUSE_SECONDS = 300.0
+_RECEIVER = "[receiver]"
 
 
-class MailHandler:
-    """Sends mail where the settings say how; without them nothing is tried and nothing has failed."""
+class Mails:
+    """Sends mail from one address through one server."""
 
-    def __init__(self, write: Write, settings: Settings, clock: Clock) -> None:
+    def __init__(self, *, write: Write, server: MailServer, sender: Sender, clock: Clock, seconds: float) -> None:
         self._write = write
-        self._server = settings.smtp
-        self._sender = settings.mail_from
-        self._seconds = settings.webhook_seconds
+        self._server = server
+        self._sender = sender
         self._clock = clock
+        self._seconds = seconds
 
-    async def send(self, delivery: Delivery) -> Answer | None:
-        """What became of the mail; None where no mail is sent here."""
-        if self._server is None or self._sender is None:
-            return None
+    async def send(self, delivery: Delivery) -> Outcome:
+        """Sends it once; whatever goes wrong is an outcome."""
         try:
             to = read_mail_address(delivery.target)
         except ValueError as error:
-            return Answer("never", None, f"the address {error}")
+            return Outcome(verdict="never", error=f"the address {error}")
         if subject_of(delivery.template_key) not in MAIL_SUBJECTS:
-            return Answer("never", None, f"there is no letter for {delivery.template_key}")
+            return Outcome(verdict="never", error=f"there is no letter for {delivery.template_key}")
         mail = mail_bytes(
             await self._write(delivery),
             sender=self._sender,
@@ -44,6 +45,24 @@ class MailHandler:
             now=self._clock.now(),
         )
         answer = await send(self._server, self._sender, to, mail, seconds=self._seconds)
+        return self._outcome(answer, answer.said.replace(to, _RECEIVER))
+
+    def _outcome(self, answer: Answer, said: str) -> Outcome:
+        """What the server's answer means. Whom it is about does not stand in it: it is also logged."""
+        if answer.verdict == "taken":
+            return Outcome(verdict="sent", status_code=answer.code, reply=said)
+        error = said if answer.code is None else f"the mail server answered {answer.code}: {said}"
+        if answer.verdict == "never":
+            return Outcome(verdict="never", status_code=answer.code, reply=said, error=error)
+        patience = None
         if answer.verdict == "settings":
-            tell(Fact.MAIL_MISCONFIGURED, logging.ERROR, server=self._server.shown, code=answer.code, said=answer.said)
-        return answer
+            tell(Fact.MAIL_MISCONFIGURED, logging.ERROR, server=self._server.shown, reason=error)
+            patience = _PAUSE_SECONDS
+        return Outcome(
+            verdict="later",
+            status_code=answer.code,
+            reply=said,
+            error=error,
+            retry_after=patience,
+            lane_failed=answer.everybody,
+        )

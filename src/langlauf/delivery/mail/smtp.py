@@ -24,6 +24,7 @@ _LONGEST_REPLY = 500
 _FAREWELL_SECONDS = 2.0
 _TAKEN = 250
 _FORWARDED = 251
+_CLOSING = 421
 _PERMANENT = range(500, 600)
 
 #: `taken`; `later`, to be tried again; `never`, for this receiver or this mail; `settings`, to be tried again when
@@ -38,6 +39,8 @@ class Answer(msgspec.Struct, frozen=True):
     #: the number of the server's last answer, where there was one
     code: int | None
     said: str
+    #: whether any other mail would have fared the same
+    everybody: bool = False
 
 
 class _GivenUp(Exception):
@@ -60,7 +63,8 @@ async def send(server: MailServer, sender: Sender, to: str, mail: bytes, *, seco
         async with asyncio.timeout(seconds):
             return await done
     except TimeoutError:
-        return Answer("later", None, f"{server.shown} did not take the mail within {seconds:g} s")
+        said = f"{server.shown} did not take the mail within {seconds:g} s"
+        return Answer("later", None, said, everybody=True)
     finally:
         if not done.done() or done.cancelled():
             call.give_up()
@@ -101,14 +105,12 @@ class _Call:
         client = self._opened()
         code, said = self._say(lambda: client.mail(self.sender.address))
         if code != _TAKEN:
-            return Answer("settings" if code in _PERMANENT else "later", code, _text(said))
+            return Answer("settings" if code in _PERMANENT else "later", code, _text(said), everybody=True)
         code, said = self._say(lambda: client.rcpt(self._to))
         if code not in {_TAKEN, _FORWARDED}:
-            return Answer("never" if code in _PERMANENT else "later", code, _text(said))
+            return _refused(code, said)
         code, said = self._say(lambda: client.data(self._mail))
-        if code != _TAKEN:
-            return Answer("never" if code in _PERMANENT else "later", code, _text(said))
-        return Answer("taken", code, _text(said))
+        return Answer("taken", code, _text(said)) if code == _TAKEN else _refused(code, said)
 
     def _opened(self) -> smtplib.SMTP:
         """Connected, under TLS where it is a must, and logged in where there is a user."""
@@ -161,19 +163,20 @@ def _answer(error: Exception, server: MailServer) -> Answer:
     match error:
         case smtplib.SMTPAuthenticationError():
             verdict: Verdict = "settings" if error.smtp_code in _PERMANENT else "later"
-            return Answer(verdict, error.smtp_code, f"login refused: {_text(error.smtp_error)}")
-        case smtplib.SMTPNotSupportedError() | ssl.SSLCertVerificationError():
-            return Answer("settings", None, f"{server.shown}: {_text(str(error))}")
+            return Answer(verdict, error.smtp_code, f"login refused: {_text(error.smtp_error)}", everybody=True)
         case smtplib.SMTPDataError():
-            return Answer(
-                "never" if error.smtp_code in _PERMANENT else "later", error.smtp_code, _text(error.smtp_error)
-            )
+            return _refused(error.smtp_code, error.smtp_error)
         case smtplib.SMTPResponseException():
-            return Answer("later", error.smtp_code, _text(error.smtp_error))
-        case smtplib.SMTPException() | OSError():
-            return Answer("later", None, f"{server.shown}: {_text(str(error) or type(error).__name__)}")
-        case _:  # a host or a name that cannot be written as the protocol wants it
-            return Answer("settings", None, f"{server.shown}: {_text(str(error))}")
+            return Answer("later", error.smtp_code, _text(error.smtp_error), everybody=True)
+    said = f"{server.shown}: {_text(str(error) or type(error).__name__)}"
+    # What is not offered, whom nobody vouches for, and a name that cannot be written: none of that passes by itself.
+    lasting = isinstance(error, smtplib.SMTPNotSupportedError | ssl.SSLCertVerificationError | UnicodeError)
+    return Answer("settings" if lasting else "later", None, said, everybody=True)
+
+
+def _refused(code: int, said: bytes | str) -> Answer:
+    """A mail that is not taken for its receiver or for what is in it; 421 says that the server is about to close."""
+    return Answer("never" if code in _PERMANENT else "later", code, _text(said), everybody=code == _CLOSING)
 
 
 def _text(said: bytes | str) -> str:

@@ -8,8 +8,8 @@ from langlauf.http.document.shapes import Document, json_content, ref
 _ADDRESS = "{$request.body#/options/async_mode/notify/webhook}"
 _TEXT = (
     "A CloudEvent when the job is `completed`, `failed` or `canceled`, signed by the Standard Webhooks scheme. It is "
-    "sent at least once: what is not taken is tried again for days. Endpoints of the org (`/webhooks`) get the same, for "
-    "all of its jobs, and may subscribe to more."
+    "sent at least once: what is not taken is tried again for days. Endpoints of the org (`/webhooks`) get the same "
+    "of all its jobs, and may subscribe to more."
 )
 _HEADERS = {
     "webhook-id": "The same on every repetition: whoever has seen it has seen the event.",

@@ -14,6 +14,7 @@ from langlauf.domain.showing import Column, Markdown, Table
 from langlauf.domain.state import Status
 from langlauf.http import schemas
 from langlauf.http.document.shapes import Document
+from langlauf.http.document.webhook_examples import webhook_answers
 
 JOB_ID = "01a1e22d-5758-78bb-9977-e0f332d3442e"
 RESULT_ID = "01a1e22d-5d4a-7315-b2be-1452b21b2aa4"
@@ -55,11 +56,14 @@ def _answers(prefix: str) -> dict[str, msgspec.Struct]:
         "feed": _feed(),
         "snapshots": schemas.ResultsAnswer(**_ANSWER, results=[_snapshot(prefix)]),
         "messages": schemas.NotificationsAnswer(**_ANSWER, notifications=[_message()]),
+        "inbox": schemas.InboxAnswer(**_ANSWER, notifications=[_unread()], unread=1, next_cursor=None),
+        "read": schemas.ReadAnswer(**_ANSWER, changed=True, unread=0),
         "history": schemas.HistoryAnswer(**_ANSWER, history=[_entry()], total=1, limit=50, offset=0),
         "token": _token(),
         "keys": schemas.KeysAnswer(**_ANSWER, keys=[schemas.KeyOut(**_key())]),
         "made": schemas.MadeKeyAnswer(**_ANSWER, **_key(), key=f"{_KEY_ID}_…"),
         "revoked": schemas.KeyAnswer(**_ANSWER, **{**_key(), "revoked_at": _FINISHED}),
+        **webhook_answers(_ANSWER, JOB_ID, RESULT_ID),
         "fine": schemas.HealthAnswer(**_ANSWER, status="ready"),
     }
 
@@ -211,6 +215,10 @@ def _message() -> schemas.NotificationOut:
         created_at=_FINISHED,
         payload_json={"job_id": JOB_ID, "status": "completed", "result_id": RESULT_ID, "progress_percent": 100},
     )
+
+
+def _unread() -> schemas.InboxOut:
+    return schemas.InboxOut(**msgspec.structs.asdict(_message()), read_at=None, unread=True)
 
 
 def _entry() -> schemas.HistoryEntryOut:

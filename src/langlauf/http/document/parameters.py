@@ -1,6 +1,6 @@
 """Every parameter of the API: where it stands, what it may be, what it does. Operations name them by key."""
 
-from langlauf.domain.notification import CHANNELS
+from langlauf.domain.notification import CHANNELS, DELIVERY_STATUSES
 from langlauf.domain.state import Status
 from langlauf.http.document.shapes import Document
 
@@ -37,6 +37,8 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         {"type": "string", "minLength": 1, "pattern": "^[^/]+$"},
         "The id of a key, which is how its text begins.",
     ),
+    "endpoint_id": ("path", {"type": "string", "minLength": 1, "pattern": "^[^/]+$"}, "The id of an endpoint."),
+    "notification_id": ("path", {"type": "string", "minLength": 1, "pattern": "^[^/]+$"}, "The id of a delivery."),
     "X-Org-Id": ("header", _NAME, "The org; without it the key's, else `default-org`."),
     "X-Tenant-Id": ("header", _NAME, "Another name for `X-Org-Id`; where both are given they must be equal."),
     "X-User-Id": ("header", _NAME, "Who asked, kept with the job."),
@@ -99,8 +101,16 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         {"type": "integer", "minimum": 0, "default": 0},
         "Only events past this number, which must not lie beyond the end of the log.",
     ),
+    "unread": ("query", {"type": "string", "enum": ["true", "false"]}, "`true`: only messages that nobody has read."),
     "channel": ("query", {"type": "string", "enum": list(CHANNELS)}, "Only messages of this channel."),
     "status": ("query", {"type": "string", "enum": list(Status)}, "Only jobs in this state."),
+    "deliveries.status": (
+        "query",
+        {"type": "string", "enum": list(DELIVERY_STATUSES)},
+        "Only deliveries that have come so far.",
+    ),
+    "endpoint": ("query", _TEXT, "Only deliveries to this endpoint, by its id."),
+    "job": ("query", _TEXT, "Only deliveries about this job, by its id."),
     "analysis": ("query", _TEXT, "Only jobs of this analysis."),
     "q": ("query", _TEXT, "Only jobs whose input or id has this text."),
     "cursor": ("query", _TEXT, "Where the page starts: `next_cursor` of the page before, and nothing else."),

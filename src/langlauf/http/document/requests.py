@@ -3,7 +3,7 @@
 import msgspec
 
 from langlauf.analysis.registry import Analysis, Registry
-from langlauf.http import schemas
+from langlauf.http import schemas, webhook_schemas
 from langlauf.http.document.samples import required_example
 from langlauf.http.document.shapes import Document, Struct, json_content, ref, request_schemas
 from langlauf.http.operations import OPERATIONS, Operation
@@ -14,9 +14,20 @@ _EXAMPLES: Document = {
     "CancelBody": {"reason": "no longer needed"},
     "RetryBody": {"resume": True},
     "HoldBody": {"reason": "wanted for the audit of 2026"},
+    "ReadBody": {"until": "2026-03-02T09:30:04Z"},
     "TokenBody": {"expires_in": "10m"},
     "CreateKeyBody": {"name": "nightly import", "scopes": ["submit", "read"]},
+    "CreateWebhookBody": {
+        "url": "https://hooks.example.com/jobs",
+        "name": "warehouse",
+        "events": ["completed", "failed"],
+    },
+    "ChangeWebhookBody": {"enabled": False},
+    "RotateBody": {"overlap": "12h"},
+    "ReplayBody": {"since": "2026-03-02T08:00:00Z"},
 }
+#: Bodies that must name something.
+_NOT_EMPTY = ("ReadBody",)
 _TIMEOUT: Document = {
     "anyOf": [
         {"type": "number", "exclusiveMinimum": 0},
@@ -36,22 +47,25 @@ def request_components(registry: Registry) -> Document:
     """The schemas of all bodies."""
     fixed = [_struct(one.body) for one in OPERATIONS if one.body is not None and one.body != ANALYZE]
     made = request_schemas([schemas.Options, *fixed, *(analysis.input_type for analysis in registry)])
+    for name in _NOT_EMPTY:
+        made[name] = {**made[name], "minProperties": 1}
     shapes = [shape for analysis in registry for shape in _shapes(analysis, registry.default)]
     return {**made, ANALYZE: {"anyOf": shapes, "description": _TEXT}}
 
 
 def request_body(operation: Operation, registry: Registry) -> Document:
-    """The body of one operation; only that of a submission must be there."""
+    """The body of one operation; it must be there where something in it must be."""
     name = operation.body or ""
     if name == ANALYZE:
         return {"required": True, "content": json_content(ref(name), _submissions(registry))}
     value = _EXAMPLES.get(name) or _required_example(_struct(name))
-    return {"required": False, "content": json_content(ref(name), {"body": {"value": value}})}
+    needed = name in _NOT_EMPTY or any(field.required for field in msgspec.structs.fields(_struct(name)))
+    return {"required": needed, "content": json_content(ref(name), {"body": {"value": value}})}
 
 
 def _struct(name: str) -> Struct:
     """The struct that reads a body: it has the name that the table of operations gives."""
-    found: Struct = getattr(schemas, name)
+    found: Struct = getattr(schemas if hasattr(schemas, name) else webhook_schemas, name)
     return found
 
 

@@ -278,8 +278,7 @@ BEGIN
                 last_error = CASE WHEN picked.gone THEN 'the endpoint is not called any more' ELSE message.last_error END
             FROM picked
             WHERE message.notification_id = picked.notification_id AND message.org_id = picked.org_id
-              AND message.delivery_status = 'pending' AND message.channel <> 'in_app'
-              AND (message.claimed_until IS NULL OR message.claimed_until <= now)
+              AND message.delivery_status = 'pending' AND (message.claimed_until IS NULL OR message.claimed_until <= now)
             RETURNING message.*, picked.failures, picked.turn, picked.due_at, picked.gone)
         SELECT taken.org_id, taken.notification_id, taken.job_id, taken.channel, taken.template_key, taken.created_at,
             taken.payload_json, taken.attempt_count, taken.attempt_count - taken.tries_from, coalesce(goes_to.url, taken.target),
@@ -365,24 +364,31 @@ DECLARE
     found text[] := ARRAY[message];
     changed integer;
 BEGIN
-    IF message IS NULL THEN
+    IF message IS NULL AND sent_too THEN
         found := ARRAY(
             SELECT one.notification_id FROM notifications AS one
-            WHERE one.org_id = org AND one.endpoint_id = endpoint AND one.created_at >= since
-              AND (one.delivery_status IN ('failed', 'suppressed') OR (sent_too AND one.delivery_status = 'sent'))
+            WHERE one.org_id = org AND one.endpoint_id = endpoint AND one.created_at >= since AND one.delivery_status <> 'pending'
+            ORDER BY one.created_at, one.notification_id LIMIT most);
+    ELSIF message IS NULL THEN
+        -- What failed is little beside what arrived: it is looked for by its state.
+        found := ARRAY(
+            SELECT one.notification_id FROM unnest('{failed, suppressed}'::text[]) AS state (name) CROSS JOIN LATERAL (
+                SELECT few.notification_id, few.created_at FROM notifications AS few
+                WHERE few.org_id = org AND few.delivery_status = state.name AND few.channel <> 'in_app'
+                  AND few.created_at >= since AND few.endpoint_id = endpoint
+                ORDER BY few.created_at, few.notification_id LIMIT most) AS one
             ORDER BY one.created_at, one.notification_id LIMIT most);
     END IF;
     WITH settled AS (
         SELECT one.org_id, one.notification_id FROM unnest(found) AS wanted (notification_id)
         CROSS JOIN LATERAL (
-            SELECT same.org_id, same.notification_id, same.endpoint_id FROM notifications AS same
-            WHERE same.notification_id = wanted.notification_id AND same.org_id = org
-              AND same.channel <> 'in_app' AND same.lane IS NOT NULL
-              AND (same.delivery_status IN ('failed', 'suppressed') OR (sent_too AND same.delivery_status = 'sent'))
-            FOR UPDATE SKIP LOCKED) AS one
-        WHERE one.endpoint_id IS NULL OR EXISTS (
-            SELECT 1 FROM webhook_endpoints AS there
-            WHERE there.endpoint_id = one.endpoint_id AND there.org_id = org AND there.disabled_at IS NULL))
+            SELECT * FROM notifications AS same
+            WHERE same.notification_id = wanted.notification_id AND same.org_id = org OFFSET 0 FOR UPDATE SKIP LOCKED) AS one
+        WHERE one.channel <> 'in_app' AND one.lane IS NOT NULL
+          AND (one.delivery_status IN ('failed', 'suppressed') OR (sent_too AND one.delivery_status = 'sent'))
+          AND (one.endpoint_id IS NULL OR EXISTS (
+              SELECT 1 FROM webhook_endpoints AS there
+              WHERE there.endpoint_id = one.endpoint_id AND there.org_id = org AND there.disabled_at IS NULL)))
     UPDATE notifications AS again SET delivery_status = 'pending', tries_from = again.attempt_count, scheduled_at = moment(at)
     FROM settled
     WHERE again.notification_id = settled.notification_id AND again.org_id = settled.org_id
@@ -415,7 +421,8 @@ BEGIN
     RETURN QUERY SELECT one.* FROM endpoint_views AS one WHERE one.org_id = org ORDER BY one.created_at, one.endpoint_id;
 END $$;
 
--- The messages of an org that go out, newest first: of a job, of an endpoint, in a state, or all.
+-- The messages of an org that go out, newest first: of a job, of an endpoint, in a state, or all. Few are in another state than
+-- sent: those of an endpoint are looked for among them.
 CREATE FUNCTION read_deliveries(
     org text, endpoint text, job text, state text, before_at bigint, before_id text, most integer
 ) RETURNS SETOF notifications LANGUAGE plpgsql STABLE AS $$
@@ -425,12 +432,11 @@ BEGIN
     IF job IS NOT NULL THEN
         RETURN QUERY
             SELECT found.* FROM (
-                SELECT * FROM notifications AS one
-                WHERE one.org_id = org AND one.job_id = job AND one.channel = ANY ('{email, webhook}') OFFSET 0) AS found
-            WHERE (found.created_at, found.notification_id) < (before_at, before_id)
+                SELECT * FROM notifications AS one WHERE one.org_id = org AND one.job_id = job OFFSET 0) AS found
+            WHERE found.channel <> 'in_app' AND (found.created_at, found.notification_id) < (before_at, before_id)
               AND (endpoint IS NULL OR found.endpoint_id = endpoint) AND (state IS NULL OR found.delivery_status = state)
             ORDER BY found.created_at DESC, found.notification_id DESC LIMIT most;
-    ELSIF endpoint IS NOT NULL THEN
+    ELSIF endpoint IS NOT NULL AND (state IS NULL OR state = 'sent') THEN
         RETURN QUERY
             SELECT one.* FROM notifications AS one
             WHERE one.org_id = org AND one.endpoint_id = endpoint AND (one.created_at, one.notification_id) < (before_at, before_id)
@@ -440,7 +446,7 @@ BEGIN
         RETURN QUERY
             SELECT one.* FROM notifications AS one
             WHERE one.org_id = org AND one.channel <> 'in_app' AND one.delivery_status = state
-              AND (one.created_at, one.notification_id) < (before_at, before_id)
+              AND (endpoint IS NULL OR one.endpoint_id = endpoint) AND (one.created_at, one.notification_id) < (before_at, before_id)
             ORDER BY one.created_at DESC, one.notification_id DESC LIMIT most;
     ELSE
         RETURN QUERY
@@ -455,8 +461,9 @@ CREATE FUNCTION read_delivery(org text, message text) RETURNS SETOF notification
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     RETURN QUERY
-        SELECT one.* FROM notifications AS one
-        WHERE one.org_id = org AND one.notification_id = message AND one.channel <> 'in_app';
+        SELECT found.* FROM (
+            SELECT * FROM notifications AS one WHERE one.org_id = org AND one.notification_id = message OFFSET 0) AS found
+        WHERE found.channel <> 'in_app';
 END $$;
 
 CREATE FUNCTION read_delivery_attempts(org text, message text, most integer)

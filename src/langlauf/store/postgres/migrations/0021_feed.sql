@@ -97,7 +97,7 @@ BEGIN
     events := '{}';
     results := '{}';
     more := false;
-    IF place_life <> life OR place_mark >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint THEN
+    IF place_life <> life OR place_mark > pg_snapshot_xmax(pg_current_snapshot())::text::bigint THEN
         IF place_mark > 0 AND split_part(place_life, '-', 1) || '-' || split_part(place_life, '-', 2) = read_feed_home() THEN
             place_mark := coalesce(read_feed_mark(org, place_at - overlap), open_from);
         ELSE

@@ -1,0 +1,30 @@
+"""Sending something at once, outside of the outbox: for whoever wants to see what a receiver answers."""
+
+from collections.abc import Callable
+
+from langlauf.clock import steady
+from langlauf.delivery.webhook import Webhooks
+from langlauf.domain.sending import excerpt, shown_error
+from langlauf.service.webhooks import Parcel, Tried
+
+
+class SendingOnce:
+    """One try, through the guards of every delivery. The channel is made at the first use: most never need it."""
+
+    def __init__(self, make: Callable[[], Webhooks]) -> None:
+        self._make = make
+        self._channel: Webhooks | None = None
+
+    async def __call__(self, parcel: Parcel) -> Tried:
+        """Sends it, and tells what came back."""
+        if self._channel is None:
+            self._channel = self._make()
+        started = steady()
+        outcome = await self._channel.send_body(parcel.url, parcel.message_id, parcel.body, parcel.secrets)
+        return Tried(
+            taken=outcome.verdict == "sent",
+            seconds=steady() - started,
+            status_code=outcome.status_code,
+            error=shown_error(outcome.error),
+            reply=excerpt(outcome.reply) or None,
+        )

@@ -1,0 +1,284 @@
+"""The endpoints of an org: made, changed, tried, and what became of each message to them.
+
+The secret of an endpoint is shown when it is made, and never again: it is made anew from what this store keeps, the
+endpoint and the number of the secret whenever something is signed.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from langlauf.analysis.schema import InvalidInput
+from langlauf.clock import Clock, new_id
+from langlauf.domain.delivery import (
+    FINAL_SUBJECTS,
+    MOST_ENDPOINTS,
+    DeliveryAttempt,
+    DeliveryFilter,
+    Endpoint,
+    EndpointChange,
+    Replay,
+    Subject,
+)
+from langlauf.domain.errors import LanglaufError, TargetRefused
+from langlauf.domain.instant import Instant, to_datetime
+from langlauf.domain.keys import LONGEST_NAME
+from langlauf.domain.notification import Notification
+from langlauf.domain.signature import PURPOSE, endpoint_secret, secret_text
+from langlauf.domain.target import check_url
+from langlauf.settings import Settings
+from langlauf.store.protocol import Store, TenantReads
+
+#: How long the secret before stays good unless somebody says otherwise: receivers change over in peace.
+USUAL_OVERLAP = 86_400.0
+#: How long it may at the most.
+LONGEST_OVERLAP = 30 * 86_400.0
+#: Of one message so many attempts are shown; it has no more unless it was replayed often.
+MOST_ATTEMPTS = 100
+#: So many messages are replayed at once, and no more.
+MOST_REPLAYED = 1_000
+TEST_TYPE = "api.analyze.webhook.test"
+SWITCHED_OFF = "switched off"
+#: How an endpoint is doing, in one word.
+Standing = Literal["working", "failing", "paused", "disabled"]
+
+
+class EndpointExists(LanglaufError):
+    """The org has an endpoint for that address already."""
+
+
+class TooManyEndpoints(LanglaufError):
+    """The org has as many endpoints as it may have."""
+
+
+class EndpointDisabled(LanglaufError):
+    """Nothing is sent to an endpoint that is switched off, or that is no longer there."""
+
+
+class MadeEndpoint(NamedTuple):
+    """An endpoint with a new secret, which nobody can read again."""
+
+    endpoint: Endpoint
+    secret: str
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back when something was sent once."""
+
+    #: whether the receiver took it
+    taken: bool
+    seconds: float
+    status_code: int | None = None
+    error: str | None = None
+    #: the beginning of what the receiver answered, without secrets
+    reply: str | None = None
+
+
+class Followed(NamedTuple):
+    """One message to the world outside, and every attempt to send it, the last one first."""
+
+    message: Notification
+    attempts: list[DeliveryAttempt]
+
+
+class Parcel(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to send at once: where, under which id, signed with what."""
+
+    url: str
+    message_id: str
+    body: bytes
+    secrets: tuple[bytes, ...]
+
+
+#: Sends once, through the same guards as every delivery.
+SendOnce = Callable[[Parcel], Awaitable[Tried]]
+
+
+class Endpoints:
+    """What can be done with an org's endpoints and deliveries."""
+
+    def __init__(self, store: Store, settings: Settings, send: SendOnce) -> None:
+        self._store = store
+        self._settings = settings
+        self._send = send
+
+    @property
+    def clock(self) -> Clock:
+        """The time that deliveries go by."""
+        return self._store.clock
+
+    def _reads(self, org_id: str) -> TenantReads:
+        return self._store.tenant(org_id)
+
+    async def endpoints(self, org_id: str) -> list[Endpoint]:
+        """The org's endpoints, oldest first."""
+        return await self._reads(org_id).endpoints()
+
+    async def one(self, org_id: str, endpoint_id: str) -> Endpoint | None:
+        """One of them."""
+        return next((one for one in await self.endpoints(org_id) if one.endpoint_id == endpoint_id), None)
+
+    async def add(
+        self, org_id: str, url: str, *, name: str = "", subjects: Sequence[Subject] = FINAL_SUBJECTS
+    ) -> MadeEndpoint:
+        """A new endpoint. What its address must not be is told now; what it stands for, whenever it is called."""
+        try:
+            target = check_url(url, self._settings.webhook_allow, own=self._settings.public_url)
+        except TargetRefused as error:
+            raise InvalidInput("url", str(error)) from None
+        wish = Endpoint(
+            org_id=org_id,
+            endpoint_id=new_id(),
+            url=target.url,
+            name=_usable_name(name),
+            subjects=_usable_subjects(subjects),
+            created_at=self._store.clock.now(),
+        )
+        made = await self._store.deliveries.add_endpoint(wish)
+        if made is None:
+            raise await self._why_not(org_id, target.url)
+        return await self._with_secret(made)
+
+    async def _why_not(self, org_id: str, url: str) -> LanglaufError:
+        if any(one.url == url for one in await self.endpoints(org_id)):
+            return EndpointExists("the org has an endpoint for this address already; change it, or remove it first")
+        return TooManyEndpoints(f"an org has at most {MOST_ENDPOINTS} endpoints; remove one first")
+
+    async def change(
+        self,
+        org_id: str,
+        endpoint_id: str,
+        *,
+        name: str | None = None,
+        subjects: Sequence[Subject] | None = None,
+        enabled: bool | None = None,
+    ) -> Endpoint | None:
+        """Changes what is named; None where there is no such endpoint."""
+        if await self.one(org_id, endpoint_id) is None:  # a stranger's wish ends with a look, as one for nothing does
+            return None
+        change = EndpointChange(
+            org_id=org_id,
+            endpoint_id=endpoint_id,
+            name=None if name is None else _usable_name(name),
+            subjects=None if subjects is None else _usable_subjects(subjects),
+            enabled=enabled,
+            reason=SWITCHED_OFF if enabled is False else None,
+        )
+        return await self._store.deliveries.change_endpoint(change)
+
+    async def rotate(
+        self, org_id: str, endpoint_id: str, *, overlap_seconds: float = USUAL_OVERLAP
+    ) -> MadeEndpoint | None:
+        """A new secret. Until the time is over both sign, so that nothing is refused while a receiver changes over."""
+        if not 0 <= overlap_seconds <= LONGEST_OVERLAP:
+            raise InvalidInput("overlap", f"overlap must be at most {LONGEST_OVERLAP:g} seconds")
+        if await self.one(org_id, endpoint_id) is None:
+            return None
+        change = EndpointChange(org_id=org_id, endpoint_id=endpoint_id, rotate_seconds=overlap_seconds)
+        changed = await self._store.deliveries.change_endpoint(change)
+        return None if changed is None else await self._with_secret(changed)
+
+    async def remove(self, org_id: str, endpoint_id: str) -> bool:
+        """Forgets an endpoint; what waits for it is given up. False where there is no such one."""
+        if await self.one(org_id, endpoint_id) is None:
+            return False
+        return await self._store.deliveries.remove_endpoint(org_id, endpoint_id)
+
+    async def test(self, org_id: str, endpoint_id: str) -> Tried | None:
+        """Sends a signed event that tells of no job, at once, and says what came back. None where there is no such one.
+
+        It is sent once, and not noted: how an endpoint is doing is told by real messages.
+        """
+        endpoint = await self.one(org_id, endpoint_id)
+        if endpoint is None:
+            return None
+        message_id = new_id()
+        now = self._store.clock.now()
+        secrets = await self._secrets(endpoint, now)
+        body = _test_event(endpoint, message_id, now, self._settings.public_url)
+        return await self._send(Parcel(url=endpoint.url, message_id=message_id, body=body, secrets=secrets))
+
+    async def deliveries(self, org_id: str, which: DeliveryFilter) -> list[Notification]:
+        """The org's messages to the world outside, newest first."""
+        return await self._reads(org_id).deliveries(which)
+
+    async def delivery(self, org_id: str, notification_id: str) -> Followed | None:
+        """One of them, with every attempt to send it."""
+        reads = self._reads(org_id)
+        message = await reads.delivery(notification_id)
+        if message is None:
+            return None
+        return Followed(message, await reads.delivery_attempts(notification_id, limit=MOST_ATTEMPTS))
+
+    async def replay(self, org_id: str, notification_id: str) -> Notification | None:
+        """Sends a message again under its old id, also one that arrived; one that waits is left as it is."""
+        if await self._reads(org_id).delivery(notification_id) is None:
+            return None
+        replayed = await self._store.deliveries.replay(
+            Replay(org_id=org_id, notification_id=notification_id, sent_too=True, most=1)
+        )
+        message = await self._reads(org_id).delivery(notification_id)
+        if message is not None and not replayed and message.delivery_status != "pending":
+            raise EndpointDisabled("its endpoint is switched off or gone; switch it on first, then replay")
+        return message
+
+    async def replay_failed(self, org_id: str, endpoint_id: str, *, since: Instant | None = None) -> int | None:
+        """Sends again what an endpoint did not take; how many messages that are, None where there is no such one."""
+        endpoint = await self.one(org_id, endpoint_id)
+        if endpoint is None:
+            return None
+        if endpoint.disabled_at is not None:
+            raise EndpointDisabled("the endpoint is switched off; switch it on first, then replay")
+        wish = Replay(org_id=org_id, endpoint_id=endpoint_id, since=since, most=MOST_REPLAYED)
+        return await self._store.deliveries.replay(wish)
+
+    async def _with_secret(self, endpoint: Endpoint) -> MadeEndpoint:
+        [secret, *_] = await self._secrets(endpoint, endpoint.created_at)
+        return MadeEndpoint(endpoint, secret_text(secret))
+
+    async def _secrets(self, endpoint: Endpoint, now: Instant) -> tuple[bytes, ...]:
+        """What signs at that time: its secret and, while receivers change over, the one before."""
+        master = await self._store.access.signing_secret(PURPOSE)
+        versions = [endpoint.version]
+        if endpoint.former_until is not None and endpoint.former_until > now and endpoint.version > 1:
+            versions.append(endpoint.version - 1)
+        return tuple(endpoint_secret(master, endpoint.org_id, endpoint.endpoint_id, one) for one in versions)
+
+
+def standing(endpoint: Endpoint, now: Instant) -> Standing:
+    """How an endpoint is doing: switched off, left alone for a while, in trouble, or well."""
+    if endpoint.disabled_at is not None:
+        return "disabled"
+    if endpoint.paused_until is not None and endpoint.paused_until > now:
+        return "paused"
+    return "failing" if endpoint.failures else "working"
+
+
+def _usable_name(name: str) -> str:
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        raise InvalidInput("name", f"name must have at most {LONGEST_NAME} characters that can be printed")
+    return name
+
+
+def _usable_subjects(subjects: Sequence[Subject]) -> tuple[Subject, ...]:
+    if not subjects:
+        raise InvalidInput("events", "events must name at least one; to stop an endpoint, switch it off")
+    return tuple(dict.fromkeys(subjects))
+
+
+def _test_event(endpoint: Endpoint, message_id: str, now: Instant, public_url: str | None) -> bytes:
+    """A CloudEvent like any other, except that it tells of no job."""
+    moment = to_datetime(now)
+    event = {
+        "specversion": "1.0",
+        "id": message_id,
+        "source": public_url or "/",
+        "type": TEST_TYPE,
+        "subject": endpoint.endpoint_id,
+        "time": moment,
+        "timestamp": moment,
+        "datacontenttype": "application/json",
+        "data": {"org_id": endpoint.org_id, "endpoint_id": endpoint.endpoint_id, "occurred_at": moment},
+    }
+    return msgspec.json.encode(event)

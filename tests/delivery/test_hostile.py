@@ -1,0 +1,180 @@
+"""Receivers that are broken, slow or malicious: each costs a bounded time and little memory, and nobody else pays."""
+
+import socket
+import ssl
+import statistics
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.delivery.rig import Rig, rig
+from tests.support.certificates import make_certificate
+from tests.support.receiver import Handler, Manner, answer, cut_off, drip, endless, hang, receiving
+
+_OK = b"HTTP/1.1 200 OK\r\n"
+
+
+def drips_body(handler: Handler) -> None:
+    handler.raw(_OK + b"content-length: 1000\r\n\r\n")
+    drip(b"x" * 1000)(handler)
+
+
+class Case(NamedTuple):
+    """A manner of answering, and what becomes of a message that is answered so at every try."""
+
+    manner: Manner
+    status: str
+    #: part of the error
+    error: str | None = None
+    tries: int = 2
+
+
+CASES: dict[str, Case] = {
+    "well": Case(answer(200), "sent", tries=1),
+    "no-content": Case(answer(204), "sent", tries=1),
+    "broken": Case(answer(500), "failed", "answered 500"),
+    "unknown": Case(answer(404), "failed", "answered 404"),
+    "gone": Case(answer(410), "failed", "410 Gone", tries=1),
+    "busy": Case(answer(429, Retry_After="1"), "failed", "answered 429"),
+    "away": Case(answer(503, Retry_After="nonsense"), "failed", "answered 503"),
+    "inward": Case(answer(302, Location="http://169.254.169.254/"), "failed", "redirect"),
+    "moved": Case(answer(308, Location="/elsewhere"), "failed", "redirect"),
+    "hangs": Case(hang, "failed", "no answer within"),
+    "drips-head": Case(drip(_OK * 20), "failed", "no answer within"),
+    "drips-body": Case(drips_body, "sent", tries=1),
+    "endless": Case(endless, "sent", tries=1),
+    "endless-head": Case(cut_off(_OK + b"x: y\r\n" * 5_000), "failed", "head of the answer is too long"),
+    "only-interim": Case(cut_off(b"HTTP/1.1 100 Continue\r\n\r\n" * 2_000), "failed", "head of the answer is too long"),
+    "after-interim": Case(cut_off(b"HTTP/1.1 103 Early Hints\r\nx: y\r\n\r\n" + _OK + b"\r\n"), "sent", tries=1),
+    "upgrades": Case(cut_off(b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"), "failed", "101"),
+    "cut-head": Case(cut_off(_OK + b"content-le"), "failed", "ended too early"),
+    "cut-body": Case(cut_off(_OK + b"content-length: 1000\r\n\r\nhalf"), "sent", tries=1),
+    "bad-chunks": Case(cut_off(_OK + b"transfer-encoding: chunked\r\n\r\nzz\r\n"), "sent", tries=1),
+    "silent": Case(cut_off(b""), "failed", "closed without an answer"),
+    "garbage": Case(cut_off(b"\x00\x16\x03\x01SSH-2.0-hello\r\n\r\n"), "failed", "no HTTP"),
+}
+
+
+def test_every_manner_of_answering_has_its_outcome(tmp_path: Path) -> None:
+    """All at once, at one server: what each of them does to its own message, and to no other."""
+    with rig(tmp_path, LANGLAUF_WEBHOOK_SCHEDULE="0.1") as sending, receiving() as receiver:
+        receiver.manners = {f"/{name}": case.manner for name, case in CASES.items()}
+        made = sending.endpoints(*(receiver.url(f"/{name}") for name in CASES))
+        endpoints = {one.endpoint_id: name for one, name in zip(made, CASES, strict=True)}
+        sending.run_job()
+        messages = {endpoints[one.endpoint_id or ""]: one for one in sending.settled(number=len(CASES))}
+        attempts = {name: sending.attempts(message) for name, message in messages.items()}
+        disabled = sending.disabled()
+    found = {name: (one.delivery_status, one.attempt_count) for name, one in messages.items()}
+    assert found == {name: (case.status, case.tries) for name, case in CASES.items()}
+    for name, case in CASES.items():
+        error = messages[name].last_error
+        assert error is None if case.error is None else case.error in (error or ""), (name, error)
+        arrived = receiver.of(f"/{name}")
+        assert len(arrived) == case.tries
+        assert {one.message_id for one in arrived} == {messages[name].notification_id}
+        assert all(attempt.seconds < 1.5 and len(attempt.reply or "") <= 1_000 for attempt in attempts[name])
+    assert receiver.of("/elsewhere") == []
+    assert [endpoints[one] for one in disabled] == ["gone"]
+    busy = receiver.of("/busy")
+    assert busy[1].at - busy[0].at >= 1, "the receiver asked to be left alone for a second"
+
+
+def test_of_an_answer_little_is_kept_and_no_secret(tmp_path: Path) -> None:
+    text = "password=hunter2hunter2 \x1b[31m<script>alert(1)</script>\x00 " + "x" * 100_000
+    with rig(tmp_path, LANGLAUF_WEBHOOK_SCHEDULE="0.1") as sending, receiving() as receiver:
+        receiver.manners["/hook"] = answer(500, text)
+        sending.endpoint(receiver.url())
+        sending.run_job()
+        [message] = sending.settled()
+        reply = sending.attempts(message)[0].reply
+    assert reply is not None
+    assert len(reply) <= 1_000
+    assert reply.startswith("password=[redacted]")
+    assert "\x1b" not in reply
+    assert "\x00" not in reply
+
+
+def _tls(folder: Path) -> ssl.SSLContext:
+    key, certificate = make_certificate(folder)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+def test_a_certificate_must_be_one_that_is_trusted_and_of_that_name(tmp_path: Path) -> None:
+    with (
+        rig(tmp_path, LANGLAUF_WEBHOOK_SCHEDULE="0.1") as sending,
+        receiving(trust=_tls(tmp_path)) as strange,
+        receiving() as plain,
+        socket.create_server(("127.0.0.1", 0)) as mute,
+        closing(socket.socket()) as closed,
+    ):
+        closed.bind(("127.0.0.1", 0))  # nobody listens
+        wrong = {
+            sending.endpoint(url).endpoint_id: error
+            for url, error in {
+                strange.url(): "certificate is not to be trusted",
+                plain.url().replace("http:", "https:"): "no secure connection",
+                f"https://127.0.0.1:{mute.getsockname()[1]}/": "no answer within",
+                f"http://127.0.0.1:{closed.getsockname()[1]}/": "no connection",
+            }.items()
+        }
+        sending.run_job()
+        messages = sending.settled(number=4)
+    for one in messages:
+        assert one.delivery_status == "failed"
+        assert wrong[one.endpoint_id or ""] in (one.last_error or "")
+    assert strange.requests == []
+
+
+def test_an_authority_of_ones_own_may_vouch_for_receivers(tmp_path: Path) -> None:
+    trust = _tls(tmp_path)
+    quick = {"LANGLAUF_WEBHOOK_CA": str(tmp_path / "certificate.pem"), "LANGLAUF_WEBHOOK_SCHEDULE": "0.1"}
+    with rig(tmp_path, **quick) as sending, receiving(trust=trust) as known:
+        right = sending.endpoint(known.url().replace("127.0.0.1", "localhost"))
+        sending.endpoint(known.url())
+        sending.run_job()
+        messages = {one.endpoint_id == right.endpoint_id: one for one in sending.settled(number=2)}
+    assert messages[True].delivery_status == "sent"
+    assert messages[False].delivery_status == "failed", "the certificate is of another name"
+    assert len(known.requests) == 1
+
+
+def test_one_that_hangs_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    """Ten messages for one that never answers, while another one is told of ten jobs."""
+    with rig(tmp_path, LANGLAUF_WEBHOOK_SECONDS="8") as sending, receiving() as receiver:
+        receiver.manners["/hangs"] = hang
+        sending.endpoint(receiver.url("/hangs"), org="slow")
+        sending.endpoint(receiver.url("/well"), org="quick")
+        for _ in range(10):
+            sending.run_job("slow")
+        receiver.wait_for(1, "/hangs")
+        times = [_told_after(sending, "quick", number) for number in range(10)]
+        assert len(receiver.of("/well")) == 10
+        assert len(receiver.of("/hangs")) == 2, "two at once, and no more"
+    assert max(times) < 4, "far less than what the other one takes"
+    assert statistics.median(times) < 1
+
+
+def _told_after(sending: Rig, org: str, number: int) -> float:
+    """How long after the end of a job its message was there."""
+    sending.run_job(org)
+    newest = sending.settled(org, number + 1)[0]
+    assert newest.sent_at is not None
+    return (newest.sent_at - newest.created_at) / 1_000_000
+
+
+def test_what_could_not_be_told_is_told_when_the_receiver_is_back(tmp_path: Path) -> None:
+    with rig(tmp_path, LANGLAUF_WEBHOOK_SCHEDULE="1,1,1,1,1,1") as sending:
+        with receiving() as before:
+            port = before.port
+            sending.endpoint(before.url())
+        jobs = {sending.run_job()["job_id"] for _ in range(2)}
+        sending.until(lambda: all(one.attempt_count for one in sending.messages()))
+        with receiving(port=port) as after:
+            after.wait_for(2)
+            messages = sending.settled(number=2)
+    assert {one.job_id for one in messages} == jobs
+    assert all(one.delivery_status == "sent" and one.attempt_count > 1 for one in messages)
+    assert {one.message_id for one in after.requests} == {one.notification_id for one in messages}

@@ -1,0 +1,158 @@
+"""The feed while hosts commit in any order: nothing is passed over, and each job's events come in their order."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import asyncpg
+import msgspec
+
+from langlauf.domain.feed import FeedEvent, FeedRequest, Place
+from langlauf.hints import Hints
+from langlauf.store.postgres.driver import PostgresStore
+from tests.support.orders import ORG, new_job
+from tests.support.postgres import fresh_database
+from tests.support.postgres_stores import migrated_database
+from tests.support.stores import SetClock
+
+_INSERT = """
+INSERT INTO langlauf.job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id,
+    request_id)
+VALUES ($1, $2, $3, $4, 1, 'worker', '{}', 't', 'r')
+"""
+
+
+@asynccontextmanager
+async def _opened(url: str) -> AsyncIterator[tuple[PostgresStore, asyncpg.Connection]]:
+    store = await PostgresStore.open(url, hints=Hints())
+    connection = await asyncpg.connect(url)
+    try:
+        yield store, connection
+    finally:
+        await connection.close()
+        await store.close()
+
+
+class Reader:
+    """Reads on, page by page, and remembers what it saw."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+        self.seen: list[FeedEvent] = []
+        self.after: Place | None = None
+
+    async def read(self) -> bool:
+        """What there is now; whether something is held back."""
+        while True:
+            page = await self._store.tenant(ORG).feed(FeedRequest(after=self.after, limit=2))
+            self.seen += page.events
+            self.after = page.after
+            if not page.more:
+                return page.held
+
+    async def read_all(self) -> None:
+        """Until nothing is held back: another test may keep a transaction open on the same server."""
+        async with asyncio.timeout(20):
+            while await self.read():  # noqa: ASYNC110 - nobody tells when a transaction of others ends
+                await asyncio.sleep(0.01)
+
+    @property
+    def told(self) -> list[tuple[str, int]]:
+        """Which event of which job, in the order they came."""
+        return [(one.event.job_id, one.event.event_seq) for one in self.seen]
+
+
+def test_what_commits_late_is_not_passed_over() -> None:
+    """A transaction is held open while others come and go; a reader waits for it, and gets it first."""
+
+    async def main(url: str) -> None:
+        async with _opened(url) as (store, late):
+            reader = Reader(store)
+            await store.submit(new_job(SetClock(), job_id="first"))
+            await reader.read_all()
+            holding = late.transaction()
+            await holding.start()
+            await late.execute(_INSERT, ORG, "late", 1, "job.queued")
+            for number in range(5):
+                await store.submit(new_job(SetClock(), job_id=f"other-{number}"))
+                assert await reader.read(), "something is there that may not be told yet"
+            assert reader.told == [("first", 1)]
+            await holding.commit()
+            await reader.read_all()
+            assert reader.told == [("first", 1), ("late", 1), *((f"other-{number}", 1) for number in range(5))]
+
+    with migrated_database() as url:
+        asyncio.run(main(url))
+
+
+def test_a_transaction_that_began_earlier_and_waited_comes_behind_what_it_saw() -> None:
+    """It has the older number, and writes the next event of a job whose first was committed meanwhile."""
+
+    async def main(url: str) -> None:
+        async with _opened(url) as (store, late):
+            reader = Reader(store)
+            holding = late.transaction()
+            await holding.start()
+            await late.fetchval("SELECT pg_current_xact_id()")
+            await store.submit(new_job(SetClock(), job_id="job"))
+            await reader.read()
+            await late.execute(_INSERT, ORG, "job", 2, "job.running")
+            await holding.commit()
+            await reader.read_all()
+            assert reader.told == [("job", 1), ("job", 2)]
+
+    with migrated_database() as url:
+        asyncio.run(main(url))
+
+
+def test_places_of_the_end_that_a_server_lost_are_good() -> None:
+    """Its state was set back: the marks of what was lost are given out again, under another timeline."""
+
+    async def main(url: str) -> None:
+        async with _opened(url) as (store, _):
+            reader = Reader(store)
+            await store.submit(new_job(SetClock(), job_id="kept"))
+            await reader.read_all()
+            place = reader.seen[-1].place
+            # A server that was set back has another timeline, and has not come to that transaction yet.
+            lost = msgspec.structs.replace(place, life=f"{place.life}0", mark=place.mark + 1_000_000, at=place.at + 1)
+            await store.submit(new_job(SetClock(), job_id="new"))
+            for one in (lost, msgspec.structs.replace(lost, life=place.life)):
+                reader = Reader(store)
+                reader.after = one
+                await reader.read_all()
+                assert reader.told == [("kept", 1), ("new", 1)], "at least once"
+
+    with migrated_database() as url:
+        asyncio.run(main(url))
+
+
+def test_places_are_good_after_a_dump_was_read_into_another_database() -> None:
+    """Marks that were counted elsewhere, however high, stand in nobody's way."""
+
+    async def before(url: str) -> list[Place]:
+        async with _opened(url) as (store, connection):
+            reader = Reader(store)
+            for number in range(3):
+                await store.submit(new_job(SetClock(), job_id=f"old-{number}"))
+            await reader.read_all()
+            await connection.execute("UPDATE langlauf.job_events SET feed_mark = feed_mark + 1000000000")
+            return [msgspec.structs.replace(one.place, mark=one.place.mark + 10**9) for one in reader.seen]
+
+    async def after(url: str, places: list[Place]) -> None:
+        async with _opened(url) as (store, _):
+            await store.submit(new_job(SetClock(), job_id="new"))
+            whole = Reader(store)
+            await whole.read_all()
+            assert whole.told == [("old-0", 1), ("old-1", 1), ("old-2", 1), ("new", 1)]
+            for number, place in enumerate(places):
+                reader = Reader(store)
+                reader.after = place
+                await reader.read_all()
+                assert reader.told[-3 + number :] == whole.told[number + 1 :]
+
+    with migrated_database() as url:
+        places = asyncio.run(before(url))
+        with fresh_database(template=urlsplit(url).path.strip("/")) as copy:  # as a dump does, it brings every column
+            asyncio.run(after(copy, places))
