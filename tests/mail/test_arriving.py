@@ -42,7 +42,7 @@ def post(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Post]:
     with post_office_beside() as office:
         settings = {"LANGLAUF_SMTP": f"smtp://127.0.0.1:{office.port}", "LANGLAUF_MAIL_FROM": FROM}
         with rig(folder, **settings, LANGLAUF_PUBLIC_URL=PUBLIC) as running:
-            made = Post(folder, running.live)
+            made = Post(running.live)
             made.office = office
             yield made
 
@@ -151,7 +151,7 @@ def told(caplog: pytest.LogCaptureFixture) -> Callable[[Fact], list[dict[str, An
 def test_without_a_mail_server_nothing_is_tried(tmp_path: Path) -> None:
     """Suppressed: neither sent nor failed, with what to do about it."""
     with rig(tmp_path) as running:
-        post = Post(tmp_path, running.live)
+        post = Post(running.live)
         post.run("quiet", query="hush")
         [message] = post.settled("quiet")
     assert message.delivery_status == "suppressed"
@@ -172,7 +172,7 @@ def test_a_server_that_hangs_holds_up_nobody_for_long(
         }
         office.answers["RCPT"] = ["hang", "hang"]
         with rig(tmp_path, **settings) as running:
-            post = Post(tmp_path, running.live)
+            post = Post(running.live)
             post.run("hung", query="wait")
             [message] = post.settled("hung")
             assert (message.delivery_status, message.attempt_count) == ("failed", 2)
