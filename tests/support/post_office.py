@@ -56,19 +56,25 @@ class PostOffice:
             server.transport.abort()
         return said
 
+    async def _said(self, step: str, server: Any, usual: str = "250 OK") -> str:
+        said = self._answer(step, server, usual)
+        if said == "hang":
+            await asyncio.Event().wait()  # until the other end goes away
+        return said
+
     async def handle_MAIL(self, server: Any, _: Any, envelope: Any, address: str, options: list[str]) -> str:  # noqa: N802 - so the server calls it
         """MAIL FROM."""
         envelope.mail_from, envelope.mail_options = address, options
-        return self._answer("MAIL", server)
+        return await self._said("MAIL", server)
 
     async def handle_RCPT(self, server: Any, _: Any, envelope: Any, address: str, __: list[str]) -> str:  # noqa: N802 - so the server calls it
         """RCPT TO."""
         envelope.rcpt_tos.append(address)
-        return self._answer("RCPT", server)
+        return await self._said("RCPT", server)
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802 - so the server calls it
         """The mail itself. One whose connection is cut has been taken all the same."""
-        said = self._answer("DATA", server, "250 2.0.0 queued as 4711")
+        said = await self._said("DATA", server, "250 2.0.0 queued as 4711")
         if said[0] not in "45":
             login = session.auth_data.login if session.authenticated else None
             tls = session.ssl is not None
@@ -85,7 +91,7 @@ class PostOffice:
         return AuthResult(success=right, handled=False, auth_data=shown)
 
 
-class _Talk(SMTP):  # type: ignore[misc] - it has no types
+class _Talk(SMTP):
     """A connection that its office knows of."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

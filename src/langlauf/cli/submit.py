@@ -26,6 +26,7 @@ from langlauf.domain.job import PriorityClass
 @click.option("--idempotency-key", metavar="KEY", help="The same key gives the same job.")
 @click.option("--notify-webhook", metavar="URL", help="A web address that is called, signed, when the job ends.")
 @click.option("--notify-email", metavar="ADDRESS", help="An e-mail address that is written to when it ends.")
+@click.option("--notify-language", type=click.Choice(["en", "de"]), help="The language of that mail.")
 @click.option("--wait", is_flag=True, help="Wait for the end and print the result.")
 @click.option("--watch", is_flag=True, help="The same, showing the progress.")
 @timeout_option
@@ -44,6 +45,7 @@ def submit(
     idempotency_key: str | None,
     notify_webhook: str | None,
     notify_email: str | None,
+    notify_language: str | None,
     wait: bool,
     watch: bool,
     timeout: float | None,
@@ -66,7 +68,7 @@ def submit(
         idempotency_key=idempotency_key,
     )
     values = {**_object(input_text, input_file), **_words(parameters)}
-    notify = {"webhook": notify_webhook, "email": notify_email}
+    notify = {"webhook": notify_webhook, "email": notify_email, "language": notify_language}
     asked = {name: value for name, value in notify.items() if value is not None}
     job = client.submit(analysis, values, options=options, notify=asked)
     if following:

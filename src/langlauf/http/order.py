@@ -23,7 +23,8 @@ def read_order(body: dict[str, Any], idempotency_key: str | None) -> tuple[Order
     """What is wanted, and how it is to be answered."""
     given = body.get("options")
     mode = convert(Options, {} if given is None else given, "options.").async_mode
-    notify = mode.notify
+    wish = mode.notify
+    notify = None if wish is None else Notify(webhook=wish.webhook, email=wish.email, language=wish.language)
     order = Order(
         analysis=_analysis(body),
         input=_input(body),
@@ -32,7 +33,7 @@ def read_order(body: dict[str, Any], idempotency_key: str | None) -> tuple[Order
         priority_class=mode.priority_class,
         allow_duplicate=mode.allow_duplicate,
         idempotency_key=idempotency_key,
-        notify=None if notify is None else Notify(webhook=notify.webhook, email=notify.email),
+        notify=notify,
     )
     return order, mode
 

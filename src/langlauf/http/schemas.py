@@ -76,6 +76,8 @@ class Notify(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     webhook: WebhookAddress | None = None
     email: MailAddress | None = None
+    #: of the mail
+    language: Literal["en", "de"] | None = None
 
 
 class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -4,8 +4,9 @@ import unicodedata
 
 from langlauf.domain.redact import redacted
 
-#: Controls, formats (which turn the direction of writing, or show nothing), halves of pairs, and other line ends.
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+#: Controls, formats (which turn the direction of writing, or show nothing), halves of pairs, what has no meaning, and
+#: other line ends.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def one_line(text: str, longest: int) -> str:
