@@ -24,6 +24,8 @@ _PREFERENCES = ("respond-async", "respond-async, wait=1", "wait=1", "return=mini
 #: What a document cannot say of a value, although the contract does: it must be one that the server gave out, as a text
 #: no longer than the same as a number, and of characters that can be printed.
 _BEYOND_A_SCHEMA = {"after", "cursor", "Last-Event-ID", "expires_in", "name"}
+#: Nor that an address can be called, and signed for; nor that a mailbox is written in the plain form.
+_BEYOND_A_SCHEMA |= {"url", "overlap", "options.async_mode.notify.webhook", "options.async_mode.notify.email"}
 
 AnyCase = Case[Any]
 
