@@ -195,10 +195,10 @@ def make_mails(store: Store, settings: Settings) -> Channel:
     if settings.smtp is None or settings.mail_from is None:
         return Silent("no mail server is set up: see LANGLAUF_SMTP")
     return Mails(
-        write=Letters(store, settings).about,
+        store,
+        write=Letters(settings).about,
         server=settings.smtp,
         sender=settings.mail_from,
-        clock=store.clock,
         seconds=settings.webhook_seconds,
     )
 
