@@ -1,14 +1,17 @@
 """A server in which every page has something to show: jobs in all states, and results of every kind."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from langlauf import Job, Langlauf, PermanentError, Result, TransientError, views
 from langlauf.domain.attempt import ClaimRequest
+from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd
 from langlauf.hints import Hints
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.live import GATES, Live, live
@@ -21,6 +24,11 @@ _SETTINGS = {
     "LANGLAUF_CANCEL_GRACE": "10m",
     "LANGLAUF_LEASE_SECONDS": "60",
     "LANGLAUF_SWEEP_SECONDS": "10m",
+    "LANGLAUF_WEBHOOK_SECRET": "whsec_" + "A" * 32,
+    "LANGLAUF_SMTP": "smtp://127.0.0.1:9?tls=none",
+    "LANGLAUF_MAIL_FROM": "jobs@example.org",
+    # Nothing leaves the machine: how deliveries went is written by hand.
+    "LANGLAUF_DELIVERIES": "0",
 }
 _GATE = "gallery"
 
@@ -110,7 +118,9 @@ class Gallery:
     def __init__(self, site: Live, store: Path) -> None:
         self.site = site
         self._store = store
+        self._endpoints()
         self.jobs = self._jobs()
+        self._aside(self._told())
 
     def _jobs(self) -> dict[str, str]:
         survey = self._survey
@@ -133,9 +143,42 @@ class Gallery:
         self.site.wait(jobs["canceled"])
         jobs["silent"] = self._submit("single", number=2)
         jobs["queued"] = self._submit("single", number=3)
-        with ThreadPoolExecutor(1) as aside:  # this thread's event loop may be the browser's
-            aside.submit(lambda: asyncio.run(self._taken_elsewhere())).result()
+        self._aside(self._taken_elsewhere())
         return jobs
+
+    def _endpoints(self) -> None:
+        """One that works, one that fails, one that nobody calls."""
+        for name in ("warehouse", "reports", "old system"):
+            body = {"url": f"https://hooks.example/{name.replace(' ', '-')}", "name": name}
+            assert self.site.http.post("/analyze/webhooks", json=body).status_code == 201
+        [*_, last] = self.site.http.get("/analyze/webhooks").json()["webhooks"]
+        self.site.http.patch(f"/analyze/webhooks/{last['endpoint_id']}", json={"enabled": False})
+
+    async def _told(self) -> None:
+        """What a sender would have written: some arrived, some did not."""
+        store = await SqliteStore.open(str(self._store), hints=Hints())
+        claim = DeliveryClaim(most=20, most_of_lane=10, claim_seconds=60, cautious_after=5)
+        names = {one.endpoint_id: one.name for one in await store.tenant("default-org").endpoints()}
+        try:
+            for delivery in await store.deliveries.claim(claim):
+                end = DeliveryEnd(
+                    org_id=delivery.org_id,
+                    notification_id=delivery.notification_id,
+                    attempt=delivery.attempt,
+                    status="sent",
+                    seconds=0.2,
+                )
+                if names.get(delivery.endpoint_id or "") == "reports":
+                    trouble = {"error": "the receiver answered 503", "retry_seconds": 300.0, "lane_failed": True}
+                    end = replace(end, status="pending", pause_seconds=120.0, **trouble)
+                await store.deliveries.finish(end)
+        finally:
+            await store.close()
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs something in a thread of its own: this thread's event loop may be the browser's."""
+        with ThreadPoolExecutor(1) as aside:
+            aside.submit(lambda: asyncio.run(work)).result()
 
     def result(self, name: str) -> str:
         """The id of a job's newest result."""

@@ -28,6 +28,7 @@ def addresses(shown: Gallery) -> dict[str, str]:
         "jobs_none": "/jobs?q=nothing+like+this",
         "errors": "/errors",
         "inbox": "/inbox",
+        "webhooks": "/webhooks",
         "ops": "/ops",
         "ops_workers": "/ops/workers",
         "ops_orgs": "/ops/orgs",

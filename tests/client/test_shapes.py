@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from langlauf.client import shapes
+from langlauf.domain import outbound
 from langlauf.http import schemas
 
 #: What every answer has; the client has no use for it.
@@ -18,6 +19,8 @@ ENVELOPE = {"ok", "request_id"}
         (shapes.Event, schemas.EventOut),
         (shapes.Snapshot, schemas.SnapshotOut),
         (shapes.Notification, schemas.NotificationOut),
+        (shapes.OrgEvent, outbound.CloudEvent),
+        (shapes.OrgEventData, outbound.JobNews),
     ],
 )
 def test_records_have_the_same_members(ours: type[msgspec.Struct], theirs: type[msgspec.Struct]) -> None:
@@ -37,6 +40,7 @@ def test_a_result_has_the_same_members() -> None:
         (shapes.JobAnswer, schemas.JobAnswer),
         (shapes.StateAnswer, schemas.StatusAnswer),
         (shapes.EventsAnswer, schemas.EventsAnswer),
+        (shapes.FeedAnswer, schemas.FeedAnswer),
         (shapes.JobsAnswer, schemas.JobsAnswer),
         (shapes.SnapshotsAnswer, schemas.ResultsAnswer),
         (shapes.NotificationsAnswer, schemas.NotificationsAnswer),

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from langlauf.bootstrap import open_at
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryAttempt, DeliveryFilter, Endpoint, EndpointChange, Subject
 from langlauf.domain.notification import Notification
 from langlauf.domain.signature import PURPOSE, endpoint_secret, secret_text
 from langlauf.hints import Hints
+from langlauf.store.location import place_of
 from langlauf.store.protocol import Store
-from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.live import Live, live
 
 T = TypeVar("T")
@@ -28,15 +29,15 @@ QUICK = {
 class Rig:
     """A server that sends, and what is known of its deliveries."""
 
-    def __init__(self, folder: Path, running: Live) -> None:
-        self._folder = folder
+    def __init__(self, running: Live) -> None:
+        self._place = place_of(running.app.settings.store_path)
         self.live = running
 
     def ask(self, question: Callable[[Store], Awaitable[T]]) -> T:
         """Asks the store, beside the server."""
 
         async def main() -> T:
-            store = await SqliteStore.open(str(self._folder / "store.db"), hints=Hints())
+            store = await open_at(self._place, Hints())
             try:
                 return await question(store)
             finally:
@@ -117,4 +118,4 @@ def _new(org: str, url: str, subjects: tuple[Subject, ...]) -> Endpoint:
 def rig(folder: Path, **environment: str) -> Iterator[Rig]:
     """Serves and sends until the block ends."""
     with live(folder, **{**QUICK, **environment}) as running:
-        yield Rig(folder, running)
+        yield Rig(running)

@@ -16,6 +16,8 @@ from langlauf.app import Rules
 from langlauf.bundled import app
 from langlauf.cli.main import main
 from langlauf.cli.options import flag_of
+from langlauf.doctor.probe import STEPS
+from langlauf.doctor.registry import CHECKS
 from langlauf.domain.event import EventType
 from langlauf.domain.job import Phase
 from langlauf.domain.state import Status, mermaid
@@ -117,6 +119,13 @@ def test_every_log_line_is_in_the_table() -> None:
     """An operator finds each fact that can be in the log and in the metrics."""
     documented = [name for cells in rows(sections("docs/operations.md")["Log"]) for name in words(cells[0])]
     assert sorted(documented) == sorted(Fact)
+
+
+def test_every_check_of_doctor_is_in_the_table() -> None:
+    """An operator finds each check that doctor makes, for which stores, and what is well."""
+    checks = [[f"`{one.name}`", one.needs.shown, one.looks_at] for one in CHECKS]
+    steps = [[f"`{one.name}`", "`--probe`", one.looks_at] for one in STEPS]
+    assert rows(sections("docs/operations.md")["Doctor"]) == checks + steps
 
 
 def _commands(group: click.Group, prefix: str = "langlauf") -> dict[str, click.Command]:

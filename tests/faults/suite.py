@@ -20,6 +20,7 @@ from tests.faults.scenarios import (
     children,
     clock,
     cut,
+    deliveries,
     expiry,
     fairness,
     gil,
@@ -47,6 +48,7 @@ ON_ONE_MACHINE: Mapping[str, Scenario] = {
     "watchdog": watchdog.run,
     "children": children.run,
     "latency": latency.run,
+    "deliveries": deliveries.run,
 }
 #: Over one PostgreSQL, on hosts that are network namespaces: they need root.
 ON_HOSTS: Mapping[str, Scenario] = {

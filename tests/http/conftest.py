@@ -22,6 +22,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         LANGLAUF_MAX_RESULT="2000000",
         LANGLAUF_CORS_ORIGINS="https://ui.example",
         LANGLAUF_SYNC_LIMIT="3",
+        LANGLAUF_DELIVERIES="0",
     ) as running:
         yield running
 

@@ -46,7 +46,7 @@ def test_a_preflight_needs_no_key(tmp_path: Path) -> None:
         for path in ("/analyze", "/analyze/jobs/x/cancel", "/nowhere"):
             response = guarded.http.options(path, headers={**UI, **PREFLIGHT})
             assert (response.status_code, response.content) == (204, b"")
-            assert response.headers["access-control-allow-methods"] == "GET, HEAD, POST, DELETE"
+            assert response.headers["access-control-allow-methods"] == "GET, HEAD, POST, PATCH, DELETE"
             assert response.headers["x-request-id"]
         refused = guarded.http.get("/analyze/jobs", headers=UI)
         assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "https://ui.example")

@@ -13,6 +13,8 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 #: Who needs no key is sent on, and so is who would stop what has ended; what was not named or drawn does not exist.
 _ELSEWHERE = {"/login": 303, "/cancel": 303, "/again": 404, "/views/1": 404, "/views/1.svg": 404, "/stream": 400}
+#: The addresses of forms lead back to the page that they are on.
+_ELSEWHERE |= dict.fromkeys(("/add", "/rotate", "/test", "/switch", "/remove", "/replay"), 303)
 PUBLIC = ("/help", "/docs", "/problems", "/static", "/openapi.json")
 
 
@@ -22,6 +24,10 @@ def addresses(server: Live) -> dict[str, set[str]]:
     job = server.wait(server.submit("failing", how="permanent")["job_id"])
     ids = {"job_id": job["job_id"], "result_id": job["result_id"], "code": "timeout", "key_id": "llk_unknown"}
     ids |= {"version": "any", "name": "langlauf.css", "number": "1"}
+    hook = server.http.post("/analyze/webhooks", json={"url": "https://hooks.example/methods"}).json()["webhook"]
+    server.wait(server.submit("failing", how="permanent")["job_id"])
+    told = server.http.get("/analyze/deliveries", params={"endpoint": hook["endpoint_id"]}).json()["deliveries"]
+    ids |= {"endpoint_id": hook["endpoint_id"], "notification_id": told[0]["notification_id"]}
     context = server.app._current()
     found: dict[str, set[str]] = {}
     route: Any  # all of ours are plain routes

@@ -82,10 +82,13 @@ def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """One for each way to be of an org."""
     headers_for, environment = ACCESS[request.param]
     settings = {"LANGLAUF_CORS_ORIGINS": "https://ui.example", "LANGLAUF_SHUTDOWN_GRACE": "0", **environment}
+    settings["LANGLAUF_DELIVERIES"] = "0"
     gate = new_id()
     with live(tmp_path_factory.mktemp("tenancy"), None, **settings) as server:
         headers = headers_for(server, "owner") | {"Prefer": "respond-async, wait=20", "Idempotency-Key": "shared-key"}
         text = f"secret-{new_id()}"
+        hook = {"url": "https://hooks.example/owner", "name": text}
+        endpoint = server.http.post("/analyze/webhooks", json=hook, headers=headers_for(server, "owner")).json()
         first = server.http.post("/analyze", json={"query": text}, headers=headers).json()
         headers.pop("Idempotency-Key")
         server.http.post("/analyze", json={"query": f"{text} again"}, headers=headers)
@@ -94,6 +97,12 @@ def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         GATES.wait_until_reached(gate)
         status = server.http.get(f"/analyze/jobs/{first['job_id']}", headers=headers_for(server, "owner"))
         page = server.http.get("/analyze/jobs?limit=1", headers=headers_for(server, "owner")).json()
+        told = server.http.get("/analyze/deliveries", headers=headers_for(server, "owner")).json()["deliveries"]
+        others = {
+            "key_id": new_id() if request.param == "open" else _make_key(server, "owner").key.key_id,
+            "endpoint_id": endpoint["webhook"]["endpoint_id"],
+            "notification_id": told[0]["notification_id"],
+        }
         owner = Owned(
             org="owner",
             job_id=first["job_id"],
@@ -102,7 +111,7 @@ def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             cursor=page["next_cursor"],
             key="shared-key",
             text=text,
-            others={"key_id": new_id() if request.param == "open" else _make_key(server, "owner").key.key_id},
+            others=others,
         )
         try:
             yield House(server, headers_for, owner, running)

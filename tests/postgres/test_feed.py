@@ -106,20 +106,6 @@ def test_a_transaction_that_began_earlier_and_waited_comes_behind_what_it_saw() 
         asyncio.run(main(url))
 
 
-def test_a_transaction_of_nothing_else_lets_the_last_event_be_seen() -> None:
-    """Where nobody writes any more, the newest event is not held back until somebody does."""
-
-    async def main(url: str) -> None:
-        async with _opened(url) as (store, _):
-            reader = Reader(store)
-            await store.submit(new_job(SetClock(), job_id="only"))
-            await reader.read_all()
-            assert reader.told == [("only", 1)]
-
-    with migrated_database() as url:
-        asyncio.run(main(url))
-
-
 def test_places_of_the_end_that_a_server_lost_are_good() -> None:
     """Its state was set back: the marks of what was lost are given out again, under another timeline."""
 

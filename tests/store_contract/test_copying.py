@@ -279,7 +279,7 @@ def test_no_table_and_no_column_is_forgotten(beds: Any) -> None:
         pass
 
     sqlite.play(scene)
-    made = {"lanes", "lane_clock", "waiting_counts", "copying", "workers"}
+    made = {"lanes", "lane_clock", "waiting_counts", "copying", "workers", "feed_home"}
     own = {"sqlite": {"clocks"}, "postgres": {"batches", "migrations", "schema_made"}}
     names = "SELECT m.name, p.name FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS p WHERE m.type = 'table'"
     in_file = {tuple(row) for row in sqlite.query(names)}
@@ -292,5 +292,9 @@ def test_no_table_and_no_column_is_forgotten(beds: Any) -> None:
         )
     }
     known = {(table.name, column) for table in TABLES for column in table.columns}
-    assert {one for one in in_file if one[0] not in made | own["sqlite"]} == known - {("job_inputs", "queued_at")}
-    assert {one for one in in_database if one[0] not in made | own["postgres"]} == known | {("leases", "claim_id")}
+    assert {one for one in in_file if one[0] not in made | own["sqlite"]} == (
+        known - {("job_inputs", "queued_at")} | {("job_events", "feed_at")}
+    )
+    assert {one for one in in_database if one[0] not in made | own["postgres"]} == (
+        known | {("leases", "claim_id"), ("job_events", "feed_mark")}
+    )

@@ -52,13 +52,12 @@ async def _lives(store: Store, clock: SetClock) -> None:
     await accept(store, clock, org="org-b")
 
 
-@pytest.mark.parametrize("limit", [1, 3, 200])
-def test_a_feed_is_every_outbound_event_and_goes_on_from_any_of_them(harness: Harness, limit: int) -> None:
+def test_a_feed_is_every_outbound_event_and_goes_on_from_any_of_them(harness: Harness) -> None:
     """In the order of what happened, over all jobs of the org; the rest is the same from anywhere."""
 
     async def body(store: Store, clock: SetClock) -> None:
         await _lives(store, clock)
-        whole = await _everything(store, limit=limit)
+        whole = await _everything(store)
         kinds = [told.event.event_type.removeprefix("job.") for told in whole]
         assert kinds == [
             *("queued", "running", "partial", "completed"),
@@ -66,8 +65,10 @@ def test_a_feed_is_every_outbound_event_and_goes_on_from_any_of_them(harness: Ha
             *("queued", "canceled"),
         ]
         assert {told.event.org_id for told in whole} == {ORG}
-        for number, told in enumerate(whole):
-            assert await _everything(store, told.place, limit=limit) == whole[number + 1 :]
+        for limit in (1, 3):
+            assert await _everything(store, limit=limit) == whole
+            for number, told in enumerate(whole):
+                assert await _everything(store, told.place, limit=limit) == whole[number + 1 :]
 
     harness.run(body)
 
@@ -200,7 +201,7 @@ def beds(tmp_path: Path) -> Iterator[Any]:
         yield made
 
 
-KINDS = [("sqlite", "postgres"), ("postgres", "sqlite"), ("sqlite", "sqlite"), ("postgres", "postgres")]
+KINDS = [("sqlite", "postgres"), ("postgres", "sqlite"), ("sqlite", "sqlite")]
 
 
 @pytest.mark.parametrize("kinds", KINDS, ids="-to-".join)

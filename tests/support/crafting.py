@@ -13,7 +13,8 @@ def lengthen_log(store: Path, job_id: str, count: int, size: int) -> int:
         with connection:
             connection.execute(
                 """WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :count)
-                INSERT INTO job_events
+                INSERT INTO job_events (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type,
+                    payload_json, trace_id, request_id)
                 SELECT org_id, job_id, event_seq + n, printf('made-%d', n), 'job.progress', updated_at, 'worker',
                        json_object('text', replace(hex(zeroblob(:half)), '0', 'x')), trace_id, request_id
                 FROM jobs CROSS JOIN numbers WHERE job_id = :job_id""",

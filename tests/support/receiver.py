@@ -38,13 +38,16 @@ class Handler(BaseHTTPRequestHandler):
 
     server: "Receiver"
     protocol_version = "HTTP/1.1"
+    #: what it was asked
+    arrived: Arrived
 
     def do_POST(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = self.rfile.read(int(headers.get("content-length", 0)))
         self.close_connection = True
+        self.arrived = Arrived(self.path, headers, body, time.monotonic())
         with suppress(OSError):  # whoever asked may be gone
-            self.server.arrived(self, Arrived(self.path, headers, body, time.monotonic()))
+            self.server.arrived(self)
 
     def raw(self, data: bytes) -> None:
         """Says exactly this."""
@@ -101,12 +104,12 @@ class Receiver(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """Nothing: whoever calls may hang up."""
 
-    def arrived(self, handler: Handler, one: Arrived) -> None:
+    def arrived(self, handler: Handler) -> None:
         """Keeps a request, and answers it."""
         with self._news:
-            self.requests.append(one)
+            self.requests.append(handler.arrived)
             self._news.notify_all()
-        self.manners.get(one.path, answer(200))(handler)
+        self.manners.get(handler.path, answer(200))(handler)
 
     def of(self, path: str) -> list[Arrived]:
         """What arrived at a path."""

@@ -60,6 +60,7 @@ class Stream:
         *,
         method: str = "GET",
         buffer: int | None = None,
+        path: str | None = None,
         **headers: str,
     ) -> Self:
         """Asks, and reads the head of the answer. `X_Org_Id="a"` sends `X-Org-Id: a`."""
@@ -75,7 +76,7 @@ class Stream:
         reader, writer = await asyncio.open_connection(sock=connection, limit=buffer or 2**16)
         stream = cls(reader, writer)
         fields = {"Host": f"127.0.0.1:{port}", "Accept": "text/event-stream", **_named(headers)}
-        lines = [f"{method} /analyze/jobs/{job_id}/events{query} HTTP/1.1"]
+        lines = [f"{method} {path or f'/analyze/jobs/{job_id}/events'}{query} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in fields.items()]
         writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
         try:
@@ -154,3 +155,10 @@ def port_of(url: str) -> int:
 
 def _named(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@asynccontextmanager
+async def feed_of(port: int, query: str = "", **how: Any) -> AsyncIterator[Stream]:
+    """The feed of an org, cut at the end."""
+    async with stream_of(port, "", query, path="/analyze/events", **how) as stream:
+        yield stream

@@ -26,6 +26,8 @@ def addresses(server: Live) -> list[str]:
         f"/selected?do=again&job={job['job_id']}",
         "/errors",
         "/inbox",
+        "/webhooks",
+        "/webhooks?status=failed",
         f"/jobs/{job['job_id']}",
         f"/results/{job['result_id']}",
         f"/results/{job['result_id']}?view=requested",

@@ -8,13 +8,14 @@ from typing import get_args
 
 import pytest
 
-from langlauf.domain.delivery import MAIL_SUBJECTS
+from langlauf.domain.delivery import MAIL_SUBJECTS, SUBJECTS
 from langlauf.domain.event import EventType
 from langlauf.domain.health import FINDINGS, Level
 from langlauf.domain.job import Phase
 from langlauf.domain.notification import CHANNELS, TEMPLATES, DeliveryStatus
 from langlauf.domain.periods import Span
 from langlauf.domain.state import TERMINAL, Status
+from langlauf.service.webhooks import Standing
 from langlauf.ui import formatting
 from langlauf.ui.forms import flaws
 from langlauf.ui.jobs.events import SORTS
@@ -28,7 +29,7 @@ from langlauf.ui.results.comparing import What
 from langlauf.ui.showing.charts import Refusal
 from langlauf.ui.showing.drawing import Trouble
 from langlauf.ui.showing.views import AnyShown
-from langlauf.ui.start.ordering import OPTIONS
+from langlauf.ui.start.ordering import NOTIFY, OPTIONS
 from langlauf.ui.taste import THEMES
 
 _LITERAL = re.compile(r"""\b(?:t|say|plain)\(\s*["']([a-z_.]+)["']\s*[,)]""")
@@ -48,7 +49,10 @@ def used_keys() -> set[str]:
     keys |= {f"form.flaw.{word}" for word in flaws.WORDS}
     keys |= {f"form.kind.{kind}" for kind in ("lines", "json")}
     keys |= {f"form.choice.{value}" for value in ("true", "false", "default", "expedite")}
-    keys |= {f"start.{option.field}{part}" for option, part in product(OPTIONS, ("", ".text"))}
+    keys |= {f"start.{option.field}{part}" for option, part in product((*OPTIONS, *NOTIFY), ("", ".text"))}
+    keys |= {f"webhooks.standing.{word}" for word in get_args(Standing)}
+    keys |= {f"webhooks.subject.{word}" for word in SUBJECTS}
+    keys |= {f"delivery.status.{word}" for word in get_args(DeliveryStatus)}
     keys |= {f"states.next.{face}" for face in faces}
     keys |= {f"{family}.theme.{theme}" for family, theme in product(("nav", "settings"), ("system", *THEMES))}
     keys |= {f"event.{kind}" for kind in EventType}

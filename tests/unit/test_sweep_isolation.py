@@ -22,7 +22,8 @@ def _take_next_event_number(path: Path, job_id: str) -> None:
     """Breaks a job: whatever is written of it next finds the number of its event taken."""
     other = apsw.Connection(str(path))
     other.execute(
-        "INSERT INTO job_events SELECT org_id, job_id, event_seq + 1, 'x', event_type, occurred_at, "
+        "INSERT INTO job_events (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, "
+        "payload_json, trace_id, request_id) SELECT org_id, job_id, event_seq + 1, 'x', event_type, occurred_at, "
         "actor_type, payload_json, trace_id, request_id FROM job_events "
         "WHERE job_id = ? ORDER BY event_seq DESC LIMIT 1",
         (job_id,),

@@ -32,39 +32,40 @@ UPDATE jobs SET event_seq = 7 WHERE job_id = :queued;
 UPDATE job_events SET occurred_at = occurred_at - 9000000 WHERE job_id = :failed AND event_seq = 3;
 
 -- fault: legal_transitions on running
-INSERT INTO job_events SELECT org_id, job_id, event_seq + 1, 'e', 'job.running', occurred_at, actor_type, '{}', '', ''
+INSERT INTO job_events (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
+SELECT org_id, job_id, event_seq + 1, 'e', 'job.running', occurred_at, actor_type, '{}', '', ''
 FROM job_events WHERE job_id = :running ORDER BY event_seq DESC LIMIT 1;
 UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :running;
 UPDATE jobs SET attempt = 2 WHERE job_id = :running;
 UPDATE leases SET attempt = 2 WHERE job_id = :running;
 
 -- fault: legal_transitions on queued
-INSERT INTO job_events
+INSERT INTO job_events (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
 SELECT org_id, job_id, event_seq + 1, 'e', 'job.lease_lost', occurred_at, actor_type, '{}', '', ''
 FROM job_events WHERE job_id = :queued ORDER BY event_seq DESC LIMIT 1;
 UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :queued;
 
 -- fault: legal_transitions on canceled
 UPDATE job_events SET event_seq = 3 WHERE job_id = :canceled AND event_seq = 2;
-INSERT INTO job_events
+INSERT INTO job_events (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
 SELECT org_id, job_id, 2, 'e', 'job.progress', occurred_at, actor_type, '{"progress_percent":0}', '', ''
 FROM job_events WHERE job_id = :canceled ORDER BY event_seq DESC LIMIT 1;
 UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :canceled;
 
 -- fault: nothing_after_end on plain, also progress_never_falls
-INSERT INTO job_events
+INSERT INTO job_events (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
 SELECT org_id, job_id, event_seq + 1, 'e', 'job.progress', occurred_at, actor_type, '{"progress_percent":100}', '', ''
 FROM job_events WHERE job_id = :plain ORDER BY event_seq DESC LIMIT 1;
 UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :plain;
 
 -- fault: nothing_after_end on canceled
-INSERT INTO job_events
+INSERT INTO job_events (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
 SELECT org_id, job_id, event_seq + 1, 'e', 'job.released', occurred_at, actor_type, '{}', '', ''
 FROM job_events WHERE job_id = :canceled ORDER BY event_seq DESC LIMIT 1;
 UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :canceled;
 
 -- fault: one_final_event on canceled, also nothing_after_end
-INSERT INTO job_events
+INSERT INTO job_events (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
 SELECT org_id, job_id, event_seq + 1, 'e', 'job.canceled', occurred_at, actor_type, '{}', '', ''
 FROM job_events WHERE job_id = :canceled ORDER BY event_seq DESC LIMIT 1;
 UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :canceled;
@@ -100,7 +101,7 @@ UPDATE job_events SET payload_json = json_set(payload_json, '$.result_id', 'othe
 WHERE job_id = :plain AND event_type = 'job.completed';
 
 -- fault: snapshots_told on partial, also results_named
-INSERT INTO job_events
+INSERT INTO job_events (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
 SELECT org_id, job_id, event_seq + 1, 'e', 'job.partial', occurred_at, actor_type,
     '{"result_id":"x","result_seq":3,"progress_percent":30}', '', ''
 FROM job_events WHERE job_id = :partial ORDER BY event_seq DESC LIMIT 1;

@@ -12,14 +12,13 @@ from langlauf.cli.client_errors import Exit
 from langlauf.cli.client_options import duration_option
 from langlauf.cli.options import Stopped
 from langlauf.cli.printing import moment, note, plain, print_json, print_table
-from langlauf.cli.stores import place_for, settings_for
+from langlauf.cli.stores import org_named, place_for, settings_for
 from langlauf.domain.access import GRANTABLE, USUAL, Scope
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.keys import LONGEST_NAME, Key, key_id_of
 from langlauf.hints import Hints
 from langlauf.service.keys import Keys
-from langlauf.service.tenant import usable_name
 
 T = TypeVar("T")
 _store = click.option("--store", metavar="URL", help="The store; else as the environment says. [LANGLAUF_STORE]")
@@ -31,12 +30,6 @@ def keys() -> None:
     """Keys of orgs: with the first one, the server asks everybody for a key."""
 
 
-def _org(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not usable_name(value):
-        raise click.BadParameter(f"{value!r}: give 1 to 128 of the characters A-Z a-z 0-9 _ . : -")
-    return value
-
-
 def _name(_: click.Context, __: click.Parameter, value: str) -> str:
     if len(value) > LONGEST_NAME or not value.isprintable():
         raise click.BadParameter(f"give at most {LONGEST_NAME} characters that can be printed")
@@ -44,7 +37,7 @@ def _name(_: click.Context, __: click.Parameter, value: str) -> str:
 
 
 @keys.command("create")
-@click.option("--org", required=True, callback=_org, metavar="ORG", help="The org it belongs to.")
+@click.option("--org", required=True, callback=org_named, metavar="ORG", help="The org it belongs to.")
 @click.option("--name", default="", callback=_name, metavar="TEXT", help="What it is for; people see it in lists.")
 @click.option(
     "--scope",
@@ -74,7 +67,7 @@ def create(
 
 
 @keys.command("list")
-@click.option("--org", callback=_org, metavar="ORG", help="Only keys of this org.")
+@click.option("--org", callback=org_named, metavar="ORG", help="Only keys of this org.")
 @_store
 @_json
 def list_(org: str | None, store: str | None, as_json: bool) -> None:

@@ -10,6 +10,8 @@ from langlauf.cli.completion import completion
 from langlauf.cli.control import cancel, retry
 from langlauf.cli.copying import copy
 from langlauf.cli.doctor import doctor
+from langlauf.cli.erase import erase_org
+from langlauf.cli.events import events
 from langlauf.cli.follow import result, status, watch
 from langlauf.cli.holding import hold, release
 from langlauf.cli.keys import keys
@@ -21,6 +23,7 @@ from langlauf.cli.submit import submit
 from langlauf.cli.transfer import export_store, import_store
 from langlauf.cli.upkeep import migrate_store, sweep
 from langlauf.cli.verify import verify
+from langlauf.cli.webhooks import webhooks
 from langlauf.cli.worker import worker
 
 
@@ -31,12 +34,39 @@ def main() -> None:
 
 
 main.add_command(serve)
-for command in (submit, status, watch, result, cancel, retry, jobs, hold, release, notifications, inbox, completion):
+for command in (
+    submit,
+    status,
+    watch,
+    result,
+    cancel,
+    retry,
+    jobs,
+    events,
+    hold,
+    release,
+    notifications,
+    inbox,
+    completion,
+):
     main.add_command(command)
-for command in (worker, cleanup, sweep, migrate_store, verify, import_store, export_store, copy, adopt, openapi):
+for command in (
+    worker,
+    cleanup,
+    sweep,
+    migrate_store,
+    verify,
+    import_store,
+    export_store,
+    erase_org,
+    copy,
+    adopt,
+    openapi,
+):
     main.add_command(command)
 for command in (doctor, backup, restore):
     main.add_command(command)
 main.add_command(keys)
+main.add_command(webhooks)
 main.add_command(mail_test)
 main.add_command(bench)

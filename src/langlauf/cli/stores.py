@@ -4,13 +4,23 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import click
+
 from langlauf.bootstrap import blobs_of
 from langlauf.cli.options import STORE_SETTINGS, Stopped
 from langlauf.domain.errors import SettingsError
+from langlauf.service.tenant import usable_name
 from langlauf.settings import BY_NAME, Settings, load_settings
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.location import Place, SqlitePlace, place_of
 from langlauf.store.sqlite.connection import MEMORY
+
+
+def org_named(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """What a flag names as an org."""
+    if value is not None and not usable_name(value):
+        raise click.BadParameter(f"{value!r}: give 1 to 128 of the characters A-Z a-z 0-9 _ . : -")
+    return value
 
 
 def settings_for(store: str | None) -> Settings:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from langlauf.cli.options import Stopped
-from langlauf.cli.stores import payloads_for, place_for, settings_for
+from langlauf.cli.stores import org_named, payloads_for, place_for, settings_for
 from langlauf.domain.errors import LanglaufError
 from langlauf.store.exporting import ExportReport
 from langlauf.store.tools import export_from, import_into
@@ -48,10 +48,15 @@ def import_store(file: Path, store: str | None, analysis: str, as_json: bool) ->
 @click.command("export-store")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @_store_option
+@click.option("--org", callback=org_named, metavar="ORG", help="All there is of this org, and nothing of others.")
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
 @_json_option
-def export_store(file: Path, store: str | None, force: bool, as_json: bool) -> None:
-    """Export the store to FILE in the format of the earlier system; - is standard output."""
+def export_store(file: Path, store: str | None, org: str | None, force: bool, as_json: bool) -> None:
+    """Export the store to FILE in the format of the earlier system; - is standard output.
+
+    Of one org the file also has, under `also`, what that format has no place for: the names of its keys, its endpoints,
+    what it marked as read. Hashes and secrets are left out.
+    """
     settings = settings_for(store)
     place = place_for(settings)
     to_stdout = str(file) == "-"
@@ -59,7 +64,7 @@ def export_store(file: Path, store: str | None, force: bool, as_json: bool) -> N
         raise Stopped(f"{file} exists: say --force to replace it")
     try:
         with payloads_for(settings) as payloads:
-            write = partial(export_from, place, payloads=payloads)
+            write = partial(export_from, place, payloads=payloads, org_id=org)
             report = write(sys.stdout.buffer.write) if to_stdout else _export_to(file, write)
     except LanglaufError as error:
         raise Stopped(str(error)) from None
@@ -71,7 +76,8 @@ def export_store(file: Path, store: str | None, force: bool, as_json: bool) -> N
         click.echo(msgspec.json.encode(report), err=to_stdout)
     else:
         counts = f"{report.jobs} jobs, {report.events} events, {report.results} results"
-        click.echo(f"{file}: {counts}, {report.notifications} notifications", err=True)
+        more = "".join(f", {count} of {table}" for table, count in report.also.items() if count)
+        click.echo(f"{file}: {counts}, {report.notifications} notifications{more}", err=True)
 
 
 def _export_to(file: Path, write: Callable[[Callable[[bytes], object]], ExportReport]) -> ExportReport:

@@ -1,6 +1,6 @@
 """A sync and an async client over HTTP, with the same methods and one shared core."""
 
-from langlauf.client.aio import AsyncClient, AsyncJob
+from langlauf.client.aio import AsyncClient, AsyncFeed, AsyncJob
 from langlauf.client.errors import (
     ApiError,
     BadRequest,
@@ -26,15 +26,17 @@ from langlauf.client.shapes import (
     JobSummary,
     Marked,
     Notification,
+    OrgEvent,
     Result,
     Snapshot,
     SubmitOptions,
 )
-from langlauf.client.sync import Client, Job
+from langlauf.client.sync import Client, Feed, Job
 
 __all__ = [
     "ApiError",
     "AsyncClient",
+    "AsyncFeed",
     "AsyncJob",
     "BadRequest",
     "Client",
@@ -42,6 +44,7 @@ __all__ = [
     "Conflict",
     "Event",
     "Expired",
+    "Feed",
     "Forbidden",
     "InboxMessage",
     "Job",
@@ -55,6 +58,7 @@ __all__ = [
     "NotFound",
     "NotLanglauf",
     "Notification",
+    "OrgEvent",
     "Result",
     "Snapshot",
     "SubmitOptions",

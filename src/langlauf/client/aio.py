@@ -1,7 +1,7 @@
 """The client for coroutines: `AsyncClient` and its `AsyncJob`. The same promises as in `sync`, with `await`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -10,6 +10,7 @@ import httpx2
 
 from langlauf.client.core import DEFAULT_PREFIX, DEFAULT_TIMEOUT, Core
 from langlauf.client.exchange import Lost, Reply, Request, Talk
+from langlauf.client.feed import FeedPages
 from langlauf.client.shapes import (
     Event,
     InboxMessage,
@@ -17,6 +18,7 @@ from langlauf.client.shapes import (
     JobSummary,
     Marked,
     Notification,
+    OrgEvent,
     Result,
     Snapshot,
     SubmitOptions,
@@ -81,6 +83,22 @@ class AsyncClient:
         while not pages.ended:
             for job in await self._run(pages.next_page()):
                 yield job
+
+    def events(
+        self,
+        after: str | None = None,
+        *,
+        types: Sequence[str] = (),
+        follow: bool = True,
+        limit: int | None = None,
+        timeout: float | None = None,
+    ) -> "AsyncFeed":
+        """What happens to the org's jobs, over all of them, live: from a place on, or from the oldest that is kept.
+
+        `after="latest"` begins with what comes. `types` names the kinds, such as `completed`. Without `follow` it ends
+        with what is there; else after `limit` events or `timeout` seconds, or never.
+        """
+        return AsyncFeed(self, self._core.feed(after, types, follow=follow, limit=limit, timeout=timeout))
 
     async def notifications(
         self, job_id: str, *, channel: str | None = None, limit: int | None = None
@@ -154,6 +172,29 @@ class AsyncClient:
         except httpx2.RequestError as error:
             return lost_of(self._core, error)
         return reply_of(self._core, response)
+
+
+class AsyncFeed:
+    """The feed of an org, to be iterated. `place` is where another one can go on.
+
+    It is behind the last page that was handed out whole: nothing is missed from there, and events of one page may come
+    again, with the same ids.
+    """
+
+    def __init__(self, client: AsyncClient, pages: FeedPages) -> None:
+        self._run = client._run  # noqa: SLF001 - a feed is part of its client
+        self._pages = pages
+
+    @property
+    def place(self) -> str:
+        """Where to go on."""
+        return self._pages.place
+
+    async def __aiter__(self) -> AsyncIterator[OrgEvent]:
+        while not self._pages.ended:
+            for event in await self._run(self._pages.next_events()):
+                yield event
+        self._pages.finish()
 
 
 class AsyncJob:

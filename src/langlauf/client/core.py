@@ -13,6 +13,7 @@ import msgspec
 
 from langlauf.client.errors import JobCanceled, JobFailed
 from langlauf.client.exchange import CALLING, FOLLOWING, Request, Talk, ask, read
+from langlauf.client.feed import FeedPages
 from langlauf.client.following import EventLog, Watch
 from langlauf.client.listing import InboxPages, JobPages
 from langlauf.client.shapes import (
@@ -116,6 +117,26 @@ class Core:
     def events(self, job_id: str, after: int, timeout: float | None) -> EventLog:
         """The job's log from an event on."""
         return EventLog(self._job(job_id), self.watch(job_id, timeout), after)
+
+    def feed(
+        self,
+        after: str | None,
+        types: Sequence[str],
+        *,
+        follow: bool,
+        limit: int | None,
+        timeout: float | None,
+    ) -> FeedPages:
+        """What happens to the org's jobs, from a place on."""
+        return FeedPages(
+            f"{self._prefix}/events",
+            after,
+            types,
+            follow=follow,
+            limit=limit,
+            timeout=timeout,
+            first=FOLLOWING if self.met and follow else CALLING,
+        )
 
     def result_of(self, job_id: str, timeout: float | None) -> Talk[Any]:
         """The value a job ends with; a job that ends without one raises."""

@@ -106,6 +106,34 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
 
 
+class OrgEventData(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event of the feed tells about its job."""
+
+    job_id: str
+    org_id: str
+    status: str
+    event_seq: int
+    occurred_at: datetime
+    trace_id: str
+    result_id: str | None = None
+
+
+class OrgEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of an org's feed, a CloudEvent. One that comes again has the same `id`."""
+
+    specversion: str
+    id: str
+    source: str
+    #: api.analyze.job.queued, .started, .partial, .completed, .failed or .canceled
+    type: str
+    #: the id of the job
+    subject: str
+    time: datetime
+    timestamp: datetime
+    datacontenttype: str
+    data: OrgEventData
+
+
 class JobState(JobSummary, frozen=True, kw_only=True):
     """A job with its latest events and, once completed, its result; a large result is left out."""
 
@@ -196,6 +224,14 @@ class EventsAnswer(msgspec.Struct, frozen=True):
 
     events: list[Event]
     expired: bool = False
+
+
+class FeedAnswer(msgspec.Struct, frozen=True):
+    """A page of an org's feed."""
+
+    events: list[OrgEvent]
+    next_after: str
+    more: bool = False
 
 
 class JobsAnswer(msgspec.Struct, frozen=True):

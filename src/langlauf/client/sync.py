@@ -1,7 +1,7 @@
 """The client for plain code: `Client` and its `Job`. Everything is decided in `core`; this file sends and sleeps."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -10,6 +10,7 @@ import httpx2
 
 from langlauf.client.core import DEFAULT_PREFIX, DEFAULT_TIMEOUT, Core
 from langlauf.client.exchange import Lost, Reply, Request, Talk
+from langlauf.client.feed import FeedPages
 from langlauf.client.shapes import (
     Event,
     InboxMessage,
@@ -17,6 +18,7 @@ from langlauf.client.shapes import (
     JobSummary,
     Marked,
     Notification,
+    OrgEvent,
     Result,
     Snapshot,
     SubmitOptions,
@@ -87,6 +89,22 @@ class Client:
         while not pages.ended:
             yield from self._run(pages.next_page())
 
+    def events(
+        self,
+        after: str | None = None,
+        *,
+        types: Sequence[str] = (),
+        follow: bool = True,
+        limit: int | None = None,
+        timeout: float | None = None,
+    ) -> "Feed":
+        """What happens to the org's jobs, over all of them, live: from a place on, or from the oldest that is kept.
+
+        `after="latest"` begins with what comes. `types` names the kinds, such as `completed`. Without `follow` it ends
+        with what is there; else after `limit` events or `timeout` seconds, or never.
+        """
+        return Feed(self, self._core.feed(after, types, follow=follow, limit=limit, timeout=timeout))
+
     def notifications(self, job_id: str, *, channel: str | None = None, limit: int | None = None) -> list[Notification]:
         """The messages about a job, latest first."""
         return self._run(self._core.notifications(job_id, channel, limit))
@@ -155,6 +173,28 @@ class Client:
         except httpx2.RequestError as error:
             return lost_of(self._core, error)
         return reply_of(self._core, response)
+
+
+class Feed:
+    """The feed of an org, to be iterated. `place` is where another one can go on.
+
+    It is behind the last page that was handed out whole: nothing is missed from there, and events of one page may come
+    again, with the same ids.
+    """
+
+    def __init__(self, client: Client, pages: FeedPages) -> None:
+        self._run = client._run  # noqa: SLF001 - a feed is part of its client
+        self._pages = pages
+
+    @property
+    def place(self) -> str:
+        """Where to go on."""
+        return self._pages.place
+
+    def __iter__(self) -> Iterator[OrgEvent]:
+        while not self._pages.ended:
+            yield from self._run(self._pages.next_events())
+        self._pages.finish()
 
 
 class Job:

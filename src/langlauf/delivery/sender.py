@@ -31,8 +31,8 @@ _MOST_OF_LANE = 2
 _LOOK_SECONDS = 1.0
 _REST_SECONDS = 0.2
 _LONGEST_REST = 10.0
-#: What a claim lasts beyond the try itself, to write down how it went.
-_CLAIM_MARGIN = 5.0
+#: What a claim lasts at most beyond the try itself, to write down how it went.
+_LONGEST_MARGIN = 5.0
 _GRACE_SECONDS = 5.0
 
 
@@ -58,9 +58,11 @@ class Sender:
         self._hints = hints
         self._clock = clock
         self._channels = channels
+        self._claim_seconds = settings.webhook_seconds + min(settings.webhook_seconds, _LONGEST_MARGIN)
         self._sending: set[asyncio.Task[None]] = set()
         self._loop: asyncio.Task[None] | None = None
         self._draining = False
+        self._freed = asyncio.Event()
         #: looks in a row at which the store was away
         self._away = 0
         #: when a look last ended well, on the clock of `steady`; the time of its start before that
@@ -84,7 +86,7 @@ class Sender:
         self._hints.outbox()
         if self._loop is not None:
             # A claim that is under way commits whatever happens to this task: what it got is sent, not left.
-            await asyncio.wait({self._loop}, timeout=_CLAIM_MARGIN)
+            await asyncio.wait({self._loop}, timeout=_GRACE_SECONDS)
             await _end(self._loop)
         if self._sending:
             await asyncio.wait(self._sending, timeout=_GRACE_SECONDS)
@@ -110,15 +112,15 @@ class Sender:
             await self._done(self.name)
 
     async def _look(self) -> int:
-        """Claims what there is room for; tells how many were found."""
+        """Claims what there is room for; tells how many were found, or are on their way where there is no room."""
+        self._freed.clear()
         free = self._settings.deliveries - len(self._sending)
         if free <= 0:
-            await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)
-            return 1
+            return len(self._sending)  # the next one that is done wakes us
         claim = DeliveryClaim(
             most=free,
             most_of_lane=_MOST_OF_LANE,
-            claim_seconds=self._settings.webhook_seconds + _CLAIM_MARGIN,
+            claim_seconds=self._claim_seconds,
             cautious_after=CAUTIOUS_AFTER,
         )
         found = await self._store.deliveries.claim(claim)
@@ -130,12 +132,15 @@ class Sender:
 
     def _delivered(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)
-        self._hints.outbox()  # there is a free place again, and more may wait in the lane
+        self._freed.set()  # there is a free place again, and more may wait in the lane
+        self._hints.outbox()
 
     async def _rest(self, found: int) -> None:
         """Waits until there may be more. A look that found nothing is not repeated at every change of a job."""
         if not found and not self._draining:
-            await asyncio.sleep(_REST_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_REST_SECONDS):
+                    await self._freed.wait()
         await self._hints.wait_for_outbox(_LOOK_SECONDS)
 
     async def _rest_without_store(self, error: Exception) -> None:
@@ -162,7 +167,7 @@ class Sender:
             now=self._clock.now(),
             failing_since=await self._failing_since(delivery, outcome),
         )
-        if await self._finish(end, until=started + self._settings.webhook_seconds + _CLAIM_MARGIN):
+        if await self._finish(end, until=started + self._claim_seconds):
             count_delivery(delivery.channel, end.status)
             _tell(delivery, end)
 
@@ -170,10 +175,11 @@ class Sender:
         channel = self._channels.get(delivery.channel) or Silent("this server does not send such messages")
         try:
             return await _told(delivery, channel)
-        except Exception as error:  # noqa: BLE001 - a message that cannot be made must not come back for ever at once
-            tell(
-                Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty="sending", notification_id=delivery.notification_id
-            )
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one message that cannot be made must not hold up the others
+            ids: dict[str, Any] = {"org_id": delivery.org_id, "notification_id": delivery.notification_id}
+            tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty="sending", **ids)
             return Outcome(verdict="later", error="it could not be sent: the server's log tells why")
 
     async def _failing_since(self, delivery: Delivery, outcome: Outcome) -> Instant | None:

@@ -11,11 +11,16 @@ class Needs(StrEnum):
     """What must be there for a check to be made."""
 
     SETTINGS = "settings"
-    SQLITE = "SQLite"
-    POSTGRES = "PostgreSQL"
-    STORE = "both"
+    SQLITE = "sqlite"
+    POSTGRES = "postgres"
+    STORE = "store"
     #: the schema must be this program's
-    ROWS = "both, rows"
+    ROWS = "rows"
+
+    @property
+    def shown(self) -> str:
+        """Which stores it is for, as the documents say it."""
+        return {Needs.SQLITE: "SQLite", Needs.POSTGRES: "PostgreSQL"}.get(self, "both")
 
 
 class Check(NamedTuple):

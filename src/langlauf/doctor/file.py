@@ -6,7 +6,6 @@ import stat
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, fine, odd, size, some, wrong
 from langlauf.doctor.patient import Patient
-from langlauf.store.examining import FileExaminer, FileSeen
 from langlauf.store.sqlite.mounts import over_network
 
 _FULL = 2
@@ -18,17 +17,12 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def _file(patient: Patient) -> FileSeen:
-    examiner: FileExaminer = patient.examiner  # type: ignore[assignment]  # the kind of the check says so
-    return examiner.file()
-
-
 def _path(patient: Patient) -> str:
     return shlex.quote(patient.place.shown)
 
 
 def library(patient: Patient) -> Seen:
-    seen = _file(patient)
+    seen = patient.file
     if tuple(map(int, seen.library.split("."))) < tuple(map(int, seen.oldest_safe.split("."))):
         words = f"SQLite {seen.library} can damage its log; {seen.oldest_safe} or later is needed"
         return wrong(words, "pip install --upgrade apsw")
@@ -36,14 +30,14 @@ def library(patient: Patient) -> Seen:
 
 
 def journal_mode(patient: Patient) -> Seen:
-    mode = _file(patient).journal_mode
+    mode = patient.file.journal_mode
     if mode != "wal":
         return wrong(f"the file is in mode {mode}, in which readers hold up writers", patient.command("migrate"))
     return fine("write-ahead log")
 
 
 def durability(patient: Patient) -> Seen:
-    seen = _file(patient)
+    seen = patient.file
     wants = {
         f"synchronous is {seen.synchronous}, so that a power cut can take what was promised": seen.synchronous < _FULL,
         "foreign keys are not enforced": not seen.foreign_keys,
@@ -57,7 +51,7 @@ def durability(patient: Patient) -> Seen:
 
 
 def file_modes(patient: Patient) -> Seen:
-    *files, folder = _file(patient).paths
+    *files, folder = patient.file.paths
     wide = [one.path for one in files if one.mode & _OTHERS]
     if wide:
         words = f"others may read or write {some(wide)}"
@@ -68,7 +62,7 @@ def file_modes(patient: Patient) -> Seen:
 
 
 def file_system(patient: Patient) -> Seen:
-    kind = _file(patient).file_system
+    kind = patient.file.file_system
     if over_network(kind):
         words = f"the file lies on {kind}: locks and shared memory cannot be relied on over a network"
         return odd(words, f"langlauf copy-store {_path(patient)} /a/local/disk/store.db")
@@ -76,7 +70,7 @@ def file_system(patient: Patient) -> Seen:
 
 
 def log_size(patient: Patient) -> Seen:
-    seen = _file(patient)
+    seen = patient.file
     if seen.log_bytes > 2 * seen.largest_log:
         words = f"the log has grown to {size(seen.log_bytes)}: somebody reads for long, or nobody writes any more"
         return odd(words, f"fuser -v {_path(patient)}")
@@ -84,7 +78,7 @@ def log_size(patient: Patient) -> Seen:
 
 
 def disk_space(patient: Patient) -> Seen:
-    seen = _file(patient)
+    seen = patient.file
     share = seen.disk_free / seen.disk_size if seen.disk_size else 1.0
     words = f"{size(seen.disk_free)} of {size(seen.disk_size)} are free"
     step = f"df -h {_path(patient)}"
@@ -96,7 +90,7 @@ def disk_space(patient: Patient) -> Seen:
 
 
 def free_pages(patient: Patient) -> Seen:
-    seen = _file(patient)
+    seen = patient.file
     unused = seen.free_pages * seen.page_size
     share = seen.free_pages / seen.pages if seen.pages else 0.0
     words = f"{size(unused)} of {size(seen.pages * seen.page_size)} are unused"

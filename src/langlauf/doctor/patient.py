@@ -1,16 +1,28 @@
 """What the checks look at: a store, the settings, and the place of its blobs."""
 
 import shlex
-from functools import cached_property
+from collections.abc import Callable
+from typing import TypeVar, cast
 
+from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.overview import Queue, Underway
 from langlauf.domain.workers import WorkerSeen
 from langlauf.settings import Settings
 from langlauf.store.blobs.blocking import BlockingPayloads
-from langlauf.store.examining import ClockSeen, Examiner
+from langlauf.store.examining import (
+    ClockSeen,
+    Examiner,
+    FileExaminer,
+    FileSeen,
+    RightsSeen,
+    ServerExaminer,
+    ServerSeen,
+    SessionSeen,
+)
 from langlauf.store.location import Place, PostgresPlace
 
+T = TypeVar("T")
 #: Of queues and of jobs under way, no more are looked at.
 MOST = 5_000
 
@@ -37,6 +49,8 @@ class Patient:
         self.version = version
         #: whether a flag named the store: the next command then needs it too
         self._named = named
+        self._asked: set[str] = set()
+        self._answers: dict[str, object] = {}
 
     def command(self, *words: str) -> str:
         """A command to type next, for this store."""
@@ -46,30 +60,59 @@ class Patient:
         shown = '"$LANGLAUF_STORE"' if isinstance(self.place, PostgresPlace) else shlex.quote(self.place.path)
         return f"{shlex.join(['langlauf', *words])} --store {shown}"
 
-    @cached_property
+    def once(self, name: str, ask: Callable[[], T]) -> T:
+        """What is asked once and then known. A question that got no answer is not asked again: it would not get one."""
+        if name not in self._answers:
+            if name in self._asked:
+                raise StoreUnavailable("not looked at: there was no answer before")
+            self._asked.add(name)
+            self._answers[name] = ask()
+        return cast("T", self._answers[name])
+
+    @property
     def clock(self) -> ClockSeen:
         """The store's time and the machine's."""
-        return self.examiner.clock()
+        return self.once("clock", self.examiner.clock)
+
+    @property
+    def server(self) -> ServerSeen:
+        """The server of a database."""
+        return self.once("server", cast("ServerExaminer", self.examiner).server)
+
+    @property
+    def session(self) -> SessionSeen:
+        """A session of the program on it."""
+        return self.once("session", cast("ServerExaminer", self.examiner).session)
+
+    @property
+    def rights(self) -> RightsSeen:
+        """Who may do what in it."""
+        return self.once("rights", cast("ServerExaminer", self.examiner).rights)
+
+    @property
+    def file(self) -> FileSeen:
+        """The file of a store."""
+        return self.once("file", cast("FileExaminer", self.examiner).file)
 
     @property
     def now(self) -> Instant:
         """The store's time."""
         return self.clock.store
 
-    @cached_property
+    @property
     def workers(self) -> list[WorkerSeen]:
         """Who works, or did so lately."""
-        return self.examiner.workers()
+        return self.once("workers", self.examiner.workers)
 
-    @cached_property
+    @property
     def queues(self) -> list[Queue]:
         """What waits."""
-        return self.examiner.queues(MOST)
+        return self.once("queues", lambda: self.examiner.queues(MOST))
 
-    @cached_property
+    @property
     def underway(self) -> list[Underway]:
         """What runs, or waits for its next attempt."""
-        return self.examiner.underway(MOST)
+        return self.once("underway", lambda: self.examiner.underway(MOST))
 
     @property
     def waiting(self) -> int:

@@ -1,5 +1,7 @@
 """The PostgreSQL server: durable, writable, in reach without a pooler that mixes sessions, and not held up."""
 
+from typing import cast
+
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, ago, fine, odd, some, wrong
 from langlauf.doctor.patient import Patient
@@ -14,7 +16,7 @@ _ASK = 'psql "$LANGLAUF_STORE" -c'
 
 
 def _of(patient: Patient) -> ServerExaminer:
-    return patient.examiner  # type: ignore[return-value]  # the kind of the check says so
+    return cast("ServerExaminer", patient.examiner)
 
 
 def _sql(statement: str) -> str:
@@ -22,14 +24,14 @@ def _sql(statement: str) -> str:
 
 
 def server_version(patient: Patient) -> Seen:
-    seen = _of(patient).server()
+    seen = patient.server
     if seen.version < seen.oldest:
         return wrong(f"PostgreSQL {seen.version}: {seen.oldest} or later is needed", _sql("SELECT version()"))
     return fine(f"PostgreSQL {seen.version}")
 
 
 def server_durability(patient: Patient) -> Seen:
-    seen = _of(patient).server()
+    seen = patient.server
     settings = {"fsync": seen.fsync, "full_page_writes": seen.full_page_writes}
     off = [name for name, on in settings.items() if not on]
     if off:
@@ -39,7 +41,7 @@ def server_durability(patient: Patient) -> Seen:
 
 
 def synchronous_commit(patient: Patient) -> Seen:
-    own, ours = _of(patient).server().synchronous_commit, _of(patient).session().synchronous_commit
+    own, ours = patient.server.synchronous_commit, patient.session.synchronous_commit
     step = _sql("ALTER ROLE CURRENT_USER SET synchronous_commit = on")
     if ours == "off":
         return wrong("off in the sessions of the program: an accepted job can be lost", step)
@@ -49,7 +51,7 @@ def synchronous_commit(patient: Patient) -> Seen:
 
 
 def writable(patient: Patient) -> Seen:
-    seen = _of(patient).server()
+    seen = patient.server
     if seen.standby:
         return wrong("the server is a standby, which only reads: name the primary", _sql("SELECT pg_is_in_recovery()"))
     if seen.read_only:
@@ -59,7 +61,7 @@ def writable(patient: Patient) -> Seen:
 
 
 def session_timeouts(patient: Patient) -> Seen:
-    seen = _of(patient).session()
+    seen = patient.session
     limits = {
         "statement_timeout": seen.statement_timeout,
         "lock_timeout": seen.lock_timeout,
@@ -100,7 +102,7 @@ def dead_rows(patient: Patient) -> Seen:
 
 
 def notification_queue(patient: Patient) -> Seen:
-    usage = _of(patient).server().notify_usage
+    usage = patient.server.notify_usage
     words = f"{usage:.0%} full"
     step = _sql("SELECT pid, state, xact_start FROM pg_stat_activity WHERE query ILIKE 'listen%' ORDER BY 3")
     if usage >= _QUEUE_FULL:
@@ -109,7 +111,7 @@ def notification_queue(patient: Patient) -> Seen:
 
 
 def connections(patient: Patient) -> Seen:
-    seen = _of(patient).server()
+    seen = patient.server
     room = seen.most_connections - seen.reserved_connections
     words = f"{seen.connections} of {room} are taken"
     step = _sql("SELECT usename, application_name, count(*) FROM pg_stat_activity GROUP BY 1, 2 ORDER BY 3 DESC")
@@ -119,7 +121,7 @@ def connections(patient: Patient) -> Seen:
 
 
 def pooler(patient: Patient) -> Seen:
-    seen = _of(patient).server()
+    seen = patient.server
     step = _sql("SELECT pg_backend_pid()")
     if seen.shared:
         return wrong("a pooler gives one connection of the server to two of ours: it is not in session mode", step)
@@ -130,7 +132,7 @@ def pooler(patient: Patient) -> Seen:
 
 
 def row_security(patient: Patient) -> Seen:
-    seen = _of(patient).rights()
+    seen = patient.rights
     if seen.unguarded_tables:
         table = seen.unguarded_tables[0]
         step = _sql(f"ALTER TABLE langlauf.{table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
@@ -142,7 +144,7 @@ def row_security(patient: Patient) -> Seen:
 
 
 def rights(patient: Patient) -> Seen:
-    seen = _of(patient).rights()
+    seen = patient.rights
     if seen.missing_roles:
         step = patient.command("migrate", "--print-roles")
         return wrong(f"the roles {some(seen.missing_roles)} are missing", step)

@@ -66,7 +66,7 @@ class ApiWebhooks:
     async def create(self, request: Request, caller: Caller) -> Response:
         """A new endpoint. Its secret is in this answer and nowhere else, ever."""
         refuse_unknown(request)
-        wish: CreateWebhookBody = convert(CreateWebhookBody, await self._context.body(request))
+        wish: CreateWebhookBody = convert(CreateWebhookBody, await self._context.body(request, optional=True))
         made = await refusing(
             self._webhooks.add(caller.org_id, wish.url, name=wish.name, subjects=wish.events or FINAL_SUBJECTS)
         )
@@ -81,7 +81,7 @@ class ApiWebhooks:
     async def change(self, request: Request, caller: Caller) -> Response:
         """Changes what is named. One that is switched off gives up what waits; switched on, it starts afresh."""
         refuse_unknown(request)
-        wish: ChangeWebhookBody = convert(ChangeWebhookBody, await self._context.body(request))
+        wish: ChangeWebhookBody = convert(ChangeWebhookBody, await self._context.body(request, optional=True))
         changed = await self._webhooks.change(
             caller.org_id, _id(request), name=wish.name, subjects=wish.events, enabled=wish.enabled
         )

@@ -155,6 +155,8 @@ class Endpoints:
         enabled: bool | None = None,
     ) -> Endpoint | None:
         """Changes what is named; None where there is no such endpoint."""
+        if await self.one(org_id, endpoint_id) is None:  # a stranger's wish ends with a look, as one for nothing does
+            return None
         change = EndpointChange(
             org_id=org_id,
             endpoint_id=endpoint_id,
@@ -171,12 +173,16 @@ class Endpoints:
         """A new secret. Until the time is over both sign, so that nothing is refused while a receiver changes over."""
         if not 0 <= overlap_seconds <= LONGEST_OVERLAP:
             raise InvalidInput("overlap", f"overlap must be at most {LONGEST_OVERLAP:g} seconds")
+        if await self.one(org_id, endpoint_id) is None:
+            return None
         change = EndpointChange(org_id=org_id, endpoint_id=endpoint_id, rotate_seconds=overlap_seconds)
         changed = await self._store.deliveries.change_endpoint(change)
         return None if changed is None else await self._with_secret(changed)
 
     async def remove(self, org_id: str, endpoint_id: str) -> bool:
         """Forgets an endpoint; what waits for it is given up. False where there is no such one."""
+        if await self.one(org_id, endpoint_id) is None:
+            return False
         return await self._store.deliveries.remove_endpoint(org_id, endpoint_id)
 
     async def test(self, org_id: str, endpoint_id: str) -> Tried | None:
@@ -207,6 +213,8 @@ class Endpoints:
 
     async def replay(self, org_id: str, notification_id: str) -> Notification | None:
         """Sends a message again under its old id, also one that arrived; one that waits is left as it is."""
+        if await self._reads(org_id).delivery(notification_id) is None:
+            return None
         replayed = await self._store.deliveries.replay(
             Replay(org_id=org_id, notification_id=notification_id, sent_too=True, most=1)
         )

@@ -37,6 +37,12 @@ class Snapshot(Protocol):
     def place(self, org_id: str, job_id: str) -> tuple[str, str]:
         """Where a job stands in the order in which this store gives jobs and their rows."""
 
+    def tables_of_orgs(self) -> list[str]:
+        """Every table with rows of orgs, by what the database itself says."""
+
+    def rows_of_org(self, table: str, org_id: str) -> Iterable[dict[str, Any]]:
+        """The rows of an org in one of them, by column."""
+
     def damages(self) -> Iterable[str]:
         """What the database itself says is damaged."""
 

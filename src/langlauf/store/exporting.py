@@ -1,5 +1,10 @@
-"""Writes a store in the format of the earlier system, row by row, as it was at one moment: the same for every store."""
+"""Writes a store in the format of the earlier system, row by row, as it was at one moment: the same for every store.
 
+An export of one org has more: under `also`, what every other table has of it, so that a person can be given all there
+is. What opens something is left out: hashes and secrets.
+"""
+
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
@@ -8,6 +13,7 @@ import msgspec
 
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.domain.event import Event
+from langlauf.domain.instant import to_text
 from langlauf.domain.job import INLINE
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot as Result
@@ -22,6 +28,17 @@ Entry = tuple[str, Any]
 Write = Callable[[bytes], object]
 
 
+#: Tables that the document itself holds.
+_ELSEWHERE = frozenset(
+    {"jobs", "job_inputs", "job_events", "job_results", "job_chunks", "notifications", "idempotency_keys"}
+)
+_HIDDEN = re.compile("secret|hash")
+
+
+def _shown(name: str, value: Any) -> Any:
+    return to_text(value) if name.endswith(("_at", "_until")) and isinstance(value, int) else value
+
+
 class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     """How much was written."""
 
@@ -30,18 +47,23 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     results: int
     notifications: int
+    #: of one org: rows of every other table
+    also: dict[str, int] = {}
 
 
-def export_snapshot(snapshot: Snapshot, write: Write, payloads: BlockingPayloads | None) -> ExportReport:
+def export_snapshot(
+    snapshot: Snapshot, write: Write, payloads: BlockingPayloads | None, org_id: str | None = None
+) -> ExportReport:
     """Hands the document out in pieces, blobs included; raises `StoreError` where the store cannot be read."""
-    return _Export(snapshot, write, payloads).run()
+    return _Export(snapshot, write, payloads, org_id).run()
 
 
 class _Export:
     """One export of one snapshot."""
 
-    def __init__(self, snapshot: Snapshot, write: Write, payloads: BlockingPayloads | None) -> None:
+    def __init__(self, snapshot: Snapshot, write: Write, payloads: BlockingPayloads | None, org_id: str | None) -> None:
         self._snapshot = snapshot
+        self._org_id = org_id
         self._payloads = payloads
         self._blob_folder = folder_of(snapshot.rows)
         self._write = write
@@ -53,6 +75,7 @@ class _Export:
         self._object("events", self._logs())
         results = self._object("results", self._results())
         notifications = self._object("notifications", self._notifications())
+        also = {} if self._org_id is None else self._also(self._org_id)
         self._write(b"}\n")
         return ExportReport(
             schema_version=SCHEMA_VERSION,
@@ -60,7 +83,29 @@ class _Export:
             events=self._events_written,
             results=results,
             notifications=notifications,
+            also=also,
         )
+
+    def _also(self, org_id: str) -> dict[str, int]:
+        """What the document has no place of its own for: keys, endpoints, marks, whatever comes later."""
+        self._write(b',\n"org_id":' + msgspec.json.encode(org_id) + b',\n"also":{')
+        counts: dict[str, int] = {}
+        for table in self._snapshot.tables_of_orgs():
+            if table in _ELSEWHERE:
+                continue
+            self._write((b"," if counts else b"") + b"\n" + msgspec.json.encode(table) + b":[")
+            counts[table] = self._list(self._snapshot.rows_of_org(table, org_id))
+            self._write(b"]")
+        self._write(b"}")
+        return counts
+
+    def _list(self, rows: Iterable[dict[str, Any]]) -> int:
+        count = 0
+        for row in rows:
+            shown = {name: _shown(name, value) for name, value in row.items() if not _HIDDEN.search(name)}
+            self._write((b",\n" if count else b"\n") + msgspec.json.encode(shown))
+            count += 1
+        return count
 
     def _object(self, name: str, entries: Iterator[Entry]) -> int:
         """Writes one member of the document, an entry per line."""
@@ -74,7 +119,7 @@ class _Export:
         return count
 
     def _rows(self, query: str) -> Iterable[Row]:
-        return self._snapshot.rows(query)
+        return self._snapshot.rows(query, org_id=self._org_id)
 
     def _jobs(self) -> Iterator[Entry]:
         """Walks over jobs and their chunks side by side: both are in the order of their keys."""

@@ -43,6 +43,7 @@ from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
+from langlauf.store.orgs import OrgStore
 from langlauf.store.workers import WorkerStore
 
 
@@ -144,6 +145,10 @@ class Store(Protocol):
     @property
     def access(self) -> AccessStore:
         """Keys, and what else is kept about who may call."""
+
+    @property
+    def orgs(self) -> OrgStore:
+        """Orgs as a whole, for operators."""
 
     @property
     def workers(self) -> WorkerStore:

@@ -36,13 +36,15 @@ def examiner_of(place: Place, *, seconds: float) -> Examiner:
     return examining.SqliteExaminer(place.path)
 
 
-def export_from(place: Place, write: Write, payloads: BlockingPayloads | None = None) -> ExportReport:
-    """Hands a store out in the format of the earlier system, in pieces, blobs included."""
+def export_from(
+    place: Place, write: Write, payloads: BlockingPayloads | None = None, org_id: str | None = None
+) -> ExportReport:
+    """Hands a store out in the format of the earlier system, or all of one org, in pieces, blobs included."""
     if isinstance(place, PostgresPlace):
         from langlauf.store.postgres.exporting import export_v1
 
-        return export_v1(place.url, write, payloads)
-    return exporting.export_v1(place.path, write, payloads)
+        return export_v1(place.url, write, payloads, org_id)
+    return exporting.export_v1(place.path, write, payloads, org_id)
 
 
 def import_into(place: Place, file: Path, **how: Any) -> ImportReport:

@@ -36,6 +36,7 @@ class Fact(StrEnum):
     ANALYSIS_OUTPUT = "analysis_output"
     JOB_SWEPT = "job_swept"
     RETENTION_RAN = "retention_ran"
+    ORG_ERASED = "org_erased"
     STORE_UNAVAILABLE = "store_unavailable"
     UPKEEP_FAILED = "upkeep_failed"
     BLOBS_UNAVAILABLE = "blobs_unavailable"

@@ -5,11 +5,14 @@ PAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("jobs", ("jobs",)),
     ("errors", ("errors",)),
     ("inbox", ("inbox",)),
+    ("webhooks", ("webhooks",)),
     ("ops", ("ops",)),
     ("docs", ("docs",)),
     ("problems", ("problems",)),
 )
+#: What a reader must be allowed to do for a page to be offered, where that is more than reading.
+NEEDS = {"webhooks": "admin"}
 #: What follows `g` on the keyboard, by page.
 KEYS = {
-    "start": "s", "jobs": "j", "errors": "e", "inbox": "i", "ops": "o", "docs": "d", "problems": "c",
+    "start": "s", "jobs": "j", "errors": "e", "inbox": "i", "webhooks": "w", "ops": "o", "docs": "d", "problems": "c",
 }  # fmt: skip

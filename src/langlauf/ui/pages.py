@@ -22,6 +22,7 @@ from langlauf.ui.signin import SignInPages
 from langlauf.ui.start.page import StartPage
 from langlauf.ui.states import StatesPage
 from langlauf.ui.stream import stream_route
+from langlauf.ui.webhooks.routes import webhook_routes
 
 
 def page_routes(context: Context) -> list[BaseRoute]:
@@ -42,6 +43,7 @@ def page_routes(context: Context) -> list[BaseRoute]:
         rendering.tenant_form("/jobs/{job_id}/cancel", actions.cancel, scope=Scope.CANCEL, missing="missing.job"),
         rendering.tenant_form("/jobs/{job_id}/retry", actions.retry, scope=Scope.SUBMIT, missing="missing.job"),
         *result_routes(context, rendering),
+        *webhook_routes(context, rendering),
         rendering.tenant_page("/ops", ops.show, missing="missing.page"),
         rendering.tenant_page("/ops/workers", ops.workers, missing="missing.page"),
         rendering.tenant_page("/ops/orgs", ops.orgs, missing="missing.page"),

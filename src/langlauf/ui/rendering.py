@@ -27,7 +27,7 @@ from langlauf.ui.assets import Assets
 from langlauf.ui.formatting import machine_time, time_tag
 from langlauf.ui.language import LANGUAGES, load_language, preferred, quality
 from langlauf.ui.lists.names import MOST_UNREAD
-from langlauf.ui.navigation import KEYS, PAGES
+from langlauf.ui.navigation import KEYS, NEEDS, PAGES
 from langlauf.ui.taste import taste_of
 from langlauf.ui.visit import Visit
 
@@ -179,7 +179,7 @@ class Rendering:
             "t": visit.language.say,
             "link": visit.link,
             "languages": self._languages,
-            "pages": PAGES,
+            "pages": [page for page in PAGES if page[0] not in NEEDS or visit.may(NEEDS[page[0]])],
             "most_unread": MOST_UNREAD,
             "keys": KEYS,
             "now": machine_time(self._context.services.access.now()),

@@ -54,12 +54,13 @@ def request_components(registry: Registry) -> Document:
 
 
 def request_body(operation: Operation, registry: Registry) -> Document:
-    """The body of one operation; only that of a submission must be there."""
+    """The body of one operation; it must be there where something in it must be."""
     name = operation.body or ""
     if name == ANALYZE:
         return {"required": True, "content": json_content(ref(name), _submissions(registry))}
     value = _EXAMPLES.get(name) or _required_example(_struct(name))
-    return {"required": name in _NOT_EMPTY, "content": json_content(ref(name), {"body": {"value": value}})}
+    needed = name in _NOT_EMPTY or any(field.required for field in msgspec.structs.fields(_struct(name)))
+    return {"required": needed, "content": json_content(ref(name), {"body": {"value": value}})}
 
 
 def _struct(name: str) -> Struct:

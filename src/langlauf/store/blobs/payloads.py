@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
-from langlauf.store.blobs.naming import Place, Ref, read_key, read_ref, ref_of
+from langlauf.store.blobs.naming import Place, Ref, escaped, read_key, read_ref, ref_of
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.telemetry import Fact, tell
 
@@ -58,9 +58,10 @@ class Payloads:
             raise unavailable(org_id, job_id, f"the blob {known.digest} does not hold what was written")
         return text
 
-    async def pages(self) -> AsyncIterator[list[Place]]:
-        """All blobs of the store, some at a time; what somebody else put there is not among them."""
-        pages = self.blobs.pages(await self._store())
+    async def pages(self, org_id: str | None = None) -> AsyncIterator[list[Place]]:
+        """All blobs of the store, or of one org, some at a time; what somebody else put there is not among them."""
+        store = await self._store()
+        pages = self.blobs.pages(store if org_id is None else f"{store}/{escaped(org_id)}")
         while (page := await self._in_time(anext(pages, None))) is not None:
             yield [place for key in page if (place := read_key(key)) is not None]
 

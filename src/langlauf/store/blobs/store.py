@@ -23,11 +23,13 @@ from langlauf.domain.waiting import Load
 from langlauf.store.access import AccessStore
 from langlauf.store.blobs.collecting import collect
 from langlauf.store.blobs.naming import IDENTITY, store_name
+from langlauf.store.blobs.orgs import OrgsWithBlobs
 from langlauf.store.blobs.payloads import Payloads
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.reads import ReadsWithBlobs
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
+from langlauf.store.orgs import OrgStore
 from langlauf.store.protocol import Store, TenantReads
 from langlauf.store.workers import WorkerStore
 from langlauf.telemetry import Fact, tell
@@ -99,6 +101,10 @@ class StoreWithBlobs:
     @property
     def access(self) -> AccessStore:
         return self.inner.access
+
+    @property
+    def orgs(self) -> OrgStore:
+        return OrgsWithBlobs(self.inner.orgs, self._payloads)
 
     @property
     def workers(self) -> WorkerStore:

@@ -33,6 +33,7 @@ from langlauf.store.copying import half_copied
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
 from langlauf.store.operations import Recording
+from langlauf.store.orgs import OrgStore
 from langlauf.store.postgres import backlog, overview, recording, submitting
 from langlauf.store.postgres.access import PostgresAccess
 from langlauf.store.postgres.address import read_address
@@ -45,6 +46,7 @@ from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.listening import Listener
 from langlauf.store.postgres.notifying import Notifier
 from langlauf.store.postgres.opening import prepare
+from langlauf.store.postgres.orgs import PostgresOrgs
 from langlauf.store.postgres.reads import PostgresTenantReads
 from langlauf.store.postgres.retiring import PostgresShelf
 from langlauf.store.postgres.texts import name_of
@@ -89,6 +91,7 @@ class PostgresStore:
         self._readers = Links(url, "read")
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
         self.deliveries: DeliveryStore = PostgresDeliveries(self._readers, self._links["deliver"], lambda: self._at)
+        self.orgs: OrgStore = PostgresOrgs(self._links["upkeep"], lambda: self._at)
         self.workers: WorkerStore = PostgresWorkers(self._readers, lambda: self._at)
         self.duties: DutyStore = PostgresDuties(self._readers, lambda: self._at)
 

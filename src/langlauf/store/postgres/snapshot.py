@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.store.copying import half_copied
 from langlauf.store.migrate import migrations_in
@@ -37,6 +39,15 @@ class PostgresSnapshot:
 
     def place(self, org_id: str, job_id: str) -> tuple[str, str]:
         return job_id, org_id
+
+    def tables_of_orgs(self) -> list[str]:
+        return [name for (name,) in self.rows("org_tables")]
+
+    def rows_of_org(self, table: str, org_id: str) -> Iterator[dict[str, Any]]:
+        named = '"' + table.replace('"', '""') + '"'
+        sql = f"SELECT to_json(one)::text FROM {named} AS one WHERE org_id = :org_id"  # noqa: S608 - the database's own
+        for (text,) in self.connection.stream(sql, page=WIDE_PAGE, org_id=org_id):
+            yield msgspec.json.decode(text)
 
     def damages(self) -> Iterator[str]:
         return (words for (words,) in self.rows("damages"))

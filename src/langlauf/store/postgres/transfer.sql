@@ -32,18 +32,29 @@ SELECT {job_columns}, input.payload, used.idempotency_key
 FROM jobs AS job
 LEFT JOIN job_inputs AS input USING (org_id, job_id)
 LEFT JOIN idempotency_keys AS used USING (org_id, job_id)
+WHERE :org_id::text IS NULL OR job.org_id = :org_id::text
 ORDER BY job.job_id, job.org_id
 
 -- name: every_chunk
-SELECT org_id, job_id, chunk_key, payload, created_at FROM job_chunks ORDER BY job_id, org_id, chunk_key
+SELECT org_id, job_id, chunk_key, payload, created_at FROM job_chunks
+WHERE :org_id::text IS NULL OR org_id = :org_id::text
+ORDER BY job_id, org_id, chunk_key
 
 -- name: every_event
-SELECT {event_columns} FROM job_events AS event ORDER BY event.job_id, event.org_id, event.event_seq
+SELECT {event_columns} FROM job_events AS event
+WHERE :org_id::text IS NULL OR event.org_id = :org_id::text
+ORDER BY event.job_id, event.org_id, event.event_seq
 
 -- name: every_result
 SELECT {snapshot_columns}, snapshot.payload, snapshot.views FROM job_results AS snapshot
+WHERE :org_id::text IS NULL OR snapshot.org_id = :org_id::text
 ORDER BY snapshot.result_id, snapshot.org_id
 
 -- name: every_notification
 SELECT {notification_columns} FROM notifications AS notification
+WHERE :org_id::text IS NULL OR notification.org_id = :org_id::text
 ORDER BY notification.notification_id, notification.org_id
+
+-- name: org_tables
+-- Every table with rows of orgs.
+SELECT unnest(tables_of_orgs('org_id'))

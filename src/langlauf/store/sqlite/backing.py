@@ -58,7 +58,7 @@ def back_up(path: str, target: Path, *, force: bool, watch: Watch = lambda *_: N
         raise BackupRefused(f"{target} exists: name another file, or say --force")
     if target.exists() and target.samefile(path):
         raise BackupRefused(f"{target} is the store itself")
-    with _reading(path, open_connection(path, read_only=True)) as source, _beside(target) as making:
+    with _reading(path, _opened(path)) as source, _beside(target) as making:
         refuse_unfinished(path, source)
         tables = _copied(source, making, watch)
         size = making.stat().st_size
@@ -92,6 +92,15 @@ def put_back(file: Path, path: str, *, force: bool, watch: Watch = lambda *_: No
             tables=tables,
             kept=None if kept is None else str(kept),
         )
+
+
+def _opened(path: str) -> apsw.Connection:
+    try:
+        return open_connection(path, read_only=True)
+    except StoreUnavailable as error:
+        if isinstance(error.__cause__, apsw.CorruptError):
+            raise BackupRefused(f"{path} is damaged: {error.__cause__}") from error
+        raise
 
 
 @contextmanager

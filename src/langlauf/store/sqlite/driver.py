@@ -44,6 +44,7 @@ from langlauf.store.sqlite import (
     holding,
     inbox,
     loading,
+    orgs,
     overview,
     recording,
     retiring,
@@ -83,6 +84,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     MarkRead: inbox.mark_read,
     HoldWish: holding.hold,
     **access.HANDLERS,
+    **orgs.HANDLERS,
     **workers.HANDLERS,
     **deliveries.HANDLERS,
     **duties.HANDLERS,
@@ -94,6 +96,7 @@ _FILES = (
     "feed.sql",
     "inbox.sql",
     "holding.sql",
+    "orgs.sql",
     "retention.sql",
     "access.sql",
     "workers.sql",
@@ -126,6 +129,7 @@ class SqliteStore:
             self._read_batch, name="langlauf-reads"
         )
         self.access = access.SqliteAccess(self._read, self._writes.do, self._queries)
+        self.orgs = orgs.SqliteOrgs(self._read, self._writes.do_later, self._queries)
         self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
         self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
         self.duties = duties.SqliteDuties(self._read, self._writes.do, self._queries)

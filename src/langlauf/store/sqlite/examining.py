@@ -60,7 +60,7 @@ class SqliteExaminer:
             raise StoreUnavailable(f"there is no store at {path}")
         self._path = path
         self._queries = load(PACKAGE, *_FILES)
-        self._connection = open_connection(path, read_only=True)
+        self._connection = _opened(path)
 
     # -- the file ------------------------------------------------------------------------------------------------------
 
@@ -178,6 +178,16 @@ class SqliteExaminer:
             return self._connection.execute(self._queries[query], values).fetchall()
         except apsw.Error as error:
             raise StoreUnavailable(f"{self._path} cannot be read: {error}") from error
+
+
+def _opened(path: str) -> apsw.Connection:
+    """A connection as the program has it; to a file that is too damaged for that, a bare one, which can say so."""
+    try:
+        return open_connection(path, read_only=True)
+    except StoreUnavailable as error:
+        if isinstance(error.__cause__, apsw.CorruptError | apsw.NotADBError):
+            return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+        raise
 
 
 def _paths(path: Path) -> list[PathSeen]:

@@ -1,19 +1,19 @@
 -- What `doctor` asks of a file. Each is a walk along an index, and no longer than it was asked for.
 
 -- name: kept_beyond_results
--- Retention begins with the oldest: the youngest beyond an age are the last it comes to.
-SELECT count(*), coalesce(sum(result_id IS NOT NULL AND result_expired_at IS NULL), 0) FROM (
-    SELECT result_id, result_expired_at FROM jobs INDEXED BY idx_jobs_finished
+-- Retention begins with the oldest: the youngest beyond an age are the last it comes to. What is held it leaves alone.
+SELECT count(*), coalesce(sum(held_at IS NULL AND result_id IS NOT NULL AND result_expired_at IS NULL), 0) FROM (
+    SELECT held_at, result_id, result_expired_at FROM jobs INDEXED BY idx_jobs_finished
     WHERE finished_at IS NOT NULL AND finished_at <= :before ORDER BY finished_at DESC LIMIT :most)
 
 -- name: kept_beyond_events
-SELECT count(*), coalesce(sum(events_expired_at IS NULL), 0) FROM (
-    SELECT events_expired_at FROM jobs INDEXED BY idx_jobs_finished
+SELECT count(*), coalesce(sum(held_at IS NULL AND events_expired_at IS NULL), 0) FROM (
+    SELECT held_at, events_expired_at FROM jobs INDEXED BY idx_jobs_finished
     WHERE finished_at IS NOT NULL AND finished_at <= :before ORDER BY finished_at DESC LIMIT :most)
 
 -- name: kept_beyond_jobs
-SELECT count(*), count(*) FROM (
-    SELECT 1 FROM jobs INDEXED BY idx_jobs_finished
+SELECT count(*), coalesce(sum(held_at IS NULL), 0) FROM (
+    SELECT held_at FROM jobs INDEXED BY idx_jobs_finished
     WHERE finished_at IS NOT NULL AND finished_at <= :before ORDER BY finished_at DESC LIMIT :most)
 
 -- name: newest_blobs

@@ -38,6 +38,16 @@ class SqliteSnapshot:
     def place(self, org_id: str, job_id: str) -> tuple[str, str]:
         return org_id, job_id
 
+    def tables_of_orgs(self) -> list[str]:
+        return [str(row[0]) for row in self.rows("org_tables")]
+
+    def rows_of_org(self, table: str, org_id: str) -> Iterator[dict[str, Any]]:
+        named = '"' + table.replace('"', '""') + '"'
+        cursor = self.connection.execute(f"SELECT * FROM {named} WHERE org_id = ?", (org_id,))  # noqa: S608 - the file's own
+        for row in cursor:
+            names = [column[0] for column in cursor.get_description()]
+            yield dict(zip(names, row, strict=True))
+
     def damages(self) -> Iterator[str]:
         return (str(line) for (line,) in self.connection.execute("PRAGMA quick_check") if line != "ok")
 

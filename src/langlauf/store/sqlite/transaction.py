@@ -49,6 +49,10 @@ class Transaction:
     def _now_text(self) -> str:
         return to_text(self.now)
 
+    def query(self, name: str) -> str:
+        """The text of a query."""
+        return self._queries[name]
+
     def rows(self, query: str, /, **values: Any) -> list[Row]:
         """All rows of a query."""
         return self.connection.execute(self._queries[query], values).fetchall()

@@ -20,18 +20,32 @@ SELECT {job_columns}, input.payload, used.idempotency_key
 FROM jobs AS job
 LEFT JOIN job_inputs AS input USING (org_id, job_id)
 LEFT JOIN idempotency_keys AS used USING (org_id, job_id)
+WHERE :org_id IS NULL OR job.org_id = :org_id
 ORDER BY job.org_id, job.job_id
 
 -- name: every_chunk
-SELECT org_id, job_id, chunk_key, payload, created_at FROM job_chunks ORDER BY org_id, job_id, chunk_key
+SELECT org_id, job_id, chunk_key, payload, created_at FROM job_chunks
+WHERE :org_id IS NULL OR org_id = :org_id
+ORDER BY org_id, job_id, chunk_key
 
 -- name: every_event
-SELECT {event_columns} FROM job_events AS event ORDER BY event.org_id, event.job_id, event.event_seq
+SELECT {event_columns} FROM job_events AS event
+WHERE :org_id IS NULL OR event.org_id = :org_id
+ORDER BY event.org_id, event.job_id, event.event_seq
 
 -- name: every_result
 SELECT {snapshot_columns}, snapshot.payload, snapshot.views FROM job_results AS snapshot
+WHERE :org_id IS NULL OR snapshot.org_id = :org_id
 ORDER BY snapshot.org_id, snapshot.result_id
 
 -- name: every_notification
 SELECT {notification_columns} FROM notifications AS notification
+WHERE :org_id IS NULL OR notification.org_id = :org_id
 ORDER BY notification.org_id, notification.notification_id
+
+-- name: org_tables
+-- Every table with rows of orgs, and its columns.
+SELECT one.name, json_group_array(part.name)
+FROM sqlite_schema AS one CROSS JOIN pragma_table_info(one.name) AS part
+WHERE one.type = 'table' AND EXISTS (SELECT 1 FROM pragma_table_info(one.name) AS own WHERE own.name = 'org_id')
+GROUP BY one.name ORDER BY one.name

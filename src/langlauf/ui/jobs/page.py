@@ -16,6 +16,7 @@ from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import clock_text, glance, took
 from langlauf.ui.jobs.events import log_of
 from langlauf.ui.jobs.input import Asked, asked_of
+from langlauf.ui.jobs.messages import place_of
 from langlauf.ui.jobs.standing import Look, standing_of
 from langlauf.ui.jobs.timeline import timeline_of
 from langlauf.ui.jobs.versions import Rail, rail_of
@@ -66,6 +67,7 @@ class JobPage:
         )
         paused = visit.request.query_params.get("refresh") == "off"
         found = await self._found(visit, caller, job)
+        messages = await reads.of(caller).notifications(job.job_id, channel=None, limit=_MOST_MESSAGES)
         return self._rendering.page(
             visit,
             "jobs/job.html",
@@ -86,7 +88,8 @@ class JobPage:
             rows=[] if found is None else glance(found.stored.snapshot.summary_json, found.stored.payload),
             panels=[] if found is None else await self._showing.panels(visit, found.stored),
             asked=await self._asked(visit, caller, job),
-            messages=await reads.of(caller).notifications(job.job_id, channel=None, limit=_MOST_MESSAGES),
+            messages=messages,
+            places={one.notification_id: place_of(one) for one in messages},
             code_known=is_known(job.error_code),
             api=self._context.links(visit.request).job(job.job_id),
         )

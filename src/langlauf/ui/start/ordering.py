@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.clock import new_word
@@ -16,6 +17,7 @@ from langlauf.http.order import read_order
 from langlauf.http.problems import Problem
 from langlauf.service.submit import Submissions
 from langlauf.service.tenant import Caller
+from langlauf.settings import Settings
 from langlauf.ui.forms.entry import Choice, Entry, Kind
 from langlauf.ui.forms.flaws import Flaw, flaw_of
 from langlauf.ui.forms.reading import Filled, read_form_values
@@ -34,6 +36,10 @@ PRIORITY = Entry(
 RETRIES = Entry(name="max_retries", room="option", kind=Kind.WHOLE, limits={"min": "0", "max": "100", "step": "1"})
 DUPLICATE = Entry(name="allow_duplicate", room="option", kind=Kind.FLAG)
 OPTIONS = (TIMEOUT, PRIORITY, RETRIES, DUPLICATE)
+#: Whom to tell of the end.
+EMAIL = Entry(name="email", room="option", kind=Kind.TEXT, examples=("name@example.org",))
+WEBHOOK = Entry(name="webhook", room="option", kind=Kind.TEXT, examples=("https://example.org/hooks",))
+NOTIFY = (EMAIL, WEBHOOK)
 _KEY = re.compile(r"[0-9A-Za-z]{24}", re.ASCII)
 
 
@@ -62,6 +68,12 @@ def form_key(fields: Mapping[str, str]) -> str:
     return given if _KEY.fullmatch(given) else new_form_key()
 
 
+def notify_entries(settings: Settings) -> tuple[Entry, ...]:
+    """Those ways to be told that can work here: mail needs a server for it, a webhook something to sign with."""
+    ways = ((EMAIL, settings.smtp is not None), (WEBHOOK, bool(settings.webhook_secret)))
+    return tuple(entry for entry, works in ways if works)
+
+
 def read_input(offer: Offer, fields: Mapping[str, str], deepest: int) -> Filled:
     """The input that was filled in."""
     return read_form_values(offer.entries, offer.analysis.input_type, fields, deepest)
@@ -77,6 +89,9 @@ def body_of(offer: Offer, values: Mapping[str, Any], fields: Mapping[str, str]) 
     }
     if retries:
         mode["max_retries"] = int(retries) if re.fullmatch(r"-?[0-9]{1,9}", retries) else retries
+    told = {entry.name: text for entry in NOTIFY if (text := fields.get(entry.field, "").strip())}
+    if told:
+        mode["notify"] = told
     body = {"analysis": offer.name, "input": dict(values), "options": {"async_mode": mode}}
     return {**body, "timeout_seconds": timeout} if timeout else body
 
@@ -87,10 +102,12 @@ def idempotency_key(key: str, body: Mapping[str, Any]) -> str:
     return f"form-{key}-{digest[:32]}"
 
 
-async def place(submissions: Submissions, caller: Caller, body: dict[str, Any], key: str) -> Ordered:
-    """Submits it; whatever the API would refuse is refused here for the same reason."""
+async def place(submissions: Submissions, caller: Caller, body: dict[str, Any], key: str, language: str) -> Ordered:
+    """Submits it; whatever the API would refuse is refused here for the same reason. Mails speak as the page does."""
     try:
         order, _ = read_order(body, idempotency_key(key, body))
+        if order.notify is not None:
+            order = replace(order, notify=replace(order.notify, language=language))
         submitted = await submissions.submit(caller, order)
     except InvalidInput as error:
         return _wrong(error.field, error.message)
@@ -116,5 +133,5 @@ def came_of(submitted: object) -> Ordered:
 def _wrong(field: str, message: str) -> Ordered:
     """A flaw beside the entry that a request would name; at the top where there is none."""
     first, last = re.split(r"[.\[]", field)[0], field.rpartition(".")[2]
-    options = [one.field for one in OPTIONS if one.name == last and first in ("options", TIMEOUT.name)]
+    options = [one.field for one in (*OPTIONS, *NOTIFY) if one.name == last and first in ("options", TIMEOUT.name)]
     return Ordered(flaws={(options or [f"in.{first}" if first else ""])[0]: flaw_of(message)}, status=400)

@@ -22,6 +22,7 @@ from langlauf.ui.rendering import Rendering
 from langlauf.ui.showing.subject import subjects_of
 from langlauf.ui.start.offers import Offer, curl, offers_of
 from langlauf.ui.start.ordering import (
+    NOTIFY,
     OPTIONS,
     PRIORITY,
     Ordered,
@@ -30,6 +31,7 @@ from langlauf.ui.start.ordering import (
     form_key,
     idempotency_key,
     new_form_key,
+    notify_entries,
     place,
     read_input,
 )
@@ -98,10 +100,10 @@ class StartPage:
         ordered = Ordered(flaws=filled.flaws, status=400)
         if not filled.flaws:
             body = body_of(offer, filled.values, fields)
-            ordered = await place(self._context.services.submissions, caller, body, key)
+            ordered = await place(self._context.services.submissions, caller, body, key, visit.language.code)
         if ordered.job is not None:
             return _to(visit, ordered.job)
-        options = {option.field: fields.get(option.field, "") for option in OPTIONS}
+        options = {option.field: fields.get(option.field, "") for option in (*OPTIONS, *NOTIFY)}
         sheet = Sheet(key=key, texts={**filled.texts, **options}, flaws=ordered.flaws)
         return await self._page(visit, caller, offer, sheet, ordered=ordered)
 
@@ -151,7 +153,9 @@ class StartPage:
             "earlier": earlier,
             "gone": gone,
             "option_entries": OPTIONS,
-            "more_open": ordered.duplicate is not None or any(field.startswith("option.") for field in sheet.flaws),
+            "more_open": ordered.duplicate is not None or any(one.field in sheet.flaws for one in OPTIONS),
+            "notify_entries": notify_entries(self._context.settings),
+            "notify_open": any(one.field in sheet.flaws or sheet.texts.get(one.field) for one in NOTIFY),
             "curl": None if offer is None else curl(self._context, visit, caller, offer),
             "largest": self._context.settings.max_body,
             "recent": RECENT,

@@ -197,6 +197,10 @@ BEGIN
     END LOOP;
 END $$;
 
+CREATE FUNCTION org_held(org text) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT count(*) FROM jobs WHERE org_id = org AND held_at IS NOT NULL
+$$;
+
 -- Its jobs that have not ended, so many: those that wait, those that wait for their next attempt, those that a worker has.
 CREATE FUNCTION org_unended(org text, most integer) RETURNS TABLE (job_id text) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column

@@ -35,11 +35,11 @@ $$;
 -- Retention begins with the oldest, so that these are the last it comes to.
 CREATE FUNCTION kept_beyond(kind text, before bigint, most integer) RETURNS TABLE (looked bigint, kept bigint)
 LANGUAGE sql STABLE AS $$
-    SELECT count(*), count(*) FILTER (WHERE CASE kind
+    SELECT count(*), count(*) FILTER (WHERE one.held_at IS NULL AND CASE kind
         WHEN 'events' THEN one.events_expired_at IS NULL
         WHEN 'results' THEN one.result_id IS NOT NULL AND one.result_expired_at IS NULL
         ELSE true END)
-    FROM (SELECT job.result_id, job.result_expired_at, job.events_expired_at FROM jobs AS job
+    FROM (SELECT job.held_at, job.result_id, job.result_expired_at, job.events_expired_at FROM jobs AS job
           WHERE job.finished_at IS NOT NULL AND job.finished_at <= before ORDER BY job.finished_at DESC LIMIT most) AS one
 $$;
 

@@ -1,0 +1,1 @@
+"""Pages about the org's endpoints and what is sent to them."""

@@ -1,0 +1,223 @@
+"""`/webhooks`, for those who may administer the org: whom it wants to be called, how that goes, and what was sent.
+
+Every form works without a script. A new secret stands on the page that answers its form, and nowhere else.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from langlauf.analysis.schema import InvalidInput
+from langlauf.domain.access import Scope
+from langlauf.domain.delivery import FINAL_SUBJECTS, SUBJECTS, DeliveryFilter, Endpoint, subject_of
+from langlauf.domain.keys import LONGEST_NAME
+from langlauf.domain.notification import DELIVERY_STATUSES, Notification
+from langlauf.domain.target import LONGEST_URL
+from langlauf.http.context import Context
+from langlauf.http.credentials import forbidden
+from langlauf.http.problems import not_found
+from langlauf.http.rates import count_apart
+from langlauf.http.webhook_presenting import shown_target
+from langlauf.service.rates import Kind
+from langlauf.service.tenant import Caller
+from langlauf.service.webhooks import (
+    EndpointDisabled,
+    EndpointExists,
+    MadeEndpoint,
+    Standing,
+    TooManyEndpoints,
+    Tried,
+    standing,
+)
+from langlauf.ui.going import see_other
+from langlauf.ui.rendering import Rendering
+from langlauf.ui.visit import Visit
+
+#: The newest so many deliveries are shown; commands and the API tell of all.
+MOST_SHOWN = 25
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint as the page shows it."""
+
+    endpoint: Endpoint
+    standing: Standing
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery as the page shows it."""
+
+    message: Notification
+    #: what it tells of, as the last word of its template
+    subject: str
+    target: str
+    #: whether it can be sent again: it is settled, and there is somebody to send it to
+    replayable: bool
+
+
+class Sheet(msgspec.Struct, frozen=True, kw_only=True):
+    """The form for a new endpoint as it stands on the page, and what is wrong with it."""
+
+    url: str = ""
+    name: str = ""
+    subjects: tuple[str, ...] = FINAL_SUBJECTS
+    #: the field that is wrong, and why: a key of our words, else a text of the check
+    field: str = ""
+    flaw: str = ""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a form, told at the top of the page."""
+
+    made: MadeEndpoint | None = None
+    #: whether the secret is of a new endpoint, not a new one of an old endpoint
+    added: bool = False
+    tried: Tried | None = None
+    tried_url: str = ""
+    replayed: int | None = None
+    #: the code of a refusal
+    refused: str = ""
+
+
+class WebhookPages:
+    """`/webhooks`, and where its forms are sent to."""
+
+    def __init__(self, context: Context, rendering: Rendering) -> None:
+        self._context = context
+        self._desk = context.services.webhooks
+        self._rendering = rendering
+
+    async def show(self, visit: Visit, caller: Caller) -> Response:
+        """The page."""
+        if Scope.ADMIN not in caller.scopes:
+            raise forbidden("This key does not have the scope admin; ask for one that has.")
+        return await self._page(visit, caller)
+
+    async def go_back(self, visit: Visit, _: Caller) -> Response:
+        """Whoever comes to the address of a form without one, by a change of language or a reload, sees the page."""
+        return see_other(visit.link("webhooks"))
+
+    async def add(self, visit: Visit, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """A new endpoint, with its secret on the page; or the form again."""
+        chosen = tuple(one for one in SUBJECTS if fields.get(f"hears.{one}") == "on")
+        sheet = Sheet(url=fields.get("url", "").strip(), name=fields.get("name", "").strip(), subjects=chosen)
+        try:
+            made = await self._desk.add(caller.org_id, sheet.url, name=sheet.name, subjects=chosen)
+        except InvalidInput as error:
+            flawed = msgspec.structs.replace(sheet, field=error.field, flaw=error.message)
+            return await self._page(visit, caller, sheet=flawed, status=400)
+        except EndpointExists:
+            flawed = msgspec.structs.replace(sheet, field="url")
+            return await self._page(visit, caller, sheet=flawed, said=Said(refused="endpoint_exists"), status=409)
+        except TooManyEndpoints as error:
+            flawed = msgspec.structs.replace(sheet, field="url", flaw=str(error))
+            return await self._page(visit, caller, sheet=flawed, status=400)
+        return await self._page(visit, caller, said=Said(made=made, added=True))
+
+    async def rotate(self, visit: Visit, caller: Caller, _: Mapping[str, str]) -> Response:
+        """A new secret for an endpoint, on the page; the one before stays good for a day."""
+        made = await self._desk.rotate(caller.org_id, _id(visit))
+        if made is None:
+            raise not_found()
+        return await self._page(visit, caller, said=Said(made=made))
+
+    async def test(self, visit: Visit, caller: Caller, _: Mapping[str, str]) -> Response:
+        """Sends a test event, and tells on the page what came back."""
+        endpoint = await self._existing(visit, caller)
+        self._count(visit, caller, Kind.WEBHOOK_TEST, "Too many test events")
+        tried = await self._desk.test(caller.org_id, endpoint.endpoint_id)
+        return await self._page(visit, caller, said=Said(tried=tried, tried_url=endpoint.url))
+
+    async def switch(self, visit: Visit, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Switches an endpoint on or off."""
+        changed = await self._desk.change(caller.org_id, _id(visit), enabled=fields.get("enabled") == "yes")
+        if changed is None:
+            raise not_found()
+        return see_other(visit.link("webhooks"))
+
+    async def remove(self, visit: Visit, caller: Caller, _: Mapping[str, str]) -> Response:
+        """Forgets an endpoint."""
+        if not await self._desk.remove(caller.org_id, _id(visit)):
+            raise not_found()
+        return see_other(visit.link("webhooks"))
+
+    async def replay_failed(self, visit: Visit, caller: Caller, _: Mapping[str, str]) -> Response:
+        """Sends again what an endpoint did not take."""
+        endpoint = await self._existing(visit, caller)
+        self._count(visit, caller, Kind.REPLAY, "Too many replays")
+        try:
+            replayed = await self._desk.replay_failed(caller.org_id, endpoint.endpoint_id)
+        except EndpointDisabled:
+            return await self._page(visit, caller, said=Said(refused="endpoint_disabled"), status=409)
+        return await self._page(visit, caller, said=Said(replayed=replayed))
+
+    async def replay(self, visit: Visit, caller: Caller, _: Mapping[str, str]) -> Response:
+        """Sends one delivery again."""
+        notification_id = visit.request.path_params["notification_id"]
+        if await self._desk.delivery(caller.org_id, notification_id) is None:
+            raise not_found()
+        self._count(visit, caller, Kind.REPLAY, "Too many replays")
+        try:
+            await self._desk.replay(caller.org_id, notification_id)
+        except EndpointDisabled:
+            return await self._page(visit, caller, said=Said(refused="endpoint_disabled"), status=409)
+        return await self._page(visit, caller, said=Said(replayed=1))
+
+    def _count(self, visit: Visit, caller: Caller, kind: Kind, what: str) -> None:
+        count_apart(self._context.rates, visit.request, kind, caller.org_id, what)
+
+    async def _existing(self, visit: Visit, caller: Caller) -> Endpoint:
+        found = await self._desk.one(caller.org_id, _id(visit))
+        if found is None:
+            raise not_found()
+        return found
+
+    async def _page(
+        self,
+        visit: Visit,
+        caller: Caller,
+        *,
+        sheet: Sheet | None = None,
+        said: Said | None = None,
+        status: int = 200,
+    ) -> Response:
+        endpoints = await self._desk.endpoints(caller.org_id)
+        only = visit.request.query_params.get("status", "")
+        wanted = next((word for word in DELIVERY_STATUSES if word == only), None)
+        found = await self._desk.deliveries(caller.org_id, DeliveryFilter(status=wanted, limit=MOST_SHOWN))
+        now = self._desk.clock.now()
+        values: dict[str, Any] = {
+            "lines": [Line(endpoint=one, standing=standing(one, now)) for one in endpoints],
+            "rows": [_row(one, endpoints) for one in found],
+            "only": wanted or "",
+            "statuses": DELIVERY_STATUSES,
+            "subjects": SUBJECTS,
+            "sheet": sheet or Sheet(),
+            "said": said or Said(),
+            "most": MOST_SHOWN,
+            "longest_url": LONGEST_URL,
+            "longest_name": LONGEST_NAME,
+            # A form of this page leads to an address below it; a change of language or colours leads back to the page.
+            "back": "/webhooks",
+        }
+        return self._rendering.page(visit, "webhooks/index.html", status, **values)
+
+
+def _row(message: Notification, endpoints: list[Endpoint]) -> Row:
+    by_id = {one.endpoint_id: one for one in endpoints}
+    reachable = message.endpoint_id is None or (
+        message.endpoint_id in by_id and by_id[message.endpoint_id].disabled_at is None
+    )
+    return Row(
+        message=message,
+        subject=subject_of(message.template_key),
+        target=shown_target(message, endpoints) or "",
+        replayable=message.delivery_status != "pending" and message.lane is not None and reachable,
+    )
+
+
+def _id(visit: Visit) -> str:
+    found: str = visit.request.path_params["endpoint_id"]
+    return found

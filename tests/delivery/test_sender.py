@@ -1,0 +1,200 @@
+"""The sender as a part of a server: how it starts, pauses, stops and gets by without a store."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langlauf.delivery import sender as sending_room
+from langlauf.delivery.channel import Channel, Silent
+from langlauf.delivery.sender import Sender
+from langlauf.domain.delivery import Delivery, DeliveryFilter
+from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.notification import Notification
+from langlauf.domain.sending import Outcome
+from langlauf.hints import Hints
+from langlauf.settings import load_settings
+from langlauf.store.sqlite.connection import MEMORY
+from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.telemetry import COUNTS, Fact
+from tests.delivery.rig import rig
+from tests.support.outbox import HOOK, MAIL
+from tests.support.receiver import answer, hang, in_turn, receiving
+from tests.support.stores import Maker, SetClock
+
+PATIENCE = 10.0
+
+
+def test_on_postgresql_as_well(tmp_path: Path, database: str) -> None:
+    with rig(tmp_path, LANGLAUF_STORE=database) as sending, receiving() as receiver:
+        endpoint = sending.endpoint(receiver.url())
+        receiver.manners["/hook"] = in_turn(answer(500), answer(200))
+        sending.run_job()
+        first, second = receiver.wait_for(2)
+        [message] = sending.settled()
+        secret = sending.secret(endpoint)
+        assert first.verify(secret) == second.verify(secret)
+    assert (message.delivery_status, message.attempt_count) == ("sent", 2)
+    assert {first.message_id, second.message_id} == {message.notification_id}
+
+
+def test_one_that_fails_again_and_again_is_left_alone(tmp_path: Path) -> None:
+    with rig(tmp_path, LANGLAUF_WEBHOOK_SCHEDULE="0.1,0.1") as sending, receiving() as receiver:
+        receiver.manners["/hook"] = answer(500)
+        endpoint = sending.endpoint(receiver.url())
+        for _ in range(5):
+            sending.run_job()
+
+        def paused() -> bool:
+            [known] = sending.ask(lambda store: store.tenant(endpoint.org_id).endpoints())
+            return known.paused_until is not None
+
+        sending.until(paused)
+        time.sleep(1)  # nothing happens, that is the point
+        assert 5 <= len(receiver.requests) <= 6, "two were on their way when the fifth failed"
+        assert sending.ask(lambda store: store.deliveries.figures()).paused_lanes == 1
+
+
+def test_a_webhook_to_this_very_server_is_not_sent(tmp_path: Path) -> None:
+    with receiving() as receiver:
+        settings = {"LANGLAUF_PUBLIC_URL": receiver.url("/prefix"), "LANGLAUF_WEBHOOK_SCHEDULE": "0.1"}
+        with rig(tmp_path, **settings) as sending:
+            sending.endpoint(receiver.url("/analyze"))
+            sending.run_job()
+            [message] = sending.settled()
+        assert receiver.connections == 0
+    assert message.delivery_status == "failed"
+    assert "this server's own" in (message.last_error or "")
+
+
+def test_a_stop_does_not_wait_for_a_receiver_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is let go, and its claim ends by itself; after the start it arrives under the same id."""
+    monkeypatch.setattr(sending_room, "_GRACE_SECONDS", 0.3)
+    with receiving() as receiver:
+        receiver.manners["/hook"] = in_turn(hang, answer(200))
+        with rig(tmp_path, LANGLAUF_WEBHOOK_SECONDS="1.5") as sending:
+            sending.endpoint(receiver.url())
+            sending.run_job()
+            receiver.wait_for(1)
+        with rig(tmp_path) as sending:
+            first, second = receiver.wait_for(2)
+            [message] = sending.settled()
+            [attempt] = sending.attempts(message)
+    assert attempt.attempt == 2, "nobody waited for the end of the first one"
+    assert first.message_id == second.message_id == message.notification_id
+    assert (message.delivery_status, message.attempt_count) == ("sent", 2)
+
+
+class Kept:
+    """A way out that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.sent: list[Delivery] = []
+
+    async def send(self, delivery: Delivery) -> Outcome:
+        self.sent.append(delivery)
+        return Outcome(verdict="sent")
+
+
+class Broken:
+    """A way out with a fault of its own."""
+
+    async def send(self, delivery: Delivery) -> Outcome:
+        raise KeyError(delivery.job_id)
+
+
+class Flaky:
+    """A store that is away for the next few questions, and its outbox with it."""
+
+    def __init__(self, store: SqliteStore, away: int) -> None:
+        self._store = store
+        self.away = away
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    @property
+    def deliveries(self) -> "Flaky":
+        return self
+
+    async def claim(self, request: Any) -> Any:
+        return await self._ask("claim", request)
+
+    async def finish(self, end: Any) -> Any:
+        return await self._ask("finish", end)
+
+    async def _ask(self, verb: str, value: Any) -> Any:
+        if self.away:
+            self.away -= 1
+            raise StoreUnavailable("the disk is gone")
+        return await getattr(self._store.deliveries, verb)(value)
+
+
+@asynccontextmanager
+async def _outbox() -> AsyncIterator[SqliteStore]:
+    """A store with a webhook and a mail to send."""
+    clock = SetClock()
+    store = await SqliteStore.open(MEMORY, hints=Hints(), clock=clock)
+    try:
+        make = Maker(store, clock)
+        await make.finish(await make.claim(await make.queued(wishes=(HOOK, MAIL))), 1)
+        yield store
+    finally:
+        await store.close()
+
+
+async def _messages(store: SqliteStore) -> list[Notification]:
+    return await store.tenant(Maker(store, SetClock()).org_id).deliveries(DeliveryFilter())
+
+
+async def _sent_by(store: Any, channels: dict[Any, Channel], done: Any) -> None:
+    """Lets a sender work until that is so."""
+    settings = load_settings({"LANGLAUF_WEBHOOK_SCHEDULE": "60"})
+    part = Sender(store, settings, Hints(), store.clock, channels)
+    alive = [part.alive]
+    await part.start()
+    alive.append(part.alive)
+    async with asyncio.timeout(PATIENCE):
+        while not await done():  # noqa: ASYNC110 - the store does not tell of its deliveries
+            await asyncio.sleep(0.01)
+    await part.stop()
+    assert [*alive, part.alive] == [False, True, False]
+
+
+def test_a_store_that_is_away_is_told_of_once_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending_room, "_LOOK_SECONDS", 0.01)
+
+    async def main() -> None:
+        async with _outbox() as store:
+            kept, flaky = Kept(), Flaky(store, away=4)
+            told = COUNTS[Fact.STORE_UNAVAILABLE]
+
+            async def done() -> bool:
+                return all(one.delivery_status == "sent" for one in await _messages(store))
+
+            await _sent_by(flaky, {"webhook": kept, "email": kept}, done)
+            assert COUNTS[Fact.STORE_UNAVAILABLE] == told + 1
+            assert {one.channel for one in kept.sent} == {"webhook", "email"}
+
+    asyncio.run(main())
+
+
+def test_a_channel_that_is_not_set_up_or_broken_holds_up_nobody() -> None:
+    async def main() -> None:
+        async with _outbox() as store:
+
+            async def done() -> bool:
+                return all(one.attempt_count and one.claimed_until is None for one in await _messages(store))
+
+            await _sent_by(store, {"webhook": Broken(), "email": Silent("no mail server is set up")}, done)
+            found = {one.channel: (one.delivery_status, one.last_error) for one in await _messages(store)}
+            assert found == {
+                "webhook": ("pending", "it could not be sent: the server's log tells why"),
+                "email": ("suppressed", "no mail server is set up"),
+            }
+
+    asyncio.run(main())

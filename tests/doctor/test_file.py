@@ -1,0 +1,213 @@
+"""Doctor on a SQLite file: each fault of the file is found by name."""
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+import pytest
+
+from langlauf.doctor import file
+from langlauf.doctor.check import Needs
+from langlauf.doctor.findings import Level, Seen
+from langlauf.doctor.patient import Patient
+from langlauf.doctor.registry import CHECKS
+from langlauf.settings import load_settings
+from langlauf.store.location import SqlitePlace
+from langlauf.store.sqlite.examining import SqliteExaminer
+from langlauf.store.sqlite.mounts import file_system_of, over_network
+from tests.doctor.scene import Ward, opened
+
+_PAGE = 4_096
+
+
+def _other_journal(ward: Ward) -> None:
+    ward.run("PRAGMA journal_mode = DELETE")
+
+
+def _readable_by_all(ward: Ward) -> None:
+    Path(ward.place).chmod(0o644)
+
+
+def _open_folder(ward: Ward) -> None:
+    ward.folder.chmod(0o777)
+
+
+def _newer(ward: Ward) -> None:
+    ward.run("PRAGMA user_version = 9999")
+
+
+def _older(ward: Ward) -> None:
+    ward.run("DROP TABLE duties", "PRAGMA user_version = 15")
+
+
+def _unfinished_copy(ward: Ward) -> None:
+    columns = [name for _, name, *_ in apsw.Connection(ward.place).execute("PRAGMA table_info(copying)")]
+    values = ", ".join("'elsewhere'" if name == "source" else "1" for name in columns)
+    ward.run(f"INSERT INTO copying ({', '.join(map(str, columns))}) VALUES ({values})")
+
+
+def _loose_row(ward: Ward) -> None:
+    ward.run(
+        "PRAGMA foreign_keys = OFF",
+        "INSERT INTO job_inputs (org_id, job_id, payload) VALUES ('org-a', 'nobody', '{}')",
+    )
+
+
+def _torn_page(ward: Ward) -> None:
+    """The last pages of the file are overwritten: they hold an index or a table."""
+    with Path(ward.place).open("r+b") as opened_file:
+        size = os.fstat(opened_file.fileno()).st_size
+        for page in range(size // _PAGE - 6, size // _PAGE):
+            opened_file.seek(page * _PAGE)
+            opened_file.write(b"\xa5" * _PAGE)
+
+
+def _long_log(ward: Ward) -> None:
+    """A file of that length, of which nothing was written."""
+    log = Path(f"{ward.place}-wal")
+    log.touch(0o600)
+    os.truncate(log, 200 * 1_048_576)
+
+
+def _apart(ward: Ward) -> None:
+    """The store's clock is moved on; what it calls new is then old by as much, so it is only looked at by name."""
+    ward.run("UPDATE clocks SET shift = shift + 3600000000")
+
+
+#: What is not looked at where the schema is another one.
+_UNREAD = frozenset(check.name for check in CHECKS if check.needs is Needs.ROWS)
+
+
+@pytest.mark.parametrize(
+    ("name", "plant", "unread"),
+    [
+        ("journal_mode", _other_journal, frozenset()),
+        ("file_modes", _readable_by_all, frozenset()),
+        ("file_modes", _open_folder, frozenset()),
+        ("schema_version", _newer, _UNREAD),
+        ("schema_version", _older, _UNREAD),
+        ("schema_version", _unfinished_copy, _UNREAD),
+        ("damage", _loose_row, frozenset()),
+    ],
+)
+def test_a_fault_of_the_file_is_found(
+    sqlite: Ward, name: str, plant: Callable[[Ward], None], unread: frozenset[str]
+) -> None:
+    """By name, as an error; what could not be looked at because of it says so."""
+    plant(sqlite)
+    found = sqlite.examine()
+    assert found.wrong == {name: "error"} | dict.fromkeys(unread, "unknown"), found.findings
+    assert found.findings[name]["next"]
+    assert found.exit_code == 1
+
+
+def test_a_torn_page_is_found(sqlite: Ward) -> None:
+    """Whatever else can still be read."""
+    _torn_page(sqlite)
+    found = sqlite.examine()
+    assert (found.levels["damage"], found.exit_code) == ("error", 1)
+    assert "verify" in found.findings["damage"]["next"]
+
+
+def test_a_long_log_is_found(sqlite: Ward) -> None:
+    """Nobody folded it into the file."""
+    _long_log(sqlite)
+    assert sqlite.examine().wrong == {"log_size": "warning"}
+
+
+def test_a_clock_that_is_apart_is_found(sqlite: Ward) -> None:
+    """By an hour: what was a moment ago is an hour ago."""
+
+    async def nothing() -> None:
+        await (await opened("sqlite", sqlite.place)).close()
+
+    asyncio.run(nothing())
+    _apart(sqlite)
+    found = sqlite.examine()
+    assert found.levels["clock"] == "error"
+    assert "3600" in found.findings["clock"]["seen"]
+
+
+def test_looking_changes_nothing(sqlite: Ward) -> None:
+    """Not a byte of the file, also where its schema is an earlier one."""
+    _older(sqlite)
+    before = Path(sqlite.place).read_bytes()
+    assert sqlite.examine().exit_code == 1
+    assert Path(sqlite.place).read_bytes() == before
+
+
+def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    """Nothing can be said, and nothing is created."""
+    found = Ward("sqlite", str(tmp_path / "none.db"), tmp_path).examine()
+    assert (found.exit_code, found.wrong) == (2, {"store": "unknown"})
+    assert list(tmp_path.iterdir()) == []
+    found = Ward("sqlite", "memory://", tmp_path).examine()
+    assert (found.exit_code, set(found.wrong)) == (2, {"store"})
+
+
+def _looked(sqlite: Ward, check: Callable[[Patient], Seen], **changes: Any) -> Level:
+    """What a check says of the file, as it would be with these changes."""
+    examiner = SqliteExaminer(sqlite.place)
+    patient = Patient(load_settings({}), SqlitePlace(sqlite.place), examiner, named=True)
+    seen = examiner.file()
+    examiner.close()
+    patient.once("file", lambda: msgspec.structs.replace(seen, **changes))
+    return check(patient).level
+
+
+@pytest.mark.parametrize(
+    ("check", "changes", "level"),
+    [
+        (file.library, {"library": "3.51.2"}, Level.ERROR),
+        (file.durability, {"synchronous": 1}, Level.ERROR),
+        (file.durability, {"foreign_keys": False}, Level.ERROR),
+        (file.durability, {"busy_milliseconds": 0}, Level.ERROR),
+        (file.durability, {"mapped_bytes": 1}, Level.ERROR),
+        (file.file_system, {"file_system": "nfs4"}, Level.WARNING),
+        (file.disk_space, {"disk_free": 2**29, "disk_size": 2**40}, Level.ERROR),
+        (file.disk_space, {"disk_free": 2**29, "disk_size": 2**32}, Level.WARNING),
+        (file.disk_space, {"disk_free": 2**20, "disk_size": 2**24}, Level.ERROR),
+        (file.free_pages, {"pages": 200_000, "free_pages": 150_000}, Level.WARNING),
+        (file.free_pages, {"pages": 200, "free_pages": 150}, Level.OK),
+    ],
+)
+def test_what_a_test_cannot_bring_about_is_judged(
+    sqlite: Ward, check: Callable[[Patient], Seen], changes: dict[str, Any], level: Level
+) -> None:
+    """A full disk, another library: the facts are changed, not the check."""
+    assert _looked(sqlite, check, **changes) is level
+
+
+def test_the_file_system_is_the_one_mounted_last_and_nearest() -> None:
+    """Of several at one place the last counts, of several on the way the nearest; blanks are written as numbers."""
+    mounts = """/dev/a / ext4 rw 0 0
+server:/export /srv/shared nfs4 rw 0 0
+/dev/b /srv/shared/local xfs rw 0 0
+server:/b /srv/with\\040blank cifs rw 0 0
+"""
+    for path, kind in (
+        ("/home/s.db", "ext4"),
+        ("/srv/shared/s.db", "nfs4"),
+        ("/srv/shared/local/s.db", "xfs"),
+        ("/srv/with blank/s.db", "cifs"),
+    ):
+        assert file_system_of(Path(path), mounts) == kind
+    assert [over_network(kind) for kind in ("nfs4", "fuse.sshfs", "ext4")] == [True, True, False]
+
+
+def test_a_check_that_hangs_does_not_hold_up_the_others(sqlite: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe in place of the list of mounts gives no answer for ever; the check says so in its time."""
+    pipe = sqlite.folder / "mounts"
+    os.mkfifo(pipe)
+    monkeypatch.setattr("langlauf.store.sqlite.mounts._MOUNTS", pipe)
+    monkeypatch.setattr("langlauf.cli.doctor.SECONDS", 0.3)
+    monkeypatch.setattr("langlauf.doctor.running._NOTICE_SECONDS", 0.1)
+    found = sqlite.examine()
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert (found.levels["sqlite_version"], found.levels["schema_version"], found.exit_code) == ("unknown", "ok", 2)
+    assert "no answer" in found.findings["sqlite_version"]["seen"]

@@ -1,0 +1,229 @@
+"""Doctor on stores of both kinds: one in good health has nothing to report, and each planted fault is found by name."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from langlauf.doctor.check import Needs
+from langlauf.doctor.registry import CHECKS
+from langlauf.domain.instant import SECOND
+from langlauf.store.protocol import Store
+from tests.doctor.scene import Ward, held, maker, report, with_blob
+
+_HOUR = 3_600 * SECOND
+_DAY = 24 * _HOUR
+
+
+def test_a_store_in_good_health_has_no_finding(sqlite: Ward) -> None:
+    """Every check is made, and all is well, also the second time."""
+    assert (sqlite.examine().exit_code, sqlite.examine().wrong) == (0, {})
+    found = sqlite.examine("--strict", LANGLAUF_BLOBS=str(sqlite.folder / "blobs"))
+    assert (found.exit_code, found.wrong) == (0, {})
+    assert len(found.levels) == sum(check.needs is not Needs.POSTGRES for check in CHECKS)
+    assert all(one["next"] is None and one["seen"] for one in found.findings.values())
+
+
+def _ended_lease(ward: Ward) -> None:
+    ward.use(held)
+    ward.run(f"UPDATE leases SET expires_at = {ward.now() - _HOUR}")
+
+
+def _silent_worker(ward: Ward) -> None:
+    ward.use(held)
+    ward.run(f"UPDATE workers SET seen_at = {ward.now() - _HOUR}")
+
+
+def _nobody_there(ward: Ward) -> None:
+    ward.use(lambda store: maker(store).queued())
+    ward.run("DELETE FROM workers")
+
+
+def _unknown_analysis(ward: Ward) -> None:
+    ward.use(lambda store: maker(store).queued())
+
+
+def _other_version(ward: Ward) -> None:
+    ward.use(lambda store: store.workers.note(report(store, "worker-2", version="0.0.1")))
+
+
+def _other_lease(ward: Ward) -> None:
+    ward.use(lambda store: store.workers.note(report(store, "worker-2", every_seconds=300.0)))
+
+
+def _stale(duty: str) -> Callable[[Ward], None]:
+    def plant(ward: Ward) -> None:
+        ward.use(held)
+        ward.run(f"UPDATE duties SET succeeded_at = {ward.now() - _DAY} WHERE name = '{duty}'")
+
+    return plant
+
+
+def _waits_long(ward: Ward) -> None:
+    async def queued(store: Store) -> None:
+        job = await maker(store).queued()
+        await store.workers.note(report(store, "worker-2", analyses=(job.analysis,)))
+
+    ward.use(queued)
+    ward.run(f"UPDATE jobs SET queued_at = {ward.now() - _HOUR} WHERE finished_at IS NULL")
+
+
+def _runs_long(ward: Ward) -> None:
+    ward.use(held)
+    long_ago = ward.now() - 3 * _DAY
+    ward.run(f"UPDATE jobs SET queued_at = {long_ago}, started_at = {long_ago} WHERE finished_at IS NULL")
+
+
+def _does_not_stop(ward: Ward) -> None:
+    ward.use(held)
+    ward.run(
+        f"UPDATE jobs SET cancel_requested_at = {ward.now() - _HOUR}, canceled_by = 'user' WHERE finished_at IS NULL"
+    )
+
+
+def _retry_overdue(ward: Ward) -> None:
+    ward.use(lambda store: maker(store).retrying())
+    ward.run(f"UPDATE jobs SET next_attempt_at = {ward.now() - _HOUR} WHERE next_attempt_at IS NOT NULL")
+
+
+def _kept_too_long(ward: Ward) -> None:
+    long_ago = ward.now() - 5 * _DAY
+    ward.force(
+        f"UPDATE jobs SET queued_at = {long_ago}, started_at = {long_ago}, attempt_started_at = {long_ago}, "
+        f"finished_at = {long_ago}, updated_at = {long_ago} WHERE finished_at IS NOT NULL"
+    )
+
+
+def _overdue_message(ward: Ward) -> None:
+    ward.run(
+        "INSERT INTO notifications (org_id, notification_id, job_id, channel, template_key, delivery_status, "
+        "attempt_count, dedupe_key, scheduled_at, created_at, payload_json, target, lane) "
+        "SELECT org_id, 'n-1', job_id, 'webhook', 'async.job.completed', 'pending', 0, 'd-1', "
+        f"{ward.now() - _HOUR}, {ward.now() - _HOUR}, "
+        "'{}', 'https://example.org', 'l-1' FROM jobs"
+    )
+
+
+def _endpoint_off(ward: Ward) -> None:
+    ward.run(
+        "INSERT INTO webhook_endpoints (org_id, endpoint_id, url, name, subjects, created_at, version, disabled_at, "
+        "disabled_reason) VALUES ('org-a', 'e-1', 'https://example.org', 'one', ',completed,', 1, 1, 1, 'failing')"
+    )
+
+
+def _dropped_index(ward: Ward) -> None:
+    ward.run("DROP INDEX idx_jobs_result_id")
+
+
+def _dropped_trigger(ward: Ward) -> None:
+    ward.run(f"DROP TRIGGER jobs_are_born_queued{' ON jobs' if ward.kind == 'postgres' else ''}")
+
+
+class Fault(NamedTuple):
+    """A fault, the check that must find it, how grave it is, and what else follows from it."""
+
+    name: str
+    level: str
+    plant: Callable[[Ward], None]
+    also: frozenset[str] = frozenset()
+
+
+FAULTS = (
+    Fault("ended_leases", "error", _ended_lease),
+    Fault("workers", "error", _silent_worker),
+    Fault("workers", "error", _nobody_there),
+    Fault("unknown_analyses", "error", _unknown_analysis),
+    Fault("worker_versions", "warning", _other_version),
+    Fault("same_leases", "warning", _other_lease),
+    Fault("duty_sweep", "error", _stale("sweep")),
+    Fault("duty_retention", "error", _stale("retention")),
+    Fault("oldest_waiting", "warning", _waits_long),
+    Fault("oldest_running", "warning", _runs_long),
+    Fault("canceling", "warning", _does_not_stop),
+    Fault("retries", "warning", _retry_overdue),
+    Fault("retention_lag", "warning", _kept_too_long),
+    Fault("deliveries", "error", _overdue_message, frozenset({"duty_deliveries"})),
+    Fault("endpoints", "warning", _endpoint_off),
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[f"{fault.name}-{fault.plant.__name__}" for fault in FAULTS])
+def test_a_planted_fault_is_found_by_its_check(either: Ward, fault: Fault) -> None:
+    """It is found by name, with a next step, and by no other check than those that it must reach as well."""
+    fault.plant(either)
+    found = either.examine()
+    assert set(found.wrong) == {fault.name} | fault.also, found.findings
+    assert found.levels[fault.name] == fault.level
+    assert found.findings[fault.name]["next"]
+    assert found.exit_code == (1 if either.given or "error" in found.wrong.values() else 0)
+
+
+@pytest.mark.parametrize("plant", [_dropped_index, _dropped_trigger])
+def test_what_is_missing_of_the_schema_is_found(either_schema: Ward, plant: Callable[[Ward], None]) -> None:
+    """A unique index or a trigger that somebody dropped is an error."""
+    plant(either_schema)
+    found = either_schema.examine()
+    assert found.wrong == {"schema_objects": "error"}
+    assert "missing" in found.findings["schema_objects"]["seen"]
+
+
+def test_warnings_count_where_that_is_asked_for(sqlite: Ward) -> None:
+    """They are no failure by themselves, and with --strict they are."""
+    _endpoint_off(sqlite)
+    assert sqlite.examine().exit_code == 0
+    assert sqlite.examine("--strict").exit_code == 1
+
+
+def _blobs(ward: Ward) -> list[Path]:
+    return [path for path in (ward.folder / "blobs").rglob("*") if path.is_file()]
+
+
+def test_a_missing_blob_is_found(either: Ward) -> None:
+    """A row names what is not there any more."""
+    either.use(with_blob, inline=1)
+    place = {"LANGLAUF_BLOBS": str(either.folder / "blobs")}
+    assert either.examine(**place).wrong == {}
+    [blob] = _blobs(either)
+    kept = blob.read_bytes()
+    blob.write_bytes(b"something else")
+    assert either.examine(**place).wrong == {"blobs_missing": "error"}
+    blob.unlink()
+    assert either.examine(**place).wrong == {"blobs_missing": "error"}
+    assert either.examine("--deep", **place).wrong == {"blobs_missing": "error"}
+    blob.write_bytes(kept)
+    assert either.examine(**place).wrong == {}
+    assert either.examine().wrong == {"blobs_missing": "error"}  # nobody says where they are
+
+
+def test_an_orphaned_blob_is_found(either: Ward) -> None:
+    """No row names it, and none ever will."""
+    either.use(with_blob, inline=1)
+    [blob] = _blobs(either)
+    blob.with_name("0" * 64).write_bytes(b"nobody's")
+    found = either.examine(LANGLAUF_BLOBS=str(either.folder / "blobs"))
+    assert found.wrong == {"blobs_orphaned": "warning"}
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "settings"),
+    [
+        ("open_access", "error", {"LANGLAUF_HOST": "192.0.2.1", "LANGLAUF_PUBLIC_URL": "https://jobs.example"}),
+        ("public_url", "warning", {"LANGLAUF_HOST": "192.0.2.1", "API_AUTH_TOKEN": "a-long-token"}),
+        ("shutdown_grace", "warning", {"LANGLAUF_SHUTDOWN_GRACE": "2m"}),
+        ("retention_order", "warning", {"LANGLAUF_JOBS_RETENTION": "1d"}),
+        ("lease_length", "error", {"LANGLAUF_POLL_SECONDS": "1000"}),
+    ],
+)
+def test_settings_that_do_not_go_together_are_found(
+    sqlite: Ward, name: str, level: str, settings: dict[str, str]
+) -> None:
+    """Each by its name."""
+    assert sqlite.examine(**settings).wrong == {name: level}
+
+
+def test_a_setting_that_cannot_be_used_is_told(sqlite: Ward) -> None:
+    """Then nothing can be checked."""
+    found = sqlite.examine(LANGLAUF_LEASE_SECONDS="soon")
+    assert (found.exit_code, set(found.wrong)) == (2, {"settings"})
+    assert "LANGLAUF_LEASE_SECONDS" in found.findings["settings"]["seen"]

@@ -1,0 +1,217 @@
+"""Erasing an org: everything that names it goes, nothing of others is touched, and nothing is written afterwards."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from langlauf.domain.access import Scope
+from langlauf.domain.attempt import Checkpoint, Partial, Progress
+from langlauf.domain.errors import StoreError
+from langlauf.domain.holding import HoldWish
+from langlauf.domain.keys import HashedKey, Key
+from langlauf.domain.outcome import Completed
+from langlauf.store.exporting import ExportReport
+from langlauf.store.location import PostgresPlace, SqlitePlace
+from langlauf.store.orgs import KEYS, OF_JOBS
+from langlauf.store.protocol import Store
+from langlauf.store.tools import export_from
+from langlauf.upkeep.erasing import erase, look
+from tests.support.beds import Bed
+from tests.support.stores import Maker, SetClock
+
+TABLES = {
+    "sqlite": "SELECT name FROM sqlite_schema AS one WHERE type = 'table' AND EXISTS "
+    "(SELECT 1 FROM pragma_table_info(one.name) AS part WHERE part.name = 'org_id') ORDER BY name",
+    "postgres": "SELECT table_name FROM information_schema.columns JOIN information_schema.tables "
+    "USING (table_schema, table_name) WHERE table_schema = 'langlauf' AND column_name = 'org_id' "
+    "AND table_type = 'BASE TABLE' ORDER BY table_name",
+}
+
+
+def tables_of(bed: Bed) -> list[str]:
+    """Every table with rows of orgs, asked past the store."""
+    return [str(name) for (name,) in bed.query(TABLES[bed.kind])]
+
+
+def everything(bed: Bed, org_id: str) -> dict[str, list[str]]:
+    """Every row of an org, table by table, as text."""
+    schema = "langlauf." if bed.kind == "postgres" else ""
+    found = {}
+    for table in tables_of(bed):
+        rows: list[Any] = bed.query(f"SELECT * FROM {schema}{table} WHERE org_id = ?", org_id)
+        found[table] = sorted(map(repr, rows))
+    return found
+
+
+async def fill(store: Store, clock: SetClock, org_id: str) -> None:
+    """Jobs in every state, a key, and what an org has marked as read."""
+    make = Maker(store, clock, org_id)
+    await make.one_of_each()
+    await make.completed(2, key="k")
+    scopes = frozenset({Scope.READ})
+    key = Key(key_id=f"llk_{org_id}", org_id=org_id, name=f"of {org_id}", scopes=scopes, created_at=clock.now())
+    assert await store.access.create_key(HashedKey(key, "0" * 64)) is not None
+
+
+def test_all_of_an_org_goes_and_nothing_of_another(bed: Bed) -> None:
+    """Byte by byte the other org is what it was; of this one only what a revoked key was is left."""
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        await fill(store, clock, "org-a")
+        await fill(store, clock, "org-b")
+        before = everything(bed, "org-b")
+        assert all(before[table] for table in OF_JOBS - {"leases"})
+        found = await look(store, "org-a")
+        assert found.rows == {name: len(rows) for name, rows in everything(bed, "org-a").items() if rows}
+        done = await erase(store, "org-a", with_held=False, patience=0)
+        assert done.removed == {table: count for table, count in found.rows.items() if table != KEYS}
+        assert done.keys_kept == 1
+        left = everything(bed, "org-a")
+        assert {table for table, rows in left.items() if rows} == {KEYS}
+        assert "of org-a" not in left[KEYS][0]
+        assert everything(bed, "org-b") == before
+        [key] = await store.access.keys("org-a")
+        assert (key.name, key.revoked_at) == ("", clock.now())
+        again = await erase(store, "org-a", with_held=False, patience=0)
+        assert (again.removed, again.keys_kept) == ({}, 1)
+
+    clock = SetClock()
+    bed.play(scene, clock)
+    assert bed.check(clock) == []
+
+
+def test_every_table_with_orgs_is_known_to_it(bed: Bed) -> None:
+    """What the catalog has is what is counted: a table that comes later is not forgotten, and is emptied too."""
+    schema = "langlauf." if bed.kind == "postgres" else ""
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        made = f"CREATE TABLE {schema}of_tomorrow (org_id text, number integer, PRIMARY KEY (org_id, number))"
+        bed.query(made)
+        if bed.kind == "postgres":
+            bed.query("GRANT ALL ON langlauf.of_tomorrow TO langlauf_engine")
+        bed.query(f"INSERT INTO {schema}of_tomorrow VALUES ('org-a', 1), ('org-a', 2), ('org-b', 3)")
+        assert list(await store.orgs.rows("org-a")) == tables_of(bed)
+        done = await erase(store, "org-a", with_held=False, patience=0)
+        assert done.removed == {"of_tomorrow": 2}
+        assert bed.query(f"SELECT org_id, number FROM {schema}of_tomorrow") == [("org-b", 3)]
+
+    bed.play(scene)
+
+
+def test_a_late_worker_writes_nothing(bed: Bed) -> None:
+    """A job that does not stop is taken away; whatever its worker writes afterwards is refused and leaves no row."""
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        claim = await make.partial(1)
+        await erase(store, "org-a", with_held=False, patience=0)
+        late = (
+            Progress(percent=90),
+            Checkpoint(key="late", payload="1"),
+            Partial(result_id="late-1", payload="{}"),
+            Completed(result_id="late-2", payload="{}"),
+        )
+        for write in late:
+            assert not await store.record(claim.lease, write)
+        [renewal] = await store.renew([claim.lease], lease_seconds=15)
+        assert not renewal.held
+        assert (await look(store, "org-a")).rows == {}
+
+    bed.play(scene)
+
+
+def test_a_worker_that_stops_is_waited_for(bed: Bed) -> None:
+    """It is asked to; when it has written its end, nothing needs force."""
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        claim = await make.running()
+        erasing = asyncio.create_task(erase(store, "org-a", with_held=False, patience=20))
+        while True:
+            [renewal] = await store.renew([claim.lease], lease_seconds=15)
+            if renewal.cancel_reason is not None:
+                break
+            await asyncio.sleep(0.01)
+        assert renewal.held
+        assert await store.record(claim.lease, Completed(result_id="last", payload="{}"))
+        await erasing
+        assert (await look(store, "org-a")).rows == {}
+
+    bed.play(scene)
+
+
+def test_what_is_held_keeps_an_org(bed: Bed) -> None:
+    """Nothing is changed, not even its keys, unless held results are to go too."""
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        await fill(store, clock, "org-a")
+        job = await store.tenant("org-a").job(await make.completed(1))
+        assert job is not None
+        assert job.job.result_id is not None
+        await store.hold(HoldWish(org_id="org-a", result_id=job.job.result_id))
+        before = everything(bed, "org-a")
+        with pytest.raises(StoreError, match="1 results of org-a are held"):
+            await erase(store, "org-a", with_held=False, patience=0)
+        assert everything(bed, "org-a") == before
+        await erase(store, "org-a", with_held=True, patience=0)
+        assert set((await look(store, "org-a")).rows) == {KEYS}
+
+    bed.play(scene)
+
+
+def test_what_still_comes_is_told(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An org into which somebody goes on submitting is not said to be erased."""
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        await make.completed(0)
+        remove = store.orgs.remove_rows
+
+        async def busy(org_id: str, table: str, limit: int) -> int:
+            if table == "lanes":
+                await make.queued()
+            return await remove(org_id, table, limit)
+
+        monkeypatch.setattr(store.orgs, "remove_rows", busy)
+        with pytest.raises(StoreError, match=r"there are still .* of jobs"):
+            await erase(store, "org-a", with_held=False, patience=0)
+        monkeypatch.undo()
+        await erase(store, "org-a", with_held=False, patience=0)
+        assert (await look(store, "org-a")).rows == {}
+
+    bed.play(scene)
+
+
+def exported(bed: Bed, org_id: str | None) -> tuple[dict[str, Any], ExportReport]:
+    """The document of an export, and its report."""
+    place = PostgresPlace(bed.place, bed.place) if bed.kind == "postgres" else SqlitePlace(bed.place)
+    pieces: list[bytes] = []
+    report = export_from(place, pieces.append, None, org_id)
+    return msgspec.json.decode(b"".join(pieces)), report
+
+
+def test_an_export_of_one_org_has_all_of_it_and_nothing_of_another(bed: Bed) -> None:
+    """Every table that names the org is in it, hashes and secrets aside; afterwards it can be erased, and is empty."""
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        await fill(store, clock, "org-a")
+        await fill(store, clock, "org-b")
+
+    bed.play(scene)
+    document, report = exported(bed, "org-a")
+    whole, _ = exported(bed, None)
+    text = msgspec.json.encode(document)
+    assert b"org-b" not in text
+    assert b"secret_hash" not in text
+    rows = {table: len(found) for table, found in everything(bed, "org-a").items()}
+    assert (report.jobs, report.results, report.notifications) == (
+        rows["jobs"],
+        rows["job_results"],
+        rows["notifications"],
+    )
+    assert (report.jobs, report.events) == (len(document["jobs"]), rows["job_events"])
+    assert report.also == {table: rows[table] for table in document["also"]}
+    assert set(document["also"]) | OF_JOBS - {"lanes", "leases", KEYS} == set(rows)
+    assert [key["name"] for key in document["also"][KEYS]] == ["of org-a"]
+    for kind in ("jobs", "events", "results", "notifications"):
+        assert document[kind].items() <= whole[kind].items()
+    assert "also" not in whole

@@ -1,0 +1,55 @@
+"""Metrics as a scraper reads them, by the library's own parser."""
+
+from collections.abc import Mapping
+
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
+from prometheus_client.parser import text_string_to_metric_families
+
+Sample = tuple[str, tuple[tuple[str, str], ...]]
+
+
+class Scraped:
+    """The samples of one scrape, or what has been added to them since an earlier one."""
+
+    def __init__(self, samples: Mapping[Sample, float], kinds: Mapping[str, str]) -> None:
+        self._samples = samples
+        #: the type of each metric by its name
+        self.kinds = kinds
+
+    def value(self, name: str, **labels: str) -> float:
+        """The sum of what was told under this name with at least these labels."""
+        wanted = labels.items()
+        return sum(value for (told, pairs), value in self._samples.items() if told == name and wanted <= set(pairs))
+
+    def by(self, name: str, *labels: str) -> dict[str, float]:
+        """What was told under this name and is not 0, by some of its labels."""
+        found: dict[str, float] = {}
+        for (told, pairs), value in self._samples.items():
+            if told == name and value:
+                key = " ".join(dict(pairs)[label] for label in labels).strip()
+                found[key] = found.get(key, 0) + value
+        return found
+
+    @property
+    def names(self) -> set[str]:
+        """The metrics that have something to tell, by their names; of a histogram what it counts."""
+        return {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name, _ in self._samples}
+
+    def since(self, before: "Scraped") -> "Scraped":
+        """What has been added."""
+        changed = {sample: value - before._samples.get(sample, 0) for sample, value in self._samples.items()}
+        return Scraped(changed, self.kinds)
+
+
+def read_scrape(text: str, *, openmetrics: bool = False) -> Scraped:
+    """Reads the answer of /metrics; raises where it is not what its format demands."""
+    samples: dict[Sample, float] = {}
+    kinds: dict[str, str] = {}
+    for family in (openmetrics_families if openmetrics else text_string_to_metric_families)(text):
+        counter = family.type == "counter"
+        kinds[f"{family.name}_total" if counter else family.name] = family.type
+        for sample in family.samples:
+            key = sample.name, tuple(sorted(sample.labels.items()))
+            assert key not in samples, f"{key} is told twice"
+            samples[key] = sample.value
+    return Scraped(samples, kinds)
