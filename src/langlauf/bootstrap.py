@@ -50,7 +50,6 @@ from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import know_analyses
 from langlauf.tracing import end_tracing, set_up_tracing
-from langlauf.ui.letters.writing import Letters
 from langlauf.upkeep.duties import DutyNotes
 from langlauf.upkeep.periodic import Periodic
 from langlauf.upkeep.retention import clean_up
@@ -194,11 +193,13 @@ def make_mails(store: Store, settings: Settings) -> Channel:
     """The channel of mail, where the settings say how it is sent."""
     if settings.smtp is None or settings.mail_from is None:
         return Silent("no mail server is set up: see LANGLAUF_SMTP")
+    from langlauf.ui.letters.writing import Letters  # templates and words that a worker without mail has no use for
+
     return Mails(
-        write=Letters(store, settings).about,
+        store,
+        write=Letters(settings).about,
         server=settings.smtp,
         sender=settings.mail_from,
-        clock=store.clock,
         seconds=settings.webhook_seconds,
     )
 

@@ -42,6 +42,9 @@ def test_events_and_partials(server: ServerProcess, org: str) -> None:
             assert [len(partial.result["done"]) async for partial in job.partials()] == [1, 2, 3, 4, 5]
             assert len(await job.snapshots()) == 6
             assert len(await client.notifications(job.job_id)) == 1
+            [message] = [one async for one in client.inbox(unread=True)]
+            assert message.job_id == job.job_id
+            assert (await client.mark_read(message.notification_id)).unread == 0
 
     asyncio.run(run())
 

@@ -216,6 +216,24 @@ def test_notifications(client: Client) -> None:
     assert message.template_key == "async.job.completed"
 
 
+def test_inbox(client: Client) -> None:
+    """What has ended, over all pages, and marked as read by id or up to an instant, in whatever zone it is given."""
+    jobs = [client.submit("echo", value=number) for number in range(3)]
+    for job in jobs:
+        job.wait(timeout=10)
+    found = list(client.inbox())
+    assert sorted(one.job_id for one in found) == sorted(job.job_id for job in jobs)
+    assert all(one.unread for one in found)
+    marked = client.mark_read(found[0].notification_id)
+    assert (marked.changed, marked.unread) == (True, 2)
+    assert list(client.inbox(unread=True, limit=1)) == [found[1]]
+    local = found[0].created_at.astimezone().replace(tzinfo=None)
+    assert client.mark_read(until=local).unread == 0
+    assert list(client.inbox(unread=True)) == []
+    with pytest.raises(BadRequest):
+        client.mark_read()
+
+
 def test_bad_request_names_the_field(client: Client) -> None:
     """What is wrong with the input is told with its name and the request's id."""
     with pytest.raises(BadRequest) as refused:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from langlauf.clock import new_id
+from langlauf.delivery.mail.ending import ending_of
 from langlauf.delivery.mail.message import mail_bytes
 from langlauf.domain.attempt import Partial
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, Wish
@@ -80,9 +81,13 @@ class Scene(msgspec.Struct):
         assert await self.store.deliveries.finish(sent)
         return delivery
 
+    async def about(self, delivery: Delivery, letters: Letters | None = None) -> Letter:
+        """The letter of a message."""
+        return (letters or self.letters).about(delivery, await ending_of(self.store, delivery))
+
     async def letter(self, end: Completed | Failed, **how: Any) -> Letter:
         """The letter about it."""
-        return await self.letters.about(await self.ended(end, **how))
+        return await self.about(await self.ended(end, **how))
 
 
 def play(use: Callable[[Scene], Awaitable[Any]], **settings: str) -> Any:
@@ -91,7 +96,7 @@ def play(use: Callable[[Scene], Awaitable[Any]], **settings: str) -> Any:
     async def run() -> Any:
         clock = SetClock()
         async with opened(":memory:", clock) as store:
-            return await use(Scene(store, clock, Letters(store, load_settings(settings))))
+            return await use(Scene(store, clock, Letters(load_settings(settings))))
 
     return asyncio.run(run())
 
@@ -136,7 +141,7 @@ def test_a_completed_job_in_both_languages(language: str) -> None:
 
     async def scene(scene: Scene) -> tuple[Letter, Delivery]:
         delivery = await scene.ended(completed({"places": 12, "note": "fine"}), language=language)
-        return await scene.letters.about(delivery), delivery
+        return await scene.about(delivery), delivery
 
     letter, delivery = play(scene, LANGLAUF_PUBLIC_URL=PUBLIC)
     say = load_language(language).plain
@@ -178,8 +183,8 @@ def test_the_language_is_that_of_the_wish_else_the_usual_one() -> None:
 
     async def scene(scene: Scene) -> None:
         for asked, usual, given in (("de", "en", "de"), (None, "de", "de"), ("fr", "de", "de"), ("de-CH", "en", "de")):
-            letters = Letters(scene.store, load_settings({"LANGLAUF_MAIL_LANGUAGE": usual}))
-            letter = await letters.about(await scene.ended(completed(), language=asked))
+            letters = Letters(load_settings({"LANGLAUF_MAIL_LANGUAGE": usual}))
+            letter = await scene.about(await scene.ended(completed(), language=asked), letters)
             assert letter.language == given
 
     play(scene)
@@ -273,7 +278,7 @@ def test_what_retention_took_is_missing_and_nothing_else() -> None:
             scene.clock.pass_(86_400)
             policy = RetentionPolicy(final_results=0.0, partial_results=0.0, events=0.0, jobs=jobs)
             await scene.store.retire(policy, dry_run=False)
-            letters.append(await scene.letters.about(delivery))
+            letters.append(await scene.about(delivery))
         return letters
 
     without_result, without_job = play(scene, LANGLAUF_PUBLIC_URL=PUBLIC)

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
+from langlauf.domain.job import Job
 from langlauf.domain.mail_address import read_mail_address
 
 #: `starttls` begins in the open and must change over before anything is said; `implicit` is TLS from the first byte.
@@ -44,6 +45,14 @@ class Sender(msgspec.Struct, frozen=True):
     def domain(self) -> str:
         """What stands behind the sign."""
         return self.address.rpartition("@")[2]
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a job that has ended; no job where nothing is any more."""
+
+    job: Job | None = None
+    #: what its result says at a glance, as JSON text
+    summary_json: str | None = None
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True):

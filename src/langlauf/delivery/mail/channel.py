@@ -1,19 +1,20 @@
 """The channel of mail: a message of the outbox is written as a letter, addressed, and handed to the mail server."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-from langlauf.clock import Clock
+from langlauf.delivery.mail.ending import ending_of
 from langlauf.delivery.mail.message import mail_bytes
 from langlauf.delivery.mail.smtp import Answer, send
 from langlauf.domain.delivery import MAIL_SUBJECTS, Delivery, subject_of
-from langlauf.domain.mail import Letter, MailServer, Sender, message_id
+from langlauf.domain.mail import Ending, Letter, MailServer, Sender, message_id
 from langlauf.domain.mail_address import read_mail_address
 from langlauf.domain.sending import Outcome
+from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
 
-#: Writes the letter of a message.
-Write = Callable[[Delivery], Awaitable[Letter]]
+#: Writes the letter of a message, from what is known of its job.
+Write = Callable[[Delivery, Ending], Letter]
 #: How long the mail of an org is left alone where no mail at all gets through: somebody has to look at the settings.
 _PAUSE_SECONDS = 300.0
 _RECEIVER = "[receiver]"
@@ -22,11 +23,11 @@ _RECEIVER = "[receiver]"
 class Mails:
     """Sends mail from one address through one server."""
 
-    def __init__(self, *, write: Write, server: MailServer, sender: Sender, clock: Clock, seconds: float) -> None:
+    def __init__(self, store: Store, *, write: Write, server: MailServer, sender: Sender, seconds: float) -> None:
+        self._store = store
         self._write = write
         self._server = server
         self._sender = sender
-        self._clock = clock
         self._seconds = seconds
 
     async def send(self, delivery: Delivery) -> Outcome:
@@ -38,11 +39,11 @@ class Mails:
         if subject_of(delivery.template_key) not in MAIL_SUBJECTS:
             return Outcome(verdict="never", error=f"there is no letter for {delivery.template_key}")
         mail = mail_bytes(
-            await self._write(delivery),
+            self._write(delivery, await ending_of(self._store, delivery)),
             sender=self._sender,
             to=to,
             message_id=message_id(delivery.notification_id, self._sender),
-            now=self._clock.now(),
+            now=self._store.clock.now(),
         )
         answer = await send(self._server, self._sender, to, mail, seconds=self._seconds)
         return self._outcome(answer, answer.said.replace(to, _RECEIVER))

@@ -8,9 +8,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from langlauf.domain.delivery import Delivery, subject_of
 from langlauf.domain.job import Job
-from langlauf.domain.mail import Letter
+from langlauf.domain.mail import Ending, Letter
 from langlauf.settings import Settings
-from langlauf.store.protocol import Store, TenantReads
 from langlauf.ui.language import LANGUAGES, Language, load_language
 from langlauf.ui.letters.cleaning import one_line
 from langlauf.ui.letters.facts import LONGEST_NAME, glance_of, lines_of, trouble_of
@@ -21,37 +20,31 @@ _START_OF_ID = 8
 
 
 class Letters:
-    """Writes about jobs of any org, each read through the reads of its org alone."""
+    """Writes about the ends of jobs."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self._store = store
+    def __init__(self, settings: Settings) -> None:
         self._base = (settings.public_url or "").rstrip("/")
         self._default = settings.mail_language
         self._desk = Desk()
 
-    async def about(self, delivery: Delivery) -> Letter:
+    def about(self, delivery: Delivery, ending: Ending) -> Letter:
         """The letter of a message. What has been removed meanwhile is missing in it, and nothing else."""
         asked = msgspec.json.decode(delivery.payload_json, type=dict[str, Any]).get("language")
         language = self._desk.language(asked if isinstance(asked, str) else self._default, self._default)
         told = subject_of(delivery.template_key)
-        reads = self._store.tenant(delivery.org_id)
-        view = await reads.job(delivery.job_id)
-        if view is None:
+        if ending.job is None:
             return self._desk.write("ending", self._forgotten(delivery, told, language), language)
-        values = await self._ending(reads, view.job, told, language)
-        return self._desk.write("ending", values, language)
+        return self._desk.write("ending", self._ending(ending.job, ending.summary_json, told, language), language)
 
-    async def _ending(self, reads: TenantReads, job: Job, told: str, language: Language) -> dict[str, Any]:
-        summary = await self._summary(reads, job) if told == "completed" else None
-        glance = glance_of(summary, language)
-        values = _named(one_line(job.analysis, LONGEST_NAME), job.org_id, told, language)
+    def _ending(self, job: Job, summary: str | None, told: str, language: Language) -> dict[str, Any]:
+        glance = glance_of(summary if told == "completed" else None, language)
         has_result = told == "completed" and job.result_id is not None and job.result_expired_at is None
         notes = [language.plain("mail.summary_more")] if glance.more else []
         if told == "completed" and job.result_expired_at is not None:
             notes.append(language.plain("mail.result_expired"))
         place = f"/results/{job.result_id}" if has_result else f"/jobs/{job.job_id}"
         return {
-            **values,
+            **_named(one_line(job.analysis, LONGEST_NAME), job.org_id, told, language),
             "facts": lines_of(job, language),
             "error": trouble_of(job) if told == "failed" else None,
             "rows": glance.rows,
@@ -59,13 +52,6 @@ class Letters:
             "link": f"{self._base}{place}" if self._base else None,
             "link_text": language.plain("mail.to_result") if has_result else language.plain("mail.to_job"),
         }
-
-    async def _summary(self, reads: TenantReads, job: Job) -> str | None:
-        """What the result says at a glance, without the result itself."""
-        if job.result_id is None or job.result_expired_at is not None:
-            return None
-        found = await reads.result(job.result_id, latest=False, payload=False)
-        return None if found is None else found.delivered.snapshot.summary_json
 
     def _forgotten(self, delivery: Delivery, told: str, language: Language) -> dict[str, Any]:
         """About a job of which nothing is left but this message."""
