@@ -83,3 +83,32 @@ def test_every_server_tells_the_same_of_the_store(servers: list[ServerProcess]) 
         assert now.value("langlauf_store_connections", state="open") > 0
         assert {"langlauf_store_file_bytes", "langlauf_store_log_bytes"} & now.names == set()
         assert now.by("langlauf_deliveries_pending", "channel") == {}
+
+
+def test_endpoints_and_deliveries_are_the_same_at_every_server(servers: list[ServerProcess], store: str) -> None:
+    """Added at one, changed at the other, listed by a command; a job that is done again tells the same people."""
+    org = {"X-Org-Id": "org-hooks"}
+    with (
+        httpx2.Client(base_url=servers[0].url, headers=org, trust_env=False) as first,
+        httpx2.Client(base_url=servers[1].url, headers=org, trust_env=False) as second,
+    ):
+        made = first.post("/analyze/webhooks", json={"url": "https://hooks.example/pg", "events": ["canceled"]}).json()
+        one = f"/analyze/webhooks/{made['webhook']['endpoint_id']}"
+        assert second.patch(one, json={"events": ["completed"]}).json()["webhook"]["events"] == ["completed"]
+        assert second.post(f"{one}/rotate").json()["secret"] != made["secret"]
+        notify = {"webhook": "https://hooks.example/pg", "email": "a@b.example"}
+        mode = {"async_mode": {"requested": True, "notify": notify}}
+        job = first.post("/analyze", json={"analysis": "steps", "input": {"count": 1}, "options": mode}).json()["job"]
+        with Client(servers[0].url, "org-hooks") as client:
+            client.job(job["job_id"]).wait(timeout=30)
+            again = client.job(job["job_id"]).retry()
+            again.wait(timeout=30)
+        assert second.patch(one, json={"enabled": False}).status_code == 200
+        for job_id in (job["job_id"], again.job_id):
+            told = second.get("/analyze/deliveries", params={"job": job_id}).json()["deliveries"]
+            assert sorted(message["channel"] for message in told) == ["email", "webhook"]
+        assert second.patch(one, json={"enabled": True}).json()["webhook"]["status"] == "working"
+        listed = CliRunner().invoke(main, ["webhooks", "list", "--store", store, "--org", "org-hooks"])
+        assert (listed.exit_code, "hooks.example/pg" in listed.stdout) == (0, True), listed.output
+        assert first.delete(one).status_code == 200
+        assert second.get(one).status_code == 404
