@@ -42,7 +42,7 @@ def post(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Post]:
     with post_office_beside() as office:
         settings = {"LANGLAUF_SMTP": f"smtp://127.0.0.1:{office.port}", "LANGLAUF_MAIL_FROM": FROM}
         with rig(folder, **settings, LANGLAUF_PUBLIC_URL=PUBLIC) as running:
-            made = Post(folder, running.live)
+            made = Post(running.live)
             made.office = office
             yield made
 
@@ -148,10 +148,25 @@ def told(caplog: pytest.LogCaptureFixture) -> Callable[[Fact], list[dict[str, An
     return lambda fact: [vars(one)["fields"] for one in caplog.records if one.getMessage() == fact]
 
 
+def test_on_postgresql_as_well(tmp_path: Path, database: str) -> None:
+    """With the language of the wish, and tried again where the server is busy."""
+    with post_office_beside() as office:
+        office.answers["RCPT"] = ["450 4.2.0 greylisted"]
+        settings = {"LANGLAUF_SMTP": f"smtp://127.0.0.1:{office.port}", "LANGLAUF_MAIL_FROM": FROM}
+        with rig(tmp_path, LANGLAUF_STORE=database, **settings) as running:
+            post = Post(running.live)
+            post.office = office
+            job = post.run("told", language="de", query="Bern")
+            message, [taken] = post.mail("told")
+    assert (message.delivery_status, message.attempt_count) == ("sent", 2)
+    assert str(taken.mail["Subject"]) == "Abgeschlossen: echo (told)"
+    assert all(job["job_id"] in text for text in texts(taken))
+
+
 def test_without_a_mail_server_nothing_is_tried(tmp_path: Path) -> None:
     """Suppressed: neither sent nor failed, with what to do about it."""
     with rig(tmp_path) as running:
-        post = Post(tmp_path, running.live)
+        post = Post(running.live)
         post.run("quiet", query="hush")
         [message] = post.settled("quiet")
     assert message.delivery_status == "suppressed"
@@ -172,7 +187,7 @@ def test_a_server_that_hangs_holds_up_nobody_for_long(
         }
         office.answers["RCPT"] = ["hang", "hang"]
         with rig(tmp_path, **settings) as running:
-            post = Post(tmp_path, running.live)
+            post = Post(running.live)
             post.run("hung", query="wait")
             [message] = post.settled("hung")
             assert (message.delivery_status, message.attempt_count) == ("failed", 2)
