@@ -59,12 +59,15 @@ def test_a_worker_tells_its_metrics_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_it_asks_for_the_operators_token(tmp_path: Path) -> None:
-    """As the server does, where there is one."""
-    with _worker(tmp_path / "store.db", API_AUTH_TOKEN="a-long-operators-token", LANGLAUF_HOST="0.0.0.0") as url:  # noqa: S104
-        with httpx2.Client(base_url=url.replace("0.0.0.0", "127.0.0.1"), trust_env=False) as http:  # noqa: S104
-            assert http.get("/metrics").status_code == 401
-            assert http.get("/metrics", headers=bearer("a-long-operators-token")).status_code == 200
-            assert http.get("/health").status_code == 200
+    """As the server does, where there is one: then it may be told to listen to other machines."""
+    token, everywhere = "a-long-operators-token", "0.0.0.0"  # noqa: S104
+    with (
+        _worker(tmp_path / "store.db", API_AUTH_TOKEN=token, LANGLAUF_HOST=everywhere) as url,
+        httpx2.Client(base_url=url.replace(everywhere, "127.0.0.1"), trust_env=False) as http,
+    ):
+        assert http.get("/metrics").status_code == 401
+        assert http.get("/metrics", headers=bearer(token)).status_code == 200
+        assert http.get("/health").status_code == 200
 
 
 def test_it_is_not_open_to_others_without(tmp_path: Path) -> None:

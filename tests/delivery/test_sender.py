@@ -2,17 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from langlauf.clock import new_id
 from langlauf.delivery import sender as sending_room
 from langlauf.delivery.channel import Channel, Silent
 from langlauf.delivery.sender import Sender
-from langlauf.domain.delivery import Delivery, DeliveryFilter
+from langlauf.domain.delivery import FINAL_SUBJECTS, Delivery, DeliveryFilter, Endpoint
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.notification import Notification
 from langlauf.domain.sending import Outcome
@@ -151,9 +152,9 @@ async def _messages(store: SqliteStore) -> list[Notification]:
     return await store.tenant(Maker(store, SetClock()).org_id).deliveries(DeliveryFilter())
 
 
-async def _sent_by(store: Any, channels: dict[Any, Channel], done: Any) -> None:
+async def _sent_by(store: Any, channels: dict[Any, Channel], done: Any, schedule: Sequence[str] = ("60",)) -> None:
     """Lets a sender work until that is so."""
-    settings = load_settings({"LANGLAUF_WEBHOOK_SCHEDULE": "60"})
+    settings = load_settings({"LANGLAUF_WEBHOOK_SCHEDULE": ",".join(schedule)})
     part = Sender(store, settings, Hints(), store.clock, channels)
     alive = [part.alive]
     await part.start()
@@ -196,5 +197,47 @@ def test_a_channel_that_is_not_set_up_or_broken_holds_up_nobody() -> None:
                 "webhook": ("pending", "it could not be sent: the server's log tells why"),
                 "email": ("suppressed", "no mail server is set up"),
             }
+
+    asyncio.run(main())
+
+
+class Failing:
+    """A way out that leads nowhere."""
+
+    async def send(self, delivery: Delivery) -> Outcome:  # noqa: ARG002
+        return Outcome(verdict="later", error="no connection", lane_failed=True)
+
+
+def test_an_endpoint_that_nothing_reached_for_days_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending_room, "_LOOK_SECONDS", 0.01)
+
+    async def main() -> None:
+        clock = SetClock()
+        store = await SqliteStore.open(MEMORY, hints=Hints(), clock=clock)
+        make = Maker(store, clock)
+        new = Endpoint(
+            org_id=make.org_id,
+            endpoint_id=new_id(),
+            url="https://gone.example/",
+            name="gone",
+            subjects=FINAL_SUBJECTS,
+            created_at=clock.now(),
+        )
+        assert await store.deliveries.add_endpoint(new) is not None
+        await make.finish(await make.claim(await make.queued()), 1)
+
+        async def endpoint() -> Endpoint:
+            [known] = await store.tenant(make.org_id).endpoints()
+            return known
+
+        async def disabled() -> bool:
+            clock.pass_(12 * 3_600)
+            return (await endpoint()).disabled_at is not None
+
+        await _sent_by(store, {"webhook": Failing()}, disabled, schedule=["60"] * 50)
+        assert "nothing could be delivered for" in ((await endpoint()).disabled_reason or "")
+        [message] = await _messages(store)
+        assert message.delivery_status == "failed"
+        await store.close()
 
     asyncio.run(main())

@@ -10,7 +10,7 @@ def test_the_page_and_the_registry_are_the_same() -> None:
         words(cells[0])[0]: (cells[1].partition(",")[0], words(cells[2])) for cells in rows(read("docs/metrics.md"))
     }
     ours = {meter.name: (str(meter.kind), list(meter.labels)) for meter in METERS}
-    process = {
+    process: dict[str, tuple[str, list[str]]] = {
         f"{family.name}_total" if family.type == "counter" else family.name: (family.type, [])
         for family in REGISTRY.collect()
         if family.name.startswith("process_")

@@ -79,6 +79,7 @@ def target(folder: Path) -> Iterator[tuple[Live, Known]]:
             await GATES.wait(gate)
 
     environment = {"API_AUTH_TOKEN": TOKEN, "LANGLAUF_SYNC_LIMIT": "5", "LANGLAUF_MAX_RUNNING": "32"}
+    environment["LANGLAUF_DELIVERIES"] = "0"  # nobody is called, but for tests of endpoints that no name leads to
     with live(folder, app, LANGLAUF_SHUTDOWN_GRACE="0", **environment) as server:
         server.http.headers.update(HEADERS)
         try:
@@ -88,6 +89,8 @@ def target(folder: Path) -> Iterator[tuple[Live, Known]]:
 
 
 def _made(server: Live, gate: str) -> Known:
+    hook = {"url": "https://hooks.example/fuzz", "name": "of the fuzzer"}
+    endpoint = server.http.post("/analyze/webhooks", json=hook).json()["webhook"]["endpoint_id"]
     ended = [
         server.wait(server.submit("echo", ORG, query="Bern")["job_id"], ORG),
         server.wait(server.submit("typed", ORG, count=3)["job_id"], ORG),
@@ -100,4 +103,7 @@ def _made(server: Live, gate: str) -> Known:
     if partial["status"] != "partial":
         partial = server.wait(running[1], ORG, until="partial")
     results = [job["result_id"] for job in (*ended, partial) if job["result_id"]]
-    return Known({"job_id": [job["job_id"] for job in ended] + running, "result_id": results}, frozenset(running))
+    told = [one["notification_id"] for one in server.http.get("/analyze/deliveries").json()["deliveries"]]
+    ids = {"job_id": [job["job_id"] for job in ended] + running, "result_id": results}
+    ids |= {"endpoint_id": [endpoint], "notification_id": told}
+    return Known(ids, frozenset(running))

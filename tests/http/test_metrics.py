@@ -1,4 +1,4 @@
-"""A scrape of a real server under a small load: every metric of the page is there, and the figures are what happened."""
+"""A scrape of a real server under a small load: every metric of the page is there, and tells what happened."""
 
 import asyncio
 import subprocess

@@ -13,6 +13,7 @@ from langlauf.client import Client, NotFound
 from langlauf.store.postgres.opening import migrate_database
 from tests.postgres.isolation import let_in
 from tests.support.postgres import address, fresh_database
+from tests.support.scraping import read_scrape
 from tests.support.server import ServerProcess, serving, working
 
 _SECRET = "hunter22"
@@ -65,3 +66,20 @@ def test_commands_work_with_the_same_login(store: str, command: list[str]) -> No
     said = CliRunner().invoke(main, [*command, "--store", store])
     assert said.exit_code == 0, said.output
     assert _SECRET not in said.output
+
+
+def test_every_server_tells_the_same_of_the_store(servers: list[ServerProcess]) -> None:
+    """What waits, runs and works, with rights on functions alone; of its own, each tells its connections."""
+    with Client(servers[0].url, "org-a") as client:
+        client.submit("steps", count=1).result(timeout=30)
+    for server in servers:
+        now = read_scrape(httpx2.get(f"{server.url}/metrics").text)
+        assert (now.value("langlauf_store_up"), now.value("langlauf_build_info", store="postgresql")) == (1, 1)
+        assert (now.value("langlauf_jobs_waiting"), now.value("langlauf_leases_overdue")) == (0, 0)
+        assert now.by("langlauf_workers", "state") == {"working": 1}
+        assert now.value("langlauf_store_connections", state="open") >= now.value(
+            "langlauf_store_connections", state="busy"
+        )
+        assert now.value("langlauf_store_connections", state="open") > 0
+        assert {"langlauf_store_file_bytes", "langlauf_store_log_bytes"} & now.names == set()
+        assert now.by("langlauf_deliveries_pending", "channel") == {}

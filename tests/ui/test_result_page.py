@@ -97,3 +97,23 @@ def test_what_retention_took_is_gone_and_says_so(tmp_path: Path) -> None:
         made = page(server.http.get(f"/jobs/{job['job_id']}"))
         assert "Retention has removed the result at" in made.text
         assert "Retention has removed the events at" in made.text
+
+
+def test_a_result_is_held_and_released_by_forms(server: Live) -> None:
+    """Offered to those who may, told to all; both lead back to the page, which says so in either language."""
+    job = server.wait(server.submit("echo", query="Bern")["job_id"])
+    address = f"/results/{job['result_id']}"
+    offered = page(server.http.get(address))
+    assert [form["action"] for form in offered.all("form") if "hold" in form["action"]] == [
+        f"../results/{job['result_id']}/hold"
+    ]
+    done = server.http.post(f"{address}/hold", data={"reason": " audit <b> "})
+    assert (done.status_code, done.headers["location"]) == (303, f"../../results/{job['result_id']}")
+    held = page(server.http.get(address))
+    assert "Held: retention leaves this result alone" in held.text
+    assert "audit <b>" in held.text
+    assert "Festgehalten" in page(server.http.get(f"{address}?lang=de")).text
+    assert server.http.post(f"{address}/release", data={"why": ""}).status_code == 303
+    assert server.job(job["job_id"])["held_at"] is None
+    assert "Held" not in page(server.http.get(address)).text
+    assert server.http.post("/results/nothing/hold", data={"reason": ""}).status_code == 404

@@ -8,6 +8,7 @@ import apsw
 import pytest
 
 from langlauf.domain.attempt import Progress
+from langlauf.domain.feed import FeedRequest
 from langlauf.domain.outcome import Released
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.orders import accept, claim, new_job, started
@@ -141,6 +142,24 @@ def test_the_place_of_a_job_is_found_without_counting() -> None:
 
     few, many = asyncio.run(measured(MANY // 100)), asyncio.run(measured(MANY))
     assert many < few * SAME
+
+
+def test_a_page_of_the_feed_is_one_walk_from_its_place() -> None:
+    """However many jobs there are, and wherever the page begins; nothing is sorted."""
+
+    async def measured(count: int) -> tuple[int, int]:
+        clock = SetClock()
+        async with opened(":memory:", clock) as store:
+            jobs = [new_job(clock, max_waiting_org=count, max_waiting_all=count) for _ in range(count)]
+            await asyncio.gather(*map(store.submit, jobs))
+            reads = store.tenant("org-a")
+            middle = (await reads.feed(FeedRequest(limit=count // 2))).after
+            first = await _steps(store, lambda: reads.feed(FeedRequest(limit=10)))
+            return first, await _steps(store, lambda: reads.feed(FeedRequest(after=middle, limit=10)))
+
+    few, many = asyncio.run(measured(MANY // 100)), asyncio.run(measured(MANY))
+    assert many[0] < few[0] * SAME
+    assert many[1] < few[1] * SAME
 
 
 def test_a_report_is_one_statement_and_its_event() -> None:

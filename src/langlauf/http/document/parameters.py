@@ -1,6 +1,7 @@
 """Every parameter of the API: where it stands, what it may be, what it does. Operations name them by key."""
 
 from langlauf.domain.notification import CHANNELS, DELIVERY_STATUSES
+from langlauf.domain.outbound import OutboundType
 from langlauf.domain.state import Status
 from langlauf.http.document.shapes import Document
 
@@ -15,6 +16,10 @@ _KEY = {
     "minLength": 1,
     "maxLength": 512,
 }
+
+
+#: A kind of outbound event by its full name, or its last word.
+_KIND = f"(api\\.analyze\\.job\\.)?({'|'.join(kind.rpartition('.')[2] for kind in OutboundType)})"
 
 
 def _number(lowest: int, highest: int, default: int) -> Document:
@@ -77,7 +82,7 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
     ),
     "feed.types": (
         "query",
-        {"type": "string", "maxLength": 512, "examples": ["completed,failed"]},
+        {"type": "string", "maxLength": 512, "pattern": f"^({_KIND}(,{_KIND})*)?$", "examples": ["completed,failed"]},
         "Only these kinds, with commas between: `api.analyze.job.completed`, or its last word.",
     ),
     "feed.limit": ("query", _number(1, 200, 50), "How many at the most; not for a stream."),

@@ -32,9 +32,10 @@ SELECT EXISTS (SELECT 1 FROM api_keys)
 -- nothing at present.
 SELECT
     (SELECT count(*) FROM notifications INDEXED BY idx_notifications_due
-     WHERE delivery_status = 'pending' AND channel <> 'in_app'),
+     WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL),
     (SELECT min(message.scheduled_at) FROM notifications AS message INDEXED BY idx_notifications_due
-     WHERE message.delivery_status = 'pending' AND message.channel <> 'in_app' AND message.scheduled_at <= :now
+     WHERE message.delivery_status = 'pending' AND message.channel <> 'in_app' AND message.lane IS NOT NULL
+       AND message.scheduled_at <= :now
        AND coalesce(message.claimed_until, 0) <= :now
        AND NOT EXISTS (SELECT 1 FROM delivery_lanes AS lane
                        WHERE lane.org_id = message.org_id AND lane.lane = message.lane AND lane.paused_until > :now)),

@@ -5,7 +5,7 @@
 SELECT {event_columns}, event.feed_mark, CASE event.event_type WHEN 'job.failed' THEN (
     SELECT job.result_id FROM jobs AS job WHERE job.org_id = event.org_id AND job.job_id = event.job_id) END
 FROM job_events AS event INDEXED BY idx_job_events_feed
-WHERE event.org_id = :org_id AND event.feed_mark >= :mark
+WHERE event.org_id = :org_id AND event.feed_mark IS NOT NULL
   AND (event.feed_mark, event.job_id, event.event_seq) > (:mark, :job_id, :event_seq)
 ORDER BY event.feed_mark, event.job_id, event.event_seq LIMIT :limit
 

@@ -22,7 +22,26 @@ _SAID = (
     ("pattern", re.compile(r"Expected `str` matching regex (?P<limit>.+)")),
     ("choice", re.compile(r"Invalid enum value (?P<limit>.+)")),
 )
-WORDS = (*(word for word, _ in _SAID), "missing", "whole", "number", "json", "item", "other")
+#: What the check of a web address says; whatever else it says means that it is none.
+_TARGETS = (
+    ("https", re.compile(r"the address must start with https://")),
+    ("port", re.compile(r"the address must be at port (?P<limit>\d+)")),
+    ("inner", re.compile(r"(?P<limit>\S+) is (?:a name inside|inside|an address of one|a cloud|no address)")),
+    ("user", re.compile(r"the address must not have a user")),
+    ("own", re.compile(r"the address is this server's own")),
+    ("unsigned", re.compile(r"webhooks are signed")),
+)
+WORDS = (
+    *(word for word, _ in (*_SAID, *_TARGETS)),
+    "mail",
+    "address",
+    "missing",
+    "whole",
+    "number",
+    "json",
+    "item",
+    "other",
+)
 
 
 class Flaw(msgspec.Struct, frozen=True):
@@ -45,6 +64,14 @@ def flaw_of(message: str) -> Flaw:
         if found := pattern.match(message):
             return Flaw(word, {"limit": found["limit"].removesuffix(".0")})
     return Flaw("other", {"message": message})
+
+
+def target_flaw(message: str) -> Flaw:
+    """What the check of a web address said, in our own words."""
+    for word, pattern in _TARGETS:
+        if found := pattern.match(message):
+            return Flaw(word, {"limit": found.groupdict().get("limit", "")})
+    return Flaw("address")
 
 
 def in_list(number: int, flaw: Flaw) -> Flaw:

@@ -19,7 +19,7 @@ from langlauf.service.submit import Submissions
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
 from langlauf.ui.forms.entry import Choice, Entry, Kind
-from langlauf.ui.forms.flaws import Flaw, flaw_of
+from langlauf.ui.forms.flaws import Flaw, flaw_of, target_flaw
 from langlauf.ui.forms.reading import Filled, read_form_values
 from langlauf.ui.forms.writing import TICKED
 from langlauf.ui.start.offers import Offer
@@ -134,4 +134,7 @@ def _wrong(field: str, message: str) -> Ordered:
     """A flaw beside the entry that a request would name; at the top where there is none."""
     first, last = re.split(r"[.\[]", field)[0], field.rpartition(".")[2]
     options = [one.field for one in (*OPTIONS, *NOTIFY) if one.name == last and first in ("options", TIMEOUT.name)]
-    return Ordered(flaws={(options or [f"in.{first}" if first else ""])[0]: flaw_of(message)}, status=400)
+    flaw = target_flaw(message) if options == [WEBHOOK.field] else flaw_of(message)
+    if options == [EMAIL.field]:
+        flaw = Flaw("mail")
+    return Ordered(flaws={(options or [f"in.{first}" if first else ""])[0]: flaw}, status=400)

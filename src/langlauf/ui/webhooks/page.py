@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.domain.access import Scope
-from langlauf.domain.delivery import FINAL_SUBJECTS, SUBJECTS, DeliveryFilter, Endpoint, subject_of
+from langlauf.domain.delivery import FINAL_SUBJECTS, MOST_ENDPOINTS, SUBJECTS, DeliveryFilter, Endpoint, subject_of
 from langlauf.domain.keys import LONGEST_NAME
 from langlauf.domain.notification import DELIVERY_STATUSES, Notification
 from langlauf.domain.target import LONGEST_URL
@@ -23,6 +23,7 @@ from langlauf.http.webhook_presenting import shown_target
 from langlauf.service.rates import Kind
 from langlauf.service.tenant import Caller
 from langlauf.service.webhooks import (
+    SWITCHED_OFF,
     EndpointDisabled,
     EndpointExists,
     MadeEndpoint,
@@ -31,6 +32,7 @@ from langlauf.service.webhooks import (
     Tried,
     standing,
 )
+from langlauf.ui.forms.flaws import target_flaw
 from langlauf.ui.going import see_other
 from langlauf.ui.rendering import Rendering
 from langlauf.ui.visit import Visit
@@ -63,7 +65,7 @@ class Sheet(msgspec.Struct, frozen=True, kw_only=True):
     url: str = ""
     name: str = ""
     subjects: tuple[str, ...] = FINAL_SUBJECTS
-    #: the field that is wrong, and why: a key of our words, else a text of the check
+    #: the field that is wrong, and why in the reader's words
     field: str = ""
     flaw: str = ""
 
@@ -106,13 +108,14 @@ class WebhookPages:
         try:
             made = await self._desk.add(caller.org_id, sheet.url, name=sheet.name, subjects=chosen)
         except InvalidInput as error:
-            flawed = msgspec.structs.replace(sheet, field=error.field, flaw=error.message)
+            flawed = msgspec.structs.replace(sheet, field=error.field, flaw=_flaw(visit, error))
             return await self._page(visit, caller, sheet=flawed, status=400)
         except EndpointExists:
             flawed = msgspec.structs.replace(sheet, field="url")
             return await self._page(visit, caller, sheet=flawed, said=Said(refused="endpoint_exists"), status=409)
-        except TooManyEndpoints as error:
-            flawed = msgspec.structs.replace(sheet, field="url", flaw=str(error))
+        except TooManyEndpoints:
+            many = visit.language.say("webhooks.flaw.many", most=MOST_ENDPOINTS)
+            flawed = msgspec.structs.replace(sheet, field="url", flaw=many)
             return await self._page(visit, caller, sheet=flawed, status=400)
         return await self._page(visit, caller, said=Said(made=made, added=True))
 
@@ -197,6 +200,7 @@ class WebhookPages:
             "sheet": sheet or Sheet(),
             "said": said or Said(),
             "most": MOST_SHOWN,
+            "by_hand": SWITCHED_OFF,
             "longest_url": LONGEST_URL,
             "longest_name": LONGEST_NAME,
             # A form of this page leads to an address below it; a change of language or colours leads back to the page.
@@ -216,6 +220,15 @@ def _row(message: Notification, endpoints: list[Endpoint]) -> Row:
         target=shown_target(message, endpoints) or "",
         replayable=message.delivery_status != "pending" and message.lane is not None and reachable,
     )
+
+
+def _flaw(visit: Visit, error: InvalidInput) -> str:
+    """What is wrong with an entry of the form."""
+    if error.field == "url":
+        return target_flaw(error.message).say(visit.language)
+    if error.field == "name":
+        return visit.language.say("webhooks.flaw.name", most=LONGEST_NAME)
+    return visit.language.say("webhooks.events.none")
 
 
 def _id(visit: Visit) -> str:

@@ -81,6 +81,16 @@ CREATE INDEX idx_delivery_attempts_job ON delivery_attempts (job_id, org_id);
 CREATE FUNCTION events_go_out() RETURNS trigger LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
+    -- Most events interest nobody: that is seen at a glance, one look for each org and for each end.
+    IF NOT EXISTS (
+        SELECT 1 FROM (SELECT DISTINCT org_id FROM fresh) AS told JOIN webhook_endpoints AS endpoint USING (org_id)
+        WHERE endpoint.disabled_at IS NULL)
+    AND NOT EXISTS (
+        SELECT 1 FROM fresh JOIN job_wishes AS wish USING (job_id, org_id)
+        WHERE event_type IN ('job.completed', 'job.failed', 'job.canceled'))
+    THEN
+        RETURN NULL;
+    END IF;
     INSERT INTO notifications (
         org_id, job_id, channel, template_key, delivery_status, dedupe_key, scheduled_at, created_at, payload_json,
         endpoint_id, target, lane)

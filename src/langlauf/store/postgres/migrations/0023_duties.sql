@@ -66,9 +66,10 @@ $$;
 CREATE FUNCTION delivery_state(at bigint) RETURNS TABLE (pending bigint, oldest_due bigint, paused bigint, disabled bigint)
 LANGUAGE sql STABLE AS $$
     SELECT
-        (SELECT count(*) FROM notifications WHERE delivery_status = 'pending' AND channel <> 'in_app'),
+        (SELECT count(*) FROM notifications WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL),
         (SELECT min(message.scheduled_at) FROM notifications AS message
-         WHERE message.delivery_status = 'pending' AND message.channel <> 'in_app' AND message.scheduled_at <= moment(at)
+         WHERE message.delivery_status = 'pending' AND message.channel <> 'in_app' AND message.lane IS NOT NULL
+           AND message.scheduled_at <= moment(at)
            AND coalesce(message.claimed_until, 0) <= moment(at)
            AND NOT EXISTS (SELECT 1 FROM delivery_lanes AS lane
                            WHERE lane.org_id = message.org_id AND lane.lane = message.lane AND lane.paused_until > moment(at))),

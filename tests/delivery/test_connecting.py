@@ -1,0 +1,130 @@
+"""Connections to checked places: which are refused, which address is tried next, and what a deadline leaves open."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address, ip_network
+
+import pytest
+import uvloop
+
+from langlauf.delivery import connecting, resolving
+from langlauf.delivery.connecting import Doors, connected, trust_in
+from langlauf.delivery.resolving import Resolver, TooManyQuestions
+from langlauf.domain.errors import TargetRefused
+from langlauf.domain.target import check_url
+
+HOME = (ip_network("127.0.0.0/8"),)
+SECONDS = 0.5
+
+
+async def _call(url: str, doors: Doors) -> str:
+    """Who is at the other end."""
+    until = asyncio.get_running_loop().time() + SECONDS
+    async with (
+        asyncio.timeout_at(until),
+        connected(check_url(url, HOME), doors, Resolver(1), until=until, limit=1024) as (_, writer),
+    ):
+        return str(writer.get_extra_info("peername")[0])
+
+
+@contextmanager
+def _listening(address: str = "127.0.0.1") -> Iterator[socket.socket]:
+    with socket.create_server((address, 0)) as listener:
+        listener.settimeout(5)
+        yield listener
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "own"),
+    [("127.0.0.1", 8080, True), ("127.0.0.9", 8080, True), ("10.1.2.3", 8080, True), ("10.1.2.3", 80, False)],
+)
+def test_where_this_server_listens_is_not_called(host: str, port: int, own: bool) -> None:
+    allow = (*HOME, ip_network("10.0.0.0/8"))
+    doors = Doors(trust=trust_in(None), allow=allow, own_host="10.1.2.3", own_port=8080)
+    target = check_url(f"http://{host}:{port}/", allow)
+    if own:
+        with pytest.raises(TargetRefused, match="own"):
+            doors.check(target, ip_address(host))
+    else:
+        doors.check(target, ip_address(host))
+
+
+def test_the_next_address_is_tried_where_one_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolving, "_ask", lambda _: [ip_address("127.0.0.2"), ip_address("127.0.0.1")])
+    with _listening() as listener:
+        url = f"http://receiver:{listener.getsockname()[1]}/"
+        assert uvloop.run(_call(url, Doors(trust=trust_in(None), allow=HOME))) == "127.0.0.1"
+
+
+def test_whoever_is_there_is_judged_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should the way lead elsewhere than it was told to, nothing is said there."""
+    with _listening() as listener, _listening("127.0.0.3") as elsewhere:
+        monkeypatch.setattr(connecting, "_first_open", lambda *_: _led_to(elsewhere))
+        allow = (ip_network("127.0.0.1/32"),)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        with pytest.raises(TargetRefused):
+            uvloop.run(_call(url, Doors(trust=trust_in(None), allow=allow)))
+        caller, _ = elsewhere.accept()
+        with caller:
+            assert caller.recv(1) == b""
+
+
+async def _led_to(listener: socket.socket) -> socket.socket:
+    return socket.create_connection(listener.getsockname())
+
+
+def test_a_handshake_that_never_comes_leaves_nothing_open() -> None:
+    with _listening() as mute, pytest.raises(TimeoutError):
+        uvloop.run(_held(f"https://127.0.0.1:{mute.getsockname()[1]}/", mute))
+
+
+async def _held(url: str, mute: socket.socket) -> None:
+    """The other end sees the connection close at the deadline, while the caller's loop still runs."""
+    try:
+        await _call(url, Doors(trust=trust_in(None), allow=HOME))
+    finally:
+        caller, _ = mute.accept()
+        caller.settimeout(5)
+        with caller:
+            await asyncio.to_thread(_read_out, caller)
+
+
+def _read_out(caller: socket.socket) -> None:
+    while caller.recv(4096):
+        pass
+
+
+def test_names_that_are_never_answered_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+
+    def ask(_: str) -> list[object]:
+        answered.wait(10)
+        return []
+
+    monkeypatch.setattr(resolving, "_ask", ask)
+
+    async def main() -> None:
+        resolver = Resolver(2)
+        waiting = [asyncio.create_task(resolver.addresses("a")) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(TooManyQuestions):
+            await resolver.addresses("b")
+        waiting[0].cancel()
+        await asyncio.sleep(0)
+        with pytest.raises(TooManyQuestions):  # the thread is still asking, whoever has gone
+            await resolver.addresses("b")
+        answered.set()
+        assert await waiting[1] == []
+        async with asyncio.timeout(5):
+            while True:
+                try:
+                    assert await resolver.addresses("b") == []
+                except TooManyQuestions:
+                    await asyncio.sleep(0.01)
+                else:
+                    return
+
+    asyncio.run(main())

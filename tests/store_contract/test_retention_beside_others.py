@@ -1,0 +1,147 @@
+"""Retention beside others, small and not timed: `python -m tests.scale retention` does the same with a million rows."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from langlauf.domain.errors import StoreError
+from langlauf.domain.retention import RetentionPolicy
+from langlauf.store.batching import GroupCommit
+from langlauf.store.protocol import Store
+from langlauf.store.retiring import Pace
+from langlauf.upkeep.retention import clean_up
+from tests.scale import retention
+from tests.scale.__main__ import postgres_store, sqlite_store
+from tests.support.beds import Bed
+from tests.support.stores import DAY, Maker, SetClock
+
+AT_ONCE = RetentionPolicy(final_results=0, partial_results=0, events=0, jobs=DAY)
+STORES = {"postgres": postgres_store, "sqlite": sqlite_store}
+
+
+@pytest.mark.parametrize("kind", sorted(STORES))
+def test_all_that_is_old_goes_and_nothing_else_while_jobs_come(kind: str) -> None:
+    """Every way to end; cut in the middle and gone on with; a pending delivery and what is young stay to the row."""
+    made: AbstractContextManager[str] = STORES[kind](retention.SCENE, 300)
+    with made as place:
+        found = asyncio.run(retention.measure(place, rounds=2, seconds=0.15))
+    assert found.complaints() == []
+    assert sum(found.before["old"].values()) > 1_000
+    assert found.largest_log < retention.LARGEST_LOG
+    assert found.without
+    assert found.during
+
+
+def test_a_job_that_cannot_go_is_told_and_the_others_go(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
+    """Its neighbours of the same batch are taken; the run is no success, and the next one tries again."""
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        jobs = [await make.completed(1) for _ in range(5)]
+        clock.pass_(2 * DAY)
+        _refuse(bed, jobs[2])
+        with pytest.raises(StoreError, match="1 jobs could not be cleaned up"):
+            await clean_up(store, AT_ONCE)
+        left = [job_id for job_id in jobs if await store.tenant("org-a").job(job_id) is not None]
+        assert left == [jobs[2]]
+        told = [record.__dict__["fields"] for record in caplog.records if record.getMessage() == "upkeep_failed"]
+        assert [(one["duty"], one["kind"], one["job_id"]) for one in told] == [("retention", "jobs", jobs[2])]
+        assert "retention_ran" not in caplog.text
+        _allow(bed)
+        assert (await clean_up(store, AT_ONCE)).jobs_deleted == 1
+
+    with caplog.at_level(logging.INFO):
+        bed.play(scene)
+
+
+def _refuse(bed: Bed, job_id: str) -> None:
+    if bed.kind == "postgres":
+        bed.query(
+            f"CREATE TRIGGER unwilling BEFORE DELETE ON langlauf.jobs FOR EACH ROW WHEN (OLD.job_id = '{job_id}') "
+            "EXECUTE FUNCTION langlauf.refuse('this one stays')"
+        )
+    else:
+        bed.query(
+            f"CREATE TRIGGER unwilling BEFORE DELETE ON jobs WHEN OLD.job_id = '{job_id}' "
+            "BEGIN SELECT RAISE(ABORT, 'this one stays'); END"
+        )
+
+
+def _allow(bed: Bed) -> None:
+    bed.query("DROP TRIGGER unwilling" + (" ON langlauf.jobs" if bed.kind == "postgres" else ""))
+
+
+def test_what_can_wait_goes_behind_everybody_and_yet_goes() -> None:
+    """It runs alone when nobody waits, and after some batches of others where somebody always does."""
+    batches: list[list[str]] = []
+
+    async def main() -> None:
+        coming: list[asyncio.Task[str]] = []
+
+        async def run(batch: Sequence[str]) -> list[str]:
+            batches.append(list(batch))
+            if batch == ["busy"] and ["late"] not in batches:  # somebody else comes while this one is under way
+                coming.append(asyncio.create_task(queue.do("busy")))
+            await asyncio.sleep(0)
+            return list(batch)
+
+        queue: GroupCommit[str, str] = GroupCommit(run, name="test")
+        waiting = [queue.do("first"), queue.do_later("late"), *(queue.do(f"other-{number}") for number in range(3))]
+        await asyncio.gather(*waiting)
+        assert (batches[0], batches[-1]) == (["first", "other-0", "other-1", "other-2"], ["late"])
+        batches.clear()
+        await asyncio.gather(queue.do("busy"), queue.do_later("late"))
+        assert 5 < batches.index(["late"]) < 50
+        await asyncio.gather(*coming)
+
+    asyncio.run(main())
+
+
+def test_a_write_holds_as_much_as_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quick writes grow, slow ones shrink, and neither without end."""
+
+    async def main() -> None:
+        pace = Pace()
+        few = pace.rows
+        for _ in range(30):
+            await pace.rest(pace.rows, 0.0001)
+        many = pace.rows
+        for _ in range(30):
+            await pace.rest(pace.rows, 0.5)
+        assert (pace.rows, few < many <= 500) == (few, True)
+
+    async def at_once(_: float) -> None:
+        return
+
+    monkeypatch.setattr(asyncio, "sleep", at_once)
+    asyncio.run(main())
+
+
+def test_the_hourly_run_counts_nothing_in_all(bed: Bed) -> None:
+    """It says what went; what is kept is for those who ask."""
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        await make.completed(1)
+        clock.pass_(60)
+        report = await clean_up(store, AT_ONCE, counted=False)
+        assert (report.results.delete_count, report.results.kept_count, report.terminal_job_count) == (2, None, None)
+
+    bed.play(scene)
+
+
+def test_finding_does_not_hold_up_readers(tmp_path: Path) -> None:
+    """A file is looked through on a connection of its own, which is let go at the end."""
+    bed = Bed("sqlite", str(tmp_path / "s.db"))
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        await make.completed(1)
+        clock.pass_(60)
+        before = len(apsw.connections())
+        await clean_up(store, AT_ONCE)
+        assert len(apsw.connections()) == before
+
+    bed.play(scene)
