@@ -45,7 +45,7 @@ def _shown(default: Any) -> str:
 
 def test_the_table_of_settings_is_the_one_in_the_code() -> None:
     """Every setting with its flag, default, unit and meaning, in the order of the code, and none besides."""
-    documented = rows(sections("docs/operations.md")["Settings"])
+    documented = rows(sections("docs/settings.md")["Settings"])
     known = [[f"`{one.environment}`", f"`{flag_of(one)}`", _shown(one.default), one.unit, one.help] for one in SETTINGS]
     assert len(known) > 20
     assert documented == known
