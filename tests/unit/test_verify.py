@@ -17,6 +17,7 @@ from langlauf.store.sqlite.verifying import check_file, verify_file
 from langlauf.store.verify import RULES
 from tests.support.beds import bed_of
 from tests.support.breaking import Breakable, breakable
+from tests.support.outbox import told
 from tests.support.stores import DAY, Maker, SetClock, query, with_store
 
 Sound = tuple[Path, dict[str, str], int]
@@ -60,6 +61,7 @@ def test_what_retention_took_is_not_missed(tmp_path: Path, kind: str, days: int)
 
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.one_of_each()
+        await told(make)
         clock.pass_(days * DAY)
         assert (await store.retire(policy, dry_run=False)).events.delete_count > 0
 

@@ -76,7 +76,11 @@ CREATE TABLE delivery_attempts (
 -- The outbox fills itself: whoever writes an event, by whatever way, leaves the messages about it in the same transaction.
 -- Events of a store of the earlier system are old news.
 CREATE TRIGGER job_events_go_out AFTER INSERT ON job_events
-WHEN NEW.event_type IN ('job.queued', 'job.running', 'job.partial', 'job.completed', 'job.failed', 'job.canceled')
+-- Most events interest nobody: that is seen at a glance.
+WHEN NEW.event_type IN ('job.queued', 'job.running', 'job.partial', 'job.completed', 'job.failed', 'job.canceled') AND (
+    EXISTS (SELECT 1 FROM webhook_endpoints WHERE org_id = NEW.org_id)
+    OR (NEW.event_type IN ('job.completed', 'job.failed', 'job.canceled')
+        AND EXISTS (SELECT 1 FROM job_wishes WHERE org_id = NEW.org_id AND job_id = NEW.job_id)))
 BEGIN
     INSERT INTO notifications (
         org_id, notification_id, job_id, channel, template_key, delivery_status, attempt_count, dedupe_key, scheduled_at,
