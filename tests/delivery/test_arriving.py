@@ -6,6 +6,7 @@ from pathlib import Path
 from standardwebhooks import WebhookVerificationError
 
 from langlauf.domain.delivery import SUBJECTS
+from langlauf.domain.signature import secret_text
 from tests.delivery.rig import rig
 from tests.support.receiver import Arrived, answer, in_turn, receiving
 
@@ -104,3 +105,15 @@ def test_a_repetition_is_the_same_message(tmp_path: Path) -> None:
     assert all(_good(one, secret) for one in arrived)
     assert message.attempt_count == 3
     assert message.last_error is None
+
+
+def test_the_address_of_a_job_is_called_with_the_secret_of_the_operator(tmp_path: Path) -> None:
+    new, former = secret_text(b"n" * 32), secret_text(b"f" * 32)
+    with rig(tmp_path, LANGLAUF_WEBHOOK_SECRET=f"{new},{former}") as sending, receiving() as receiver:
+        options = {"async_mode": {"requested": True, "notify": {"webhook": receiver.url("/own?key=value")}}}
+        body = {"analysis": "echo", "input": {"query": "x"}, "options": options}
+        job = sending.live.http.post("/analyze", json=body).json()["job"]
+        [arrived] = receiver.wait_for(1, "/own?key=value")
+        [message] = sending.settled()
+    assert message.job_id == job["job_id"] == json.loads(arrived.body)["subject"]
+    assert [_good(arrived, secret) for secret in (new, former, secret_text(b"x" * 32))] == [True, True, False]

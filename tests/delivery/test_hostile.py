@@ -117,7 +117,7 @@ def test_a_certificate_must_be_one_that_is_trusted_and_of_that_name(tmp_path: Pa
                 strange.url(): "certificate is not to be trusted",
                 plain.url().replace("http:", "https:"): "no secure connection",
                 f"https://127.0.0.1:{mute.getsockname()[1]}/": "no answer within",
-                f"http://127.0.0.1:{closed.getsockname()[1]}/": "no connection",
+                f"http://127.0.0.1:{closed.getsockname()[1]}/": "no connection: Connection refused",
             }.items()
         }
         sending.run_job()

@@ -148,6 +148,21 @@ def told(caplog: pytest.LogCaptureFixture) -> Callable[[Fact], list[dict[str, An
     return lambda fact: [vars(one)["fields"] for one in caplog.records if one.getMessage() == fact]
 
 
+def test_on_postgresql_as_well(tmp_path: Path, database: str) -> None:
+    """With the language of the wish, and tried again where the server is busy."""
+    with post_office_beside() as office:
+        office.answers["RCPT"] = ["450 4.2.0 greylisted"]
+        settings = {"LANGLAUF_SMTP": f"smtp://127.0.0.1:{office.port}", "LANGLAUF_MAIL_FROM": FROM}
+        with rig(tmp_path, LANGLAUF_STORE=database, **settings) as running:
+            post = Post(running.live)
+            post.office = office
+            job = post.run("told", language="de", query="Bern")
+            message, [taken] = post.mail("told")
+    assert (message.delivery_status, message.attempt_count) == ("sent", 2)
+    assert str(taken.mail["Subject"]) == "Abgeschlossen: echo (told)"
+    assert all(job["job_id"] in text for text in texts(taken))
+
+
 def test_without_a_mail_server_nothing_is_tried(tmp_path: Path) -> None:
     """Suppressed: neither sent nor failed, with what to do about it."""
     with rig(tmp_path) as running:

@@ -11,6 +11,7 @@ import pytest
 from langlauf.clock import new_id
 from langlauf.domain.access import USUAL
 from langlauf.domain.attempt import Claim, Lease, Write
+from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, DeliveryFilter, Wish
 from langlauf.domain.event import LAST_WORDS
 from langlauf.domain.job import Accepted, Duplicate, Job, Replayed
 from langlauf.domain.keys import HashedKey, Key, hash_of
@@ -339,5 +340,58 @@ def test_hosts_that_do_everything_at_once_are_all_answered(shared: Harness, seed
         for job in storm.jobs:
             assert (await look(stores[1], job.job_id, job.org_id)).job.terminal
             assert (await event_types(stores[1], job.job_id, job.org_id))[-1] in LAST_WORDS
+
+    shared.run_many(HOSTS, body)
+
+
+class _Senders:
+    """Hosts that claim messages and end their attempts side by side; after each claim the lanes are looked at."""
+
+    def __init__(self, messages: int) -> None:
+        self.left = messages
+        self.flying: dict[str, Delivery] = {}
+        self.most = Counter[str]()
+        self.attempts = Counter[str]()
+
+    async def send(self, store: Store) -> None:
+        wanted = DeliveryClaim(most=3, most_of_lane=2, claim_seconds=60, cautious_after=3)
+        while self.left:
+            for one in await store.deliveries.claim(wanted):
+                assert one.notification_id not in self.flying, "a message was given to two"
+                self.flying[one.notification_id] = one
+                self.attempts[one.notification_id] += 1
+                assert one.attempt == self.attempts[one.notification_id]
+            for lane, number in Counter(one.lane for one in self.flying.values()).items():
+                self.most[lane] = max(self.most[lane], number)
+            if self.flying:
+                name, one = next(iter(self.flying.items()))
+                del self.flying[name]  # before it is over: what is counted here is under way for certain
+                fails = self.attempts[name] == 1
+                end = DeliveryEnd(
+                    org_id=one.org_id,
+                    notification_id=name,
+                    attempt=one.attempt,
+                    status="pending" if fails else "sent",
+                    seconds=0.1,
+                )
+                assert await store.deliveries.finish(end)
+                self.left -= not fails
+            await asyncio.sleep(0)
+
+
+def test_a_message_is_sent_by_one_host_at_a_time(shared: Harness) -> None:
+    """Several tasks of several hosts claim at once: none is handed out twice, and a lane's limit holds over all."""
+
+    async def body(stores: list[Store], clock: SetClock) -> None:
+        for host in ("a", "b", "c"):
+            wish = Wish(channel="webhook", target=f"https://{host}.example/", lane=f"https://{host}.example")
+            for number in range(6):
+                job = await accept(stores[number % HOSTS], clock, wishes=(wish,))
+                await stores[0].cancel(wish_to_cancel(job.job_id))
+        senders = _Senders(18)
+        await asyncio.gather(*(senders.send(store) for store in stores for _ in range(2)))
+        assert set(senders.most.values()) <= {1, 2}
+        assert set(senders.attempts.values()) == {2}
+        assert {one.delivery_status for one in await stores[0].tenant(ORG).deliveries(DeliveryFilter())} == {"sent"}
 
     shared.run_many(HOSTS, body)

@@ -1,6 +1,7 @@
 """Webhooks: the event as a CloudEvent, signed by the Standard Webhooks scheme, sent once within one deadline."""
 
 import asyncio
+import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -161,7 +162,7 @@ def _reason(error: Exception, seconds: float) -> str:
             return f"no secure connection: {error.reason or error}"
         case gaierror():
             return f"the name of the host was not found: {error.strerror}"
-        case OSError():
-            return f"no connection: {error.strerror or error}"
+        case OSError():  # its own text can have an inner address in it
+            return f"no connection: {os.strerror(error.errno) if error.errno else error}"
         case _:
             return str(error)

@@ -12,6 +12,7 @@ from langlauf.domain.errors import TargetRefused
 LONGEST_URL = 2_048
 _LONGEST_HOST = 253
 _LARGEST_PORT = 65_535
+_ONLY_PUBLIC = "only public addresses may be called, and those that the operator names in LANGLAUF_WEBHOOK_ALLOW"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _URL = re.compile(
@@ -81,7 +82,7 @@ def check_address(target: Target, address: Address, allow: Sequence[Network]) ->
     """Whether what the host stands for may be called; `TargetRefused` says why not."""
     reason = refusal(address, allow)
     if reason is not None:
-        raise TargetRefused(f"{target.host} is {reason}: only public addresses may be called")
+        raise TargetRefused(f"{target.host} is {reason}: {_ONLY_PUBLIC}")
     if not target.ordinary and not allowed(address, allow):
         raise TargetRefused(_ordinary_reason(target))
 
@@ -101,7 +102,7 @@ def _check_outside(target: Target) -> None:
     if not target.ordinary:
         raise TargetRefused(_ordinary_reason(target))
     if "." not in target.host or any(target.host == one or target.host.endswith(f".{one}") for one in _INNER_NAMES):
-        raise TargetRefused(f"{target.host} is a name inside a network: only public addresses may be called")
+        raise TargetRefused(f"{target.host} is a name inside a network: {_ONLY_PUBLIC}")
 
 
 def _ordinary_reason(target: Target) -> str:

@@ -27,7 +27,7 @@ _BYTES_PER_BATCH = 8 * 1024 * 1024
 #: for others, those in other processes too.
 _WRITE_SECONDS = 0.006
 _REST = 1.0
-_LONGEST_REST = 1.0
+_LONGEST_REST = 0.05
 #: Jobs that cannot be taken are told and passed over; with so many of them something else is wrong.
 _MOST_FAILURES = 20
 #: A job of this end or before is never reached: the kind is kept for ever.

@@ -10,7 +10,7 @@ WHERE event.org_id = :org_id AND event.feed_mark IS NOT NULL
 ORDER BY event.feed_mark, event.job_id, event.event_seq LIMIT :limit
 
 -- name: read_feed_end
--- The last place of all, for who begins there, and for a writer that needs one behind it.
+-- The last place of all, for who begins there.
 SELECT event.feed_mark, event.occurred_at, event.job_id, event.event_seq
 FROM job_events AS event INDEXED BY idx_job_events_feed
 WHERE event.org_id = :org_id AND event.feed_mark IS NOT NULL

@@ -67,7 +67,7 @@ def _into(path: str, earlier: Earlier, clock: Clock | None) -> ImportReport:
         refuse_unfinished(path, connection)
         clock = clock or _clock_of(connection)
         connection.execute("BEGIN IMMEDIATE")
-        queries = load("langlauf.store.sqlite", "writes.sql", "feed.sql", "transfer.sql")
+        queries = load("langlauf.store.sqlite", "writes.sql", "transfer.sql")
         report = earlier.run(_Importing(Transaction(connection, queries, clock.now())))
         connection.execute("COMMIT")
     except apsw.ConstraintError as error:

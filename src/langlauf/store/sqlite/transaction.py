@@ -110,7 +110,7 @@ class Transaction:
         Time may not have moved since another transaction: who has read that one has to find this one behind it.
         """
         if org_id not in self._feed_places:
-            last = self.one("read_feed_end", org_id=org_id)
+            last = self.one("last_feed_mark", org_id=org_id)
             self._feed_places[org_id] = None if last is None or last[0] < self.now else last[0] + 1
         return self._feed_places[org_id]
 

@@ -54,6 +54,11 @@ WHERE org_id = :org_id AND job_id = :resume_from
 -- name: insert_event
 INSERT INTO job_events ({event_names}) VALUES ({event_values})
 
+-- name: last_feed_mark
+-- The last place in the feed of an org, for who needs one behind it.
+SELECT event.feed_mark FROM job_events AS event INDEXED BY idx_job_events_feed
+WHERE event.org_id = :org_id AND event.feed_mark IS NOT NULL ORDER BY event.feed_mark DESC LIMIT 1
+
 -- name: insert_event_behind
 -- An event whose place in the feed is not that of its time.
 INSERT INTO job_events ({event_names}, feed_at) VALUES ({event_values}, ?)
