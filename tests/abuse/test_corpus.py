@@ -55,6 +55,8 @@ class Target:
         GATES.wait_until_reached(self.gate)
         # There is no key: with one, the server would ask for it.
         self.ids = {"job_id": self.running["job_id"], "result_id": self.completed["result_id"], "key_id": "llk_none"}
+        # Nor an endpoint: the first harmless request to remove it would.
+        self.ids |= {"endpoint_id": "none", "notification_id": "none"}
         self.routes = _routes(server.http.get("/openapi.json").json())
         self._wire: Wire | None = None
         self.asked = 0
@@ -160,7 +162,7 @@ def test_there_is_something_to_attack(target: Target) -> None:
     assert sum(route.has_body for route in target.routes) >= 3
     for route in target.routes:
         reply = _harmless(target, route)
-        there = 404 if "{key_id}" in route.path else 200
+        there = 404 if re.search(r"\{(key|endpoint|notification)_id\}", route.path) else 200
         assert reply.status == (400 if route.has_body else there), (route, reply)
 
 
