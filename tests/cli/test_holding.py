@@ -16,7 +16,7 @@ def test_a_result_is_held_listed_and_released(langlauf: Commands, client: Client
     assert "audit 2026" in langlauf.run("hold", "--list").stdout
     assert [one["job_id"] for one in langlauf.json("hold", "--list")] == [job["job_id"]]
     assert [one.job_id for one in client.held(limit=5)] == [job["job_id"]]
-    assert client.get_result(job["result_id"]).hold_reason == "audit 2026"
+    assert client.job(job["job_id"]).status().hold_reason == "audit 2026"
     assert "is not held" in langlauf.run("release", job["result_id"]).stdout
     assert langlauf.json("release", job["result_id"])["held_at"] is None
     assert list(client.held()) == []

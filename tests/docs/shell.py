@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 PROMPT = "$ "
 _VALUE_FLAGS = {"-X": "method", "-H": "header", "-d": "data", "--json": "json"}
-_BARE_FLAGS = frozenset({"-s", "-i", "-N"})
+_BARE_FLAGS = frozenset({"-s", "-i", "-N", "-fsS"})
 
 
 class Step(NamedTuple):
@@ -38,9 +38,9 @@ def steps_of(session: str) -> list[Step]:
     return steps
 
 
-def read_curl(command: str) -> Curl:
+def read_curl(command: str | list[str]) -> Curl:
     """Takes a command line apart; a flag that is not known here is an error, not a guess."""
-    words = iter(shlex.split(command, comments=True)[1:])
+    words = iter((shlex.split(command, comments=True) if isinstance(command, str) else command)[1:])
     method, body, url, shows_headers = None, None, None, False
     headers: dict[str, str] = {}
     for word in words:

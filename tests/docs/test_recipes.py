@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,18 +12,25 @@ import httpx2
 import pytest
 
 from tests.docs.pages import ROOT, blocks
+from tests.docs.serving import served
 from tests.docs.shell import read_curl
 from tests.support.server import environment
 
 DOCUMENTED_URL = "http://127.0.0.1:8080"
 #: Words that tell which block of operations.md is meant.
-RECIPES = {"backup": "new.backup(", "retention": "langlauf cleanup"}
+RECIPES = {
+    "backup": "langlauf backup backups/langlauf.db",
+    "retention": "langlauf cleanup --dry-run --json",
+    "upgrade": "backups/before-upgrade.db",
+    "checks": "somebody-else",
+    "smoke": "langlauf doctor --probe --url",
+}
 
 
 def _curls() -> list[tuple[str, str]]:
     pages = ("docs/http_api.md", "docs/operations.md")
     lines = [(page, line) for page in pages for block in blocks(page, "bash") for line in block.text.splitlines()]
-    return [(page, line) for page, line in lines if line.startswith("curl ")]
+    return [(page, line) for page, line in lines if line.startswith("curl ") and "${" not in line]
 
 
 def test_every_curl_of_the_reference_pages_works(bundled_url: str) -> None:
@@ -33,8 +41,9 @@ def test_every_curl_of_the_reference_pages_works(bundled_url: str) -> None:
         for page, line in curls:
             wanted = read_curl(line.replace(DOCUMENTED_URL, bundled_url).replace("$JOB", job_id))
             told = re.search(r"#.*\b(\d{3})\b", line)
-            answer = http.request(wanted.method, wanted.url, headers=wanted.headers, content=wanted.body)
-            assert answer.status_code == (int(told[1]) if told else 200), (page, line, answer.text)
+            # Only the head: a stream may go on for ever.
+            with http.stream(wanted.method, wanted.url, headers=wanted.headers, content=wanted.body) as answer:
+                assert answer.status_code == (int(told[1]) if told else 200), (page, line)
     assert {page for page, _ in curls} == {"docs/http_api.md", "docs/operations.md"}
     assert len(curls) >= 8
 
@@ -50,18 +59,21 @@ def shell_folder(tmp_path: Path) -> Path:
     """A folder with an empty store at the default place, and the commands of the documents on the path."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    _shim(programs, "python")
+    for name in ("python", "python3"):
+        _shim(programs, name)
     _shim(programs, "langlauf", "-m", "langlauf")
+    if shutil.which("curl") is None:
+        _shim(programs, "curl", "-m", "tests.docs.curl")
     (tmp_path / "scripts").symlink_to(ROOT / "scripts")
     _shell(tmp_path, "langlauf migrate")
     return tmp_path
 
 
-def _shell(folder: Path, script: str) -> str:
-    variables = environment(PATH=f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    words = ["bash", "-ec", script]
-    done = subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def _shell(folder: Path, script: str, **variables: str) -> str:
+    known = environment(PATH=f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", **variables)
+    words = ["bash", "-euo", "pipefail", "-c", script]
+    done = subprocess.run(words, cwd=folder, env=known, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2_000:] + done.stderr
     return done.stdout
 
 
@@ -72,9 +84,16 @@ def _recipe(name: str) -> str:
 
 
 def test_the_backup_works(shell_folder: Path) -> None:
-    """The copy is sound, and readable by its owner alone."""
-    _shell(shell_folder, _recipe("backup"))
-    assert (shell_folder / "backup.db").stat().st_mode & 0o777 == 0o600
+    """The copy is readable by its owner alone, and can be put back where no store is."""
+    script = _recipe("backup").replace("langlauf restore", "rm -r runtime && langlauf restore")
+    _shell(shell_folder, script)
+    assert (shell_folder / "backups/langlauf.db").stat().st_mode & 0o777 == 0o600
+    assert (shell_folder / "runtime/async_jobs/store.v1.db").exists()
+
+
+def test_the_steps_of_an_upgrade_work(shell_folder: Path) -> None:
+    """On a store that needs none they change nothing."""
+    assert "nothing to do" in _shell(shell_folder, _recipe("upgrade"))
 
 
 def test_the_clean_up_works(shell_folder: Path) -> None:
@@ -82,3 +101,17 @@ def test_the_clean_up_works(shell_folder: Path) -> None:
     printed = _shell(shell_folder, _recipe("retention"))
     assert printed.count('"dry_run": true') == 2
     assert '"terminal_job_count": 0' in (shell_folder / "artifacts/cleanup.json").read_text("utf-8")
+
+
+def test_the_checks_and_the_list_after_a_deployment_work(shell_folder: Path) -> None:
+    """As they stand, line by line, against a server at the default store: the first that fails would end them."""
+    with served(shell_folder / "runtime/async_jobs/store.v1.db", folder=shell_folder) as server:
+        done = httpx2.post(f"{server.url}/analyze", json={"query": "Bern"}, timeout=60, trust_env=False).json()
+        ids = {"BASE_URL": server.url, "ORG_ID": "default-org"}
+        ids |= {"JOB_ID": done["job_id"], "RESULT_ID": done["result_id"]}
+        checked = _shell(shell_folder, _recipe("checks"), **ids)
+        assert checked.count('"ok":true') == 6
+        assert '"dry_run": true' in checked
+        smoked = _shell(shell_folder, _recipe("smoke"), **ids)
+    assert "langlauf_store_up 1.0" in smoked
+    assert '"query":"Bern"' in smoked.replace(" ", "")

@@ -99,7 +99,8 @@ def test_some_kinds_alone_and_pages_that_found_none(harness: Harness) -> None:
         [made] = await claim(store)
         assert await store.record(made.lease, FAILED)
         wish = FeedRequest(kinds=frozenset({EventType.FAILED}))
-        first = await store.tenant(ORG).feed(wish)
+        while (first := await store.tenant(ORG).feed(wish)).held:
+            assert first.events == []  # another test keeps a transaction open on the same server
         assert (first.events, first.more) == ([], True)
         [told] = await _everything(store, kinds=frozenset({EventType.FAILED}))
         assert told.event.job_id == made.lease.job_id

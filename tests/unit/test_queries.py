@@ -96,6 +96,7 @@ def test_no_row_of_tenant_data_exists_without_an_org() -> None:
         "copying",
         "workers",
         "feed_home",
+        "duties",
     }
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     for table in tables - inner:

@@ -170,9 +170,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     requested_result_id: str
     requested_result_kind: str
     projection_mode: str
-    held_at: datetime | None = None
-    held_by: str | None = None
-    hold_reason: str | None = None
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from langlauf.domain.instant import to_datetime, to_text
 from langlauf.domain.views import HistoryEntry, ResultView
-from langlauf.http.conditional import REVALIDATED, hold_mark, known_tags, matches, not_modified
+from langlauf.http.conditional import REVALIDATED, known_tags, matches, not_modified
 from langlauf.http.context import Context
 from langlauf.http.presenting import raw
 from langlauf.http.problems import Problem, not_found
@@ -54,9 +54,6 @@ class Results:
             requested_result_id=found.requested.result_id,
             requested_result_kind=found.requested.result_kind,
             projection_mode="latest" if view == LATEST else "requested",
-            held_at=None if job.held_at is None else to_datetime(job.held_at),
-            held_by=job.held_by,
-            hold_reason=job.hold_reason,
         )
         return answer(body, headers={"ETag": _etag(found)}, cache=REVALIDATED)
 
@@ -108,7 +105,7 @@ def _etag(found: ResultView) -> str:
 
     It is weak because every answer has its own request id, and to be asked again because retention takes results away.
     """
-    return f'W/"{found.delivered.snapshot.result_id}-{found.job.status}{hold_mark(found.job)}"'
+    return f'W/"{found.delivered.snapshot.result_id}-{found.job.status}"'
 
 
 def _entry_out(entry: HistoryEntry) -> HistoryEntryOut:

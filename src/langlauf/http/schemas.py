@@ -313,9 +313,6 @@ class ResultAnswer(Answer, kw_only=True):
     requested_result_id: str
     requested_result_kind: ResultKind
     projection_mode: Literal["latest", "requested"]
-    held_at: datetime | None
-    held_by: str | None
-    hold_reason: str | None
 
 
 class ViewsAnswer(Answer, kw_only=True):

@@ -169,9 +169,6 @@ def _final() -> schemas.ResultAnswer:
         requested_result_id=RESULT_ID,
         requested_result_kind="final",
         projection_mode="latest",
-        held_at=None,
-        held_by=None,
-        hold_reason=None,
     )
 
 

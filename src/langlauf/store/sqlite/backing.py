@@ -126,6 +126,7 @@ def _reading(name: str, connection: apsw.Connection) -> Iterator[apsw.Connection
 def _beside(target: Path) -> Iterator[Path]:
     """A new file in the same folder, its owner's alone. It is gone at the end unless it was moved."""
     try:
+        target.absolute().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=target.absolute().parent, prefix=f".{target.name}.", suffix=".part")
     except OSError as error:
         raise StoreUnavailable(f"nothing can be written beside {target}: {error.strerror}") from error
