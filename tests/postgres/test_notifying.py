@@ -19,11 +19,15 @@ from langlauf.domain.views import CancelRequest
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
 from langlauf.store.postgres.driver import PostgresStore
+from langlauf.store.postgres.listening import Listener
 from langlauf.store.postgres.news import LARGEST, MOST_AT_ONCE, read, written
 from langlauf.store.protocol import Store
 from langlauf.telemetry import COUNTS, Fact
 from langlauf.worker.loop import Worker
 from tests.support.postgres import fetch
+
+#: At how many moments of its beginning a listener is told to end.
+_MOMENTS = 60
 
 #: Far longer than a notification takes, so that whoever did not need it was woken.
 SELDOM = 5.0
@@ -285,3 +289,24 @@ def test_ids_of_any_kind_fit(job_id: str) -> None:
     payloads = written("me", work=False, attention=True, jobs=[job_id, new_id()])
     assert all(len(payload.encode()) <= LARGEST for payload in payloads)
     assert read(payloads[0]).attention
+
+
+def test_a_listener_ends_at_whatever_moment_it_is_told_to(database: str) -> None:
+    """While it connects, as soon as it listens, between two signs of life: a command that lives for moments must end."""
+
+    async def body() -> None:
+        began = time.monotonic()
+        listener = Listener(database, Hints(), deaf_to="nobody")
+        listener.start()
+        while not listener.listening:  # noqa: ASYNC110 - it has nobody to tell but its hints
+            await asyncio.sleep(0)
+        await listener.close()
+        way = time.monotonic() - began
+        for step in range(_MOMENTS):
+            listener = Listener(database, Hints(), deaf_to="nobody")
+            listener.start()
+            await asyncio.sleep(1.2 * way * step / _MOMENTS)
+            async with asyncio.timeout(10):
+                await listener.close()
+
+    asyncio.run(body())

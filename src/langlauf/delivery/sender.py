@@ -149,7 +149,8 @@ class Sender:
         self._away += 1
         seconds = min(_LOOK_SECONDS * 2.0**self._away, _LONGEST_REST)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._hints.closing.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._hints.closing.wait()
 
     async def _deliver(self, delivery: Delivery) -> None:
         started = steady()

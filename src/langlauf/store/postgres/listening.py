@@ -23,6 +23,7 @@ _SIGN_EVERY = 5.0
 _SIGN_SECONDS = 2.0
 #: Many hosts hear of one job at the same moment; they ask for it one after the other, after up to this long.
 _SPREAD_SECONDS = 0.005
+_AGAIN_SECONDS = 0.5
 
 
 class Listener:
@@ -33,9 +34,15 @@ class Listener:
         self._hints = hints
         self._deaf_to = deaf_to
         self._away = False
+        self._listening = False
         self._pause = _FIRST_PAUSE
         self._wake: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def listening(self) -> bool:
+        """Whether notifications are heard."""
+        return self._listening
 
     def start(self) -> None:
         """Begins to listen, in the background."""
@@ -43,9 +50,10 @@ class Listener:
 
     async def close(self) -> None:
         """Stops listening."""
-        if self._task is not None:
+        while self._task is not None and not self._task.done():
             self._task.cancel()
-            await asyncio.wait({self._task})
+            # What it waits for may be a library's, which may lose a cancel: then it is told again.
+            await asyncio.wait({self._task}, timeout=_AGAIN_SECONDS)
         if self._wake is not None:
             self._wake.cancel()
 
@@ -68,14 +76,19 @@ class Listener:
         gone = asyncio.Event()
         try:
             connection.add_termination_listener(lambda _: gone.set())
-            await asyncio.wait_for(connection.add_listener(CHANNEL, self._heard), _SIGN_SECONDS)
+            # Not with wait_for: in Python 3.11 that can lose a cancel, and then nothing would end this any more.
+            async with asyncio.timeout(_SIGN_SECONDS):
+                await connection.add_listener(CHANNEL, self._heard)
             self._came_back()
             while not gone.is_set():
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(gone.wait(), _SIGN_EVERY)
+                    async with asyncio.timeout(_SIGN_EVERY):
+                        await gone.wait()
                     return
-                await asyncio.wait_for(connection.execute("SELECT"), _SIGN_SECONDS)
+                async with asyncio.timeout(_SIGN_SECONDS):
+                    await connection.execute("SELECT")
         finally:
+            self._listening = False
             connection.terminate()
 
     def _came_back(self) -> None:
@@ -83,6 +96,7 @@ class Listener:
         if self._away:
             tell(Fact.LISTENER_BACK)
         self._away = False
+        self._listening = True
         self._pause = _FIRST_PAUSE
         self._hints.attention()
         self._hints.work()
