@@ -292,7 +292,7 @@ def test_ids_of_any_kind_fit(job_id: str) -> None:
 
 
 def test_a_listener_ends_at_whatever_moment_it_is_told_to(database: str) -> None:
-    """While it connects, as soon as it listens, between two signs of life: a command that lives for moments must end."""
+    """While it connects, as soon as it listens, or in between: a command that lives for moments must end."""
 
     async def body() -> None:
         began = time.monotonic()

@@ -4,7 +4,6 @@ import asyncio
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from socket import gaierror
 
 import msgspec
@@ -22,20 +21,14 @@ from langlauf.domain.sending import Outcome, outcome_of_status
 from langlauf.domain.signature import endpoint_secret, signatures
 from langlauf.domain.state import Status
 from langlauf.domain.target import Target, check_url
+from langlauf.version import VERSION
 
 _KINDS: dict[str, EventType] = {str(name).rpartition(".")[2]: kind for kind, name in OUTBOUND.items()}
 _LARGEST_BODY = 20_000
 _NONE: Mapping[str, str] = {}
 
 
-def _agent() -> str:
-    try:
-        return f"langlauf/{version('langlauf')}"
-    except PackageNotFoundError:
-        return "langlauf"
-
-
-_AGENT = _agent()
+_AGENT = f"langlauf/{VERSION}"
 
 
 class _News(msgspec.Struct):
