@@ -40,6 +40,16 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Collecto
             for name, body in JOBS.items():
                 headers = {"traceparent": PARENT, "tracestate": "rojo=1"}
                 answers[name] = http.post("/analyze", json=body, headers=headers).json()
+            notify = {"async_mode": {"notify": {"email": "somebody@mail.example"}}}
+            told = http.post("/analyze", json={**JOBS["parts"], "options": notify}, headers=headers).json()
+            while (
+                http.get(f"/analyze/jobs/{told['job_id']}/notifications?channel=email").json()["notifications"][0][
+                    "delivery_status"
+                ]
+                == "pending"
+            ):
+                continue  # each look is a request; the next round of the sender ends it
+            answers["told"] = told
             answers["alone"] = http.post("/analyze", json=JOBS["parts"]).json()
             unsampled = {"traceparent": f"00-{OTHER}-{CALLER}-00"}
             answers["unsampled"] = http.post("/analyze", json=JOBS["parts"], headers=unsampled).json()
@@ -70,6 +80,16 @@ def test_a_job_is_one_trace_over_all_processes(stories: tuple[Collector, dict[st
     assert attempt["failed"] is None
     # What the analysis carries on is the attempt's.
     assert answers[name]["result"]["traceparent"] == f"00-{TRACE}-{attempt['span_id']}-01"
+
+
+def test_a_delivery_is_part_of_the_story(stories: tuple[Collector, dict[str, Any]]) -> None:
+    """Below the submission, whoever sent it; one that was not sent says so in a word."""
+    collector, answers = stories
+    spans = _of(collector, answers["told"]["job_id"])
+    [submitted], [sent] = spans["langlauf.submit"], spans["langlauf.deliver"]
+    assert (sent["trace_id"], sent["parent_id"]) == (TRACE, submitted["span_id"])
+    assert (sent["facts"]["langlauf.channel"], sent["failed"]) == ("email", "suppressed")
+    assert "mail.example" not in str(collector.spans)
 
 
 def test_a_failure_is_told_by_its_code_alone(stories: tuple[Collector, dict[str, Any]]) -> None:
