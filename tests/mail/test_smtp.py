@@ -196,7 +196,7 @@ def test_a_server_that_hangs_is_left_at_the_deadline(greeting: bytes) -> None:
     until = time.monotonic() + 5
     while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 def test_nobody_there() -> None:

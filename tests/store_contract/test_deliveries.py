@@ -432,3 +432,58 @@ def test_claims_go_with_their_job(harness: Harness) -> None:
         assert await store.deliveries.claim(request(most_of_lane=5)) == []
 
     harness.run(body)
+
+
+def test_orgs_take_turns_however_many_lanes_they_have(harness: Harness) -> None:
+    """What an org has under way counts: one that names many receivers does not keep others from theirs."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        for number in range(6):
+            wish = Wish(channel="webhook", target=f"https://{number}.example/", lane=f"job-{number}")
+            await completed(store, clock, wishes=(wish,))
+        first = await store.deliveries.claim(request(most=3))
+        assert {one.org_id for one in first} == {ORG}
+        await endpoint(store, clock, org="org-b")
+        await completed(store, clock, org="org-b")
+        assert [one.org_id for one in await store.deliveries.claim(request(most=1))] == ["org-b"]
+        assert [one.org_id for one in await store.deliveries.claim(request(most=9))] == [ORG] * 3
+
+    harness.run(body)
+
+
+def test_a_claim_that_came_to_nothing_is_no_try(harness: Harness) -> None:
+    """A sender that was killed before it could say how it went costs a message time, not one of its tries."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await endpoint(store, clock)
+        await completed(store, clock)
+        for attempt in (1, 2, 3):
+            [one] = await store.deliveries.claim(request())
+            assert (one.attempt, one.try_number) == (attempt, 1)
+            clock.pass_(CLAIM_SECONDS + 0.001)
+        [one] = await store.deliveries.claim(request())
+        assert await store.deliveries.finish(ended(one, "pending", error="HTTP 500"))
+        [one] = await store.deliveries.claim(request())
+        assert (one.attempt, one.try_number) == (5, 2)
+
+    harness.run(body)
+
+
+def test_a_pause_is_not_shortened_by_another_failure(harness: Harness) -> None:
+    """Two are on their way: one is asked to wait for an hour, the other merely fails."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await endpoint(store, clock)
+        for _ in range(3):
+            await completed(store, clock)
+        patient, other = await store.deliveries.claim(request())
+        assert await store.deliveries.finish(
+            ended(patient, "pending", error="HTTP 429", lane_failed=True, pause_seconds=3_600.0)
+        )
+        assert await store.deliveries.finish(ended(other, "pending", error="HTTP 500", lane_failed=True))
+        clock.pass_(3_599)
+        assert await store.deliveries.claim(request()) == []
+        clock.pass_(1)
+        assert len(await store.deliveries.claim(request())) == 2
+
+    harness.run(body)

@@ -8,10 +8,10 @@ from socket import gaierror
 
 import msgspec
 
-from langlauf.clock import Clock
+from langlauf.clock import Clock, SystemClock
 from langlauf.delivery.connecting import Doors, connected
 from langlauf.delivery.exchange import MOST_READ, Answer, BadAnswer, post
-from langlauf.delivery.resolving import Resolver
+from langlauf.delivery.resolving import Resolver, TooManyQuestions
 from langlauf.domain.delivery import Delivery, subject_of
 from langlauf.domain.errors import TargetRefused
 from langlauf.domain.event import EventType
@@ -25,6 +25,7 @@ from langlauf.version import VERSION
 
 _KINDS: dict[str, EventType] = {str(name).rpartition(".")[2]: kind for kind, name in OUTBOUND.items()}
 _LARGEST_BODY = 20_000
+_WALL = SystemClock()
 _NONE: Mapping[str, str] = {}
 
 
@@ -85,10 +86,12 @@ class Webhooks:
         try:
             target = check_url(url, self._doors.allow, own=self._own_url)
             answer = await self._post(target, {**self._headers(message_id, secrets, body), **headers}, body)
+        except TooManyQuestions as error:
+            return Outcome(verdict="later", error=str(error))  # no fault of this receiver
         except (TargetRefused, BadAnswer, OSError) as error:
             return Outcome(verdict="later", error=_reason(error, self._seconds), lane_failed=True)
         reply = answer.body.decode("utf-8", "replace")
-        return outcome_of_status(answer.status_code, answer.headers.get("retry-after"), reply, self._clock.now())
+        return outcome_of_status(answer.status_code, answer.headers.get("retry-after"), reply, _WALL.now())
 
     async def _post(self, target: Target, headers: dict[str, str], body: bytes) -> Answer:
         until = asyncio.get_running_loop().time() + self._seconds
@@ -99,7 +102,8 @@ class Webhooks:
             return await post(streams, target, headers, body, deadline)
 
     def _headers(self, message_id: str, secrets: Sequence[bytes], body: bytes) -> dict[str, str]:
-        timestamp = self._clock.now() // SECOND
+        # By the clock on the wall, as receivers compare it: the store's own does not follow when that is set back.
+        timestamp = _WALL.now() // SECOND
         return {
             "content-type": CLOUD_EVENT,
             "user-agent": _AGENT,
@@ -117,8 +121,9 @@ class Webhooks:
             self._master_secret = await self._master()
         master = self._master_secret
         versions = [delivery.version]
-        if _ahead(delivery.former_until, self._clock.now()) and delivery.version > 1:
-            versions.append(delivery.version - 1)
+        if _ahead(delivery.former_until, self._clock.now()):
+            # Two before: who asks twice for a new secret does not shut out a receiver that still has the first one.
+            versions += [one for one in (delivery.version - 1, delivery.version - 2) if one > 0]
         return [endpoint_secret(master, delivery.org_id, delivery.endpoint_id, one) for one in versions]
 
 

@@ -45,7 +45,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     channel: Channel
     #: a web address, or one for mail
     target: str
-    #: messages with the same lane wait for each other: the origin of a web address, or `mail`
+    #: messages with the same lane wait for each other: one of a few for web addresses, or `mail`
     lane: str
     #: the language that people are written to in
     language: str | None = None

@@ -1,5 +1,7 @@
 """Whom to tell of a job's end: what a submission asks for, checked before anything is written."""
 
+import zlib
+
 import msgspec
 
 from langlauf.analysis.schema import InvalidInput
@@ -17,6 +19,15 @@ _UNSIGNED = (
     "webhooks are signed, and there is no secret for this one: set LANGLAUF_WEBHOOK_SECRET, "
     "or add the address as an endpoint of the org (langlauf webhooks add)"
 )
+
+
+#: So many lanes the addresses of an org's jobs share: however many addresses they name, no more are looked at.
+_JOB_LANES = 16
+
+
+def _lane_of(origin: str) -> str:
+    """One server, one lane; a few servers may share one."""
+    return f"job-{zlib.crc32(origin.encode()) % _JOB_LANES}"
 
 
 class Notify(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +65,7 @@ class Notices:
             known = await self._store.tenant(org_id).endpoints()
             if not any(endpoint.url == target.url for endpoint in known):
                 raise InvalidInput(f"{_FIELD}.webhook", _UNSIGNED)
-        return Wish(channel="webhook", target=target.url, lane=target.origin)
+        return Wish(channel="webhook", target=target.url, lane=_lane_of(target.origin))
 
 
 def _mail(address: str, language: str | None) -> Wish:

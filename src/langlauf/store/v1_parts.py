@@ -37,6 +37,9 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     queued_at: Instant
 
 
+_NOT_TAKEN_ALONG = "it had not been sent when its store was taken over"
+
+
 def read_events(owner: Owner, events: list[EarlierEvent]) -> list[Event]:
     """The log as it is, holes included; its numbers must rise."""
     found: list[Event] = []
@@ -136,15 +139,17 @@ def read_notifications(
             raise NotAnEarlierStore(f"{where}.notification_id: it is {one.notification_id}")
         created_at = instant(one.created_at, f"{where}.created_at") or ended_at
         computed = dedupe_key(owner.job_id, one.channel, one.template_key)
+        undeliverable = one.channel != "in_app" and one.delivery_status == "pending"
         yield Notification(
             org_id=owner.org_id,
             notification_id=key,
             job_id=owner.job_id,
             channel=one.channel,
             template_key=one.template_key,
-            delivery_status=one.delivery_status,
+            # Where it was to go is not in the file: it would wait for ever, and keep its job for as long.
+            delivery_status="suppressed" if undeliverable else one.delivery_status,
             attempt_count=max(0, one.attempt_count),
-            last_error=one.last_error,
+            last_error=_NOT_TAKEN_ALONG if undeliverable else one.last_error,
             dedupe_key=(one.dedupe_key or computed) if one.channel == "webhook" else computed,
             scheduled_at=instant(one.scheduled_at, f"{where}.scheduled_at") or created_at,
             sent_at=instant(one.sent_at, f"{where}.sent_at"),

@@ -81,7 +81,7 @@ async def erase(
         await run.remove_tables(lambda table: table not in OF_JOBS)
         await run.end_jobs(patience)
         await run.remove_jobs()
-        if not await run.unended():
+        if not await run.unended() and (with_held or not await store.orgs.held(org_id)):
             await run.remove_tables(lambda table: table not in {KEYS, "jobs"})
         if not await run.left():
             break

@@ -1,6 +1,7 @@
 """The channel of mail: a message of the outbox is written as a letter, addressed, and handed to the mail server."""
 
 import logging
+import re
 from collections.abc import Callable
 
 from langlauf.delivery.mail.ending import ending_of
@@ -46,7 +47,7 @@ class Mails:
             now=self._store.clock.now(),
         )
         answer = await send(self._server, self._sender, to, mail, seconds=self._seconds)
-        return self._outcome(answer, answer.said.replace(to, _RECEIVER))
+        return self._outcome(answer, re.sub(re.escape(to), _RECEIVER, answer.said, flags=re.IGNORECASE))
 
     def _outcome(self, answer: Answer, said: str) -> Outcome:
         """What the server's answer means. Whom it is about does not stand in it: it is also logged."""

@@ -1,5 +1,6 @@
 """Deliveries in SQLite: endpoints, and the outbox that fills itself."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -113,10 +114,9 @@ def _endpoint(tx: Transaction, org_id: str, endpoint_id: str) -> Endpoint | None
 
 
 def claim(tx: Transaction, request: DeliveryClaim) -> list[Delivery]:
-    """The longest due lanes first, one message of each in turn, so that none holds up another."""
+    """One message of each lane in turn, so that none holds up another."""
     tx.flush()
-    lanes = [_Lane(*row) for row in tx.rows("due_lanes_out", now=tx.now)]
-    lanes = sorted((lane for lane in lanes if lane.room(request, tx.now)), key=lambda lane: lane.due_at)
+    lanes = _in_turn([_Lane(*row) for row in tx.rows("due_lanes_out", now=tx.now)], request, tx.now)
     waiting: list[list[tuple[_Lane, str]]] = []
     for lane in lanes[: request.most]:
         most = min(lane.room(request, tx.now), request.most)
@@ -132,8 +132,22 @@ def claim(tx: Transaction, request: DeliveryClaim) -> list[Delivery]:
     return taken
 
 
+def _in_turn(lanes: list[_Lane], request: DeliveryClaim, now: Instant) -> list[_Lane]:
+    """Those that may send: by turns of their orgs, of each the longest due first. What is under way were turns too."""
+    turns: Counter[str] = Counter()
+    for lane in lanes:
+        turns[lane.org_id] += lane.flying
+    ranked: list[tuple[int, Instant, _Lane]] = []
+    for lane in sorted((one for one in lanes if one.room(request, now)), key=lambda one: one.due_at):
+        turns[lane.org_id] += 1
+        ranked.append((turns[lane.org_id], lane.due_at, lane))
+    return [lane for *_, lane in sorted(ranked, key=lambda one: one[:2])]
+
+
 def _claim_one(tx: Transaction, lane: _Lane, notification_id: str, until: Instant) -> list[Delivery]:
     ids = {"org_id": lane.org_id, "notification_id": notification_id}
+    if tx.run("give_up_gone", **ids):
+        return []
     if not tx.run("claim_delivery", **ids, now=tx.now, until=until):
         return []
     return [delivery_from(row, lane.failures) for row in tx.rows("claimed_delivery", **ids)]

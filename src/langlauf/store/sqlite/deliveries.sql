@@ -78,9 +78,21 @@ UPDATE notifications SET attempt_count = attempt_count + 1, claimed_until = :unt
 WHERE org_id = :org_id AND notification_id = :notification_id AND delivery_status = 'pending' AND channel <> 'in_app'
   AND (claimed_until IS NULL OR claimed_until <= :now)
 
+-- name: give_up_gone
+-- A message to an endpoint that is gone or disabled: it was on its way into the outbox, or in somebody's hands, when that was said.
+UPDATE notifications SET delivery_status = 'failed', last_error = 'the endpoint is not called any more', claimed_until = NULL
+WHERE org_id = :org_id AND notification_id = :notification_id AND delivery_status = 'pending'
+  AND endpoint_id IS NOT NULL AND NOT EXISTS (
+      SELECT 1 FROM webhook_endpoints AS there
+      WHERE there.org_id = :org_id AND there.endpoint_id = notifications.endpoint_id AND there.disabled_at IS NULL)
+
 -- name: claimed_delivery
 SELECT message.org_id, message.notification_id, message.job_id, message.channel, message.template_key, message.created_at,
-    message.payload_json, message.attempt_count, message.attempt_count - message.tries_from,
+    message.payload_json, message.attempt_count,
+    -- A claim that came to nothing is no try.
+    1 + (SELECT count(*) FROM delivery_attempts AS tried
+         WHERE tried.org_id = message.org_id AND tried.notification_id = message.notification_id
+           AND tried.attempt > message.tries_from),
     coalesce(endpoint.url, message.target), message.lane, coalesce(endpoint.endpoint_id, same.endpoint_id),
     coalesce(endpoint.version, same.version), coalesce(endpoint.former_until, same.former_until),
     (SELECT job.traceparent FROM jobs AS job WHERE job.org_id = message.org_id AND job.job_id = message.job_id)
@@ -116,16 +128,18 @@ VALUES (:org_id, :notification_id, :attempt, :job_id, :now, :seconds, :status, :
 -- name: lane_failed
 INSERT INTO delivery_lanes (org_id, lane, failures, failing_since, paused_until)
 VALUES (:org_id, :lane, 1, :now, :paused_until)
-ON CONFLICT (org_id, lane) DO UPDATE SET failures = failures + 1, paused_until = excluded.paused_until
+ON CONFLICT (org_id, lane) DO UPDATE SET
+    failures = failures + 1,
+    paused_until = nullif(max(coalesce(paused_until, 0), coalesce(excluded.paused_until, 0)), 0)
 
 -- name: hasten_lane
--- A lane that works again need not wait for the times that were set while it did not; a part of it with each success.
+-- A lane that works again need not wait for the times that were set while it did not.
 UPDATE notifications SET scheduled_at = :now
 WHERE rowid IN (
     SELECT late.rowid FROM notifications AS late INDEXED BY idx_notifications_due
     WHERE late.org_id = :org_id AND late.lane = :lane AND late.delivery_status = 'pending' AND late.channel <> 'in_app'
       AND late.scheduled_at > :now AND late.claimed_until IS NULL
-    LIMIT 500)
+    LIMIT 10000)
 
 -- name: replay_one
 UPDATE notifications SET delivery_status = 'pending', tries_from = attempt_count, scheduled_at = :now

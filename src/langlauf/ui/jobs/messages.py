@@ -1,5 +1,7 @@
 """Where the messages about a job go, as far as everybody who may read the job should know."""
 
+from urllib.parse import urlsplit
+
 from langlauf.domain.mail_address import shown_mail_address
 from langlauf.domain.notification import Notification
 
@@ -13,4 +15,5 @@ def place_of(message: Notification) -> str:
         return ""
     if message.channel == "email":
         return shown_mail_address(message.target)
-    return message.lane or ""
+    whole = urlsplit(message.target)
+    return f"{whole.scheme}://{whole.netloc}"

@@ -244,7 +244,8 @@ BEGIN
         WHERE waiting.due_at <= now AND coalesce(trouble.paused_until, now) <= now;
 END $$;
 
--- Hands out messages that are due: the longest due lanes first, one message of each in turn, so that none holds up another.
+-- Hands out messages that are due: by turns to the orgs, of each the longest due lanes first, and one message of each lane, so
+-- that none holds up another. What an org has under way counts as turns that it had.
 -- Those who claim take turns, so that what is under way in a lane is counted by one after the other; most find nothing, and
 -- neither wait nor write. The number of the attempt is the fence: it grows here and nowhere else. A message to an endpoint that
 -- is gone or disabled is given up: it was on its way into the outbox, or in somebody's hands, when that was said.
@@ -264,10 +265,13 @@ BEGIN
     now := moment(at);
     RETURN QUERY
         WITH open_lane AS MATERIALIZED (
-            SELECT look.* FROM lanes_with_room(now, most_of_lane, cautious_after) AS look
-            WHERE look.room > 0 ORDER BY look.due_at LIMIT most),
+            SELECT look.*, row_number() OVER (PARTITION BY look.org_id ORDER BY look.due_at) + (
+                    SELECT count(*) FROM notifications AS flying
+                    WHERE flying.org_id = look.org_id AND flying.claimed_until > now) AS rank
+            FROM lanes_with_room(now, most_of_lane, cautious_after) AS look
+            WHERE look.room > 0 ORDER BY rank, look.due_at LIMIT most),
         due AS MATERIALIZED (
-            SELECT open_lane.org_id, first.notification_id, open_lane.failures, open_lane.due_at,
+            SELECT open_lane.org_id, first.notification_id, open_lane.failures, open_lane.due_at, open_lane.rank,
                 row_number() OVER (PARTITION BY open_lane.org_id, open_lane.lane ORDER BY first.scheduled_at) AS turn,
                 first.endpoint_id IS NOT NULL AND NOT EXISTS (
                     SELECT 1 FROM webhook_endpoints AS there
@@ -278,7 +282,7 @@ BEGIN
                   AND one.delivery_status = 'pending' AND one.channel <> 'in_app'
                   AND one.scheduled_at <= now AND (one.claimed_until IS NULL OR one.claimed_until <= now)
                 ORDER BY one.scheduled_at LIMIT least(open_lane.room, most) FOR UPDATE SKIP LOCKED) AS first),
-        picked AS MATERIALIZED (SELECT due.* FROM due ORDER BY due.turn, due.due_at LIMIT most),
+        picked AS MATERIALIZED (SELECT due.* FROM due ORDER BY due.turn, due.rank, due.due_at LIMIT most),
         taken AS (
             UPDATE notifications AS message SET
                 attempt_count = message.attempt_count + (NOT picked.gone)::integer,
@@ -291,7 +295,11 @@ BEGIN
               AND message.delivery_status = 'pending' AND (message.claimed_until IS NULL OR message.claimed_until <= now)
             RETURNING message.*, picked.failures, picked.turn, picked.due_at, picked.gone)
         SELECT taken.org_id, taken.notification_id, taken.job_id, taken.channel, taken.template_key, taken.created_at,
-            taken.payload_json, taken.attempt_count, taken.attempt_count - taken.tries_from, coalesce(goes_to.url, taken.target),
+            taken.payload_json, taken.attempt_count, 1 + (
+                -- A claim that came to nothing is no try.
+                SELECT count(*) FROM delivery_attempts AS tried
+                WHERE tried.notification_id = taken.notification_id AND tried.org_id = taken.org_id
+                  AND tried.attempt > taken.tries_from)::integer, coalesce(goes_to.url, taken.target),
             taken.lane, goes_to.endpoint_id, goes_to.version, goes_to.former_until, origin.traceparent, taken.failures
         FROM taken
         LEFT JOIN LATERAL (
@@ -339,7 +347,8 @@ BEGIN
     IF lane_failed THEN
         INSERT INTO delivery_lanes AS bad (org_id, lane, failures, failing_since, paused_until)
         VALUES (org, ended.lane, 1, now, now + pause)
-        ON CONFLICT (org_id, lane) DO UPDATE SET failures = bad.failures + 1, paused_until = excluded.paused_until;
+        ON CONFLICT (org_id, lane) DO UPDATE SET
+            failures = bad.failures + 1, paused_until = greatest(bad.paused_until, excluded.paused_until);
     ELSIF outcome = 'sent' THEN
         DELETE FROM delivery_lanes WHERE org_id = org AND lane = ended.lane;
         IF FOUND THEN
@@ -352,7 +361,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- A lane that works again need not wait for the times that were set while it did not; a part of it with each success.
+-- A lane that works again need not wait for the times that were set while it did not.
 CREATE FUNCTION hasten_lane(now bigint, org text, name text) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -360,7 +369,7 @@ BEGIN
         SELECT org_id, notification_id FROM notifications
         WHERE org_id = org AND lane = name AND delivery_status = 'pending' AND channel <> 'in_app'
           AND scheduled_at > now AND claimed_until IS NULL
-        ORDER BY scheduled_at LIMIT 500 FOR UPDATE SKIP LOCKED)
+        ORDER BY scheduled_at LIMIT 10000 FOR UPDATE SKIP LOCKED)
     UPDATE notifications AS message SET scheduled_at = now FROM late
     WHERE message.notification_id = late.notification_id AND message.org_id = late.org_id AND message.delivery_status = 'pending';
 END $$;
