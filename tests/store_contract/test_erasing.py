@@ -159,6 +159,30 @@ def test_what_is_held_keeps_an_org(bed: Bed) -> None:
     bed.play(scene)
 
 
+def test_what_is_held_meanwhile_keeps_its_result(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody holds a result after the look at the org: it stays whole, and the erase says that something is left."""
+
+    async def scene(store: Store, make: Maker, _: SetClock) -> None:
+        view = await store.tenant("org-a").job(await make.completed(1))
+        assert view is not None
+        assert view.job.result_id is not None
+        wish = HoldWish(org_id="org-a", result_id=view.job.result_id)
+        forget = store.orgs.forget_keys
+
+        async def held_just_then(org_id: str) -> int:
+            await store.hold(wish)
+            return await forget(org_id)
+
+        monkeypatch.setattr(store.orgs, "forget_keys", held_just_then)
+        with pytest.raises(StoreError, match=r"there are still .* of jobs"):
+            await erase(store, "org-a", with_held=False, patience=0)
+        kept = await store.tenant("org-a").result(wish.result_id, latest=False)
+        assert kept is not None
+        assert kept.delivered.payload is not None
+
+    bed.play(scene)
+
+
 def test_what_still_comes_is_told(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     """An org into which somebody goes on submitting is not said to be erased."""
 

@@ -319,3 +319,25 @@ def test_details_of_an_error_become_an_object(tmp_path: Path, given: str) -> Non
     path, _ = bring(tmp_path, failed)
     [[text]] = query(path, "SELECT error_meta FROM jobs")
     assert json.loads(str(text)) == {"value": json.loads(given)}
+
+
+def test_a_message_that_had_not_been_sent_does_not_wait_for_ever(tmp_path: Path) -> None:
+    """Where it was to go is not in the file: it says so, and does not keep its job from retention."""
+    document = earlier_store(status="completed", finished_at=NOON)
+    document["notifications"] = {
+        "n1": {
+            "job_id": "j1",
+            "channel": "webhook",
+            "template_key": "async.job.completed",
+            "delivery_status": "pending",
+        },
+        "n2": {
+            "job_id": "j1",
+            "channel": "in_app",
+            "template_key": "async.job.completed",
+            "delivery_status": "pending",
+        },
+    }
+    path, _ = bring(tmp_path, document)
+    found = query(path, "SELECT channel, delivery_status, last_error IS NOT NULL FROM notifications ORDER BY channel")
+    assert found == [("in_app", "pending", 0), ("webhook", "suppressed", 1)]
