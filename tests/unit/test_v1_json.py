@@ -324,20 +324,8 @@ def test_details_of_an_error_become_an_object(tmp_path: Path, given: str) -> Non
 def test_a_message_that_had_not_been_sent_does_not_wait_for_ever(tmp_path: Path) -> None:
     """Where it was to go is not in the file: it says so, and does not keep its job from retention."""
     document = earlier_store(status="completed", finished_at=NOON)
-    document["notifications"] = {
-        "n1": {
-            "job_id": "j1",
-            "channel": "webhook",
-            "template_key": "async.job.completed",
-            "delivery_status": "pending",
-        },
-        "n2": {
-            "job_id": "j1",
-            "channel": "in_app",
-            "template_key": "async.job.completed",
-            "delivery_status": "pending",
-        },
-    }
+    end = {"job_id": "j1", "template_key": "async.job.completed", "delivery_status": "pending"}
+    document["notifications"] = {"n1": {**end, "channel": "webhook"}, "n2": {**end, "channel": "in_app"}}
     path, _ = bring(tmp_path, document)
     found = query(path, "SELECT channel, delivery_status, last_error IS NOT NULL FROM notifications ORDER BY channel")
     assert found == [("in_app", "pending", 0), ("webhook", "suppressed", 1)]
