@@ -21,12 +21,12 @@ Kind = Literal["results", "events", "jobs"]
 #: What one page may hold at most, and one write: a single job is never divided.
 JOBS_PER_PAGE = 200
 _MOST_ROWS = 500
-_FEWEST_ROWS = 40
+_FEWEST_ROWS = 8
 _BYTES_PER_BATCH = 8 * 1024 * 1024
 #: What a write should take, in seconds, and how long to rest behind it, measured by what it took: there is always room
 #: for others, those in other processes too.
-_WRITE_SECONDS = 0.006
-_REST = 1.0
+_WRITE_SECONDS = 0.002
+_REST = 3.0
 _LONGEST_REST = 0.05
 #: Jobs that cannot be taken are told and passed over; with so many of them something else is wrong.
 _MOST_FAILURES = 20

@@ -68,6 +68,8 @@ _FENCE = """EXISTS (
 #: Over this the log is emptied at a moment without readers; SQLite tries by itself long before.
 LARGEST_LOG = 64 * 1024 * 1024
 _COMMITS_BETWEEN_LOOKS = 64
+#: With so many pages in the log a writer takes them over into the file: as usual, and while retention does it instead.
+_PAGES, _PAGES_MEANWHILE = 1_000, 8_000
 _JOBS_AT_ONCE = 1_000
 #: Errors that one operation brought upon itself; every other one of SQLite's means that the store is away.
 _REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.RangeError)
@@ -225,9 +227,13 @@ class SqliteStore:
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
         shelf = retiring.SqliteShelf(self.path, self._read, self._writes.do_later, self._queries)
+        loop = asyncio.get_running_loop()
+        # Retention fills the log, and takes it over into the file in its own thread: no writer is to stop for that.
+        await loop.run_in_executor(self._writer_thread, self._writer.wal_autocheckpoint, _PAGES_MEANWHILE)
         try:
             return await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
         finally:
+            await loop.run_in_executor(self._writer_thread, self._writer.wal_autocheckpoint, _PAGES)
             await shelf.close()
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
@@ -323,6 +329,17 @@ class SqliteStore:
         return self._run_batch(batch[:middle]) + self._run_batch(batch[middle:])
 
     def _run_transaction(self, batch: Sequence[Any]) -> list[Any]:
+        if all(isinstance(operation, RetireBatch) for operation in batch):
+            # What retention took may come back after a power cut, and goes again: nobody has to wait for the disk. The
+            # next write that must be there brings the log to the disk up to its own end.
+            self._writer.execute("PRAGMA synchronous = NORMAL")
+            try:
+                return self._run_as_one(batch)
+            finally:
+                self._writer.execute("PRAGMA synchronous = FULL")
+        return self._run_as_one(batch)
+
+    def _run_as_one(self, batch: Sequence[Any]) -> list[Any]:
         connection = self._writer
         try:
             connection.execute("BEGIN IMMEDIATE")

@@ -1,6 +1,7 @@
 """Retention of a file: a reader finds what is old, the writer takes it between other writes."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ from langlauf.store.sqlite.transaction import Row, Transaction
 T = TypeVar("T")
 #: What was looked at once is not asked for again.
 _SMALL_CACHE = "PRAGMA cache_size = -8192"
+#: After so many rows the log is taken over into the file.
+_ROWS_BETWEEN = 500
 
 
 class SqliteShelf:
@@ -37,6 +40,9 @@ class SqliteShelf:
         self._queries = queries
         self._thread = ThreadPoolExecutor(1, "langlauf-retention")
         self._own: apsw.Connection | None = None
+        #: takes the log over into the file
+        self._keeper: apsw.Connection | None = None
+        self._untaken = 0
 
     async def page(self, kind: Kind, cutoffs: Cutoffs, behind: Found | None, most: int) -> list[Found]:
         values = {
@@ -53,7 +59,19 @@ class SqliteShelf:
         return [Found(*row) for row in rows]
 
     async def take(self, batch: RetireBatch) -> int:
-        return int(await self._write(batch))
+        removed = int(await self._write(batch))
+        self._untaken += removed
+        if self._untaken >= _ROWS_BETWEEN and self._path != MEMORY:
+            self._untaken = 0
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._take_over)
+        return removed
+
+    def _take_over(self) -> None:
+        """Brings the log into the file. Writers go on meanwhile; what cannot be done now is done next time."""
+        if self._keeper is None:
+            self._keeper = open_connection(self._path)
+        with contextlib.suppress(apsw.Error):
+            self._keeper.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     async def ended(self) -> tuple[int, int]:
         return await self._counts("count_ended", "count_with_end")
@@ -68,9 +86,10 @@ class SqliteShelf:
         self._thread.shutdown()
 
     def _close(self) -> None:
-        own, self._own = self._own, None
-        if own is not None:
-            own.close()
+        for one in (self._own, self._keeper):
+            if one is not None:
+                one.close()
+        self._own = self._keeper = None
 
     async def _counts(self, *queries: str) -> tuple[int, int]:
         def count(connection: apsw.Connection) -> tuple[int, int]:
