@@ -124,6 +124,7 @@ class SqliteStore:
         #: held while reads run; the writer takes it to empty the log
         self._no_reader = threading.RLock()
         self._commits = 0
+        self._durably = True
         self._writes: GroupCommit[Any, Any] = GroupCommit(
             self._commit, name="langlauf-writes", done=partial(announce, hints)
         )
@@ -329,19 +330,9 @@ class SqliteStore:
         return self._run_batch(batch[:middle]) + self._run_batch(batch[middle:])
 
     def _run_transaction(self, batch: Sequence[Any]) -> list[Any]:
-        if all(isinstance(operation, RetireBatch) for operation in batch):
-            # What retention took may come back after a power cut, and goes again: nobody has to wait for the disk. The
-            # next write that must be there brings the log to the disk up to its own end.
-            self._writer.execute("PRAGMA synchronous = NORMAL")
-            try:
-                return self._run_as_one(batch)
-            finally:
-                self._writer.execute("PRAGMA synchronous = FULL")
-        return self._run_as_one(batch)
-
-    def _run_as_one(self, batch: Sequence[Any]) -> list[Any]:
         connection = self._writer
         try:
+            self._synchronise(durably=not all(isinstance(operation, RetireBatch) for operation in batch))
             connection.execute("BEGIN IMMEDIATE")
             if isinstance(self.clock, SteadyClock):
                 self.clock.follow(connection)
@@ -359,6 +350,16 @@ class SqliteStore:
         if self._commits % _COMMITS_BETWEEN_LOOKS == 0:
             self._bound_log()
         return answers
+
+    def _synchronise(self, *, durably: bool) -> None:
+        """Whether a commit waits for the disk; said before a transaction begins, so that none begins with less.
+
+        What retention took may come back after a power cut, and goes again: nobody has to wait for it. The next write
+        that must be there brings the log to the disk up to its own end.
+        """
+        if durably != self._durably:
+            self._writer.execute(f"PRAGMA synchronous = {'FULL' if durably else 'NORMAL'}")
+            self._durably = durably
 
     def _bound_log(self) -> None:
         """Lets the log start again where readers that follow one another left it no moment to."""
