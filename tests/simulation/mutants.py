@@ -230,6 +230,7 @@ IN_COMPANY: tuple[Redundant, ...] = (
     ),
 )
 
+_INDEXED = "it names the index; the highest place is not null wherever there is one"
 _ESTIMATE = "it tells how long a job will probably wait, and nothing is decided by that"
 
 _AMONG_THE_NEWEST = (
@@ -241,6 +242,7 @@ _AMONG_THE_NEWEST = (
 #: Conditions that guard nothing that a schedule could break.
 NO_GUARDS: dict[tuple[str, str], str] = {
     ("tidy_lanes", _PRESENT): "which org has the next turn is a matter of fairness; any order is a legal schedule",
+    ("last_feed_mark", "event.feed_mark IS NOT NULL"): _INDEXED,
     ("last_ticket", "priority_class = :priority_class"): _ESTIMATE,
     ("last_ticket", "started_at IS NULL"): _ESTIMATE,
     ("last_ticket", "finished_at IS NULL"): _ESTIMATE,
