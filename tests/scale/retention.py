@@ -104,7 +104,7 @@ def _statements(jobs: int, postgres: bool) -> list[str]:
     return statements + [filled_in(sql, words, jobs, postgres=postgres) for sql in rest]
 
 
-SCENE = Scene("over a million rows too old", _statements, lambda _: ())
+SCENE = Scene("results, events and records that are too old", _statements, lambda _: ())
 
 
 class Load:

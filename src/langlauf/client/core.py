@@ -15,9 +15,10 @@ from langlauf.client.errors import JobCanceled, JobFailed
 from langlauf.client.exchange import CALLING, FOLLOWING, Request, Talk, ask, read
 from langlauf.client.feed import FeedPages
 from langlauf.client.following import EventLog, Watch
-from langlauf.client.listing import InboxPages, JobPages
+from langlauf.client.listing import Pages, page_of_jobs, page_of_messages
 from langlauf.client.shapes import (
     DEFAULT_OPTIONS,
+    InboxMessage,
     JobAnswer,
     JobState,
     JobSummary,
@@ -173,9 +174,9 @@ class Core:
         reply = yield from ask(Request(method="DELETE", path=self._hold(result_id)))
         return read(reply, JobAnswer).job
 
-    def held(self, limit: int | None) -> JobPages:
+    def held(self, limit: int | None) -> Pages[JobSummary]:
         """The jobs whose results are held, page by page."""
-        return JobPages(f"{self._prefix}/held", {}, limit)
+        return Pages(f"{self._prefix}/held", {}, limit, page_of_jobs)
 
     def _hold(self, result_id: str) -> str:
         return f"{self._prefix}/results/{quote(result_id, safe='')}/hold"
@@ -191,9 +192,9 @@ class Core:
         reply = yield from ask(Request(path=f"{self._job(job_id)}/notifications", params=params))
         return read(reply, NotificationsAnswer).notifications
 
-    def inbox(self, *, unread: bool, limit: int | None) -> InboxPages:
+    def inbox(self, *, unread: bool, limit: int | None) -> Pages[InboxMessage]:
         """The org's messages, newest first, page by page."""
-        return InboxPages(f"{self._prefix}/inbox", {"unread": "true"} if unread else {}, limit)
+        return Pages(f"{self._prefix}/inbox", {"unread": "true"} if unread else {}, limit, page_of_messages)
 
     def mark_read(self, ids: Sequence[str], until: datetime | None) -> Talk[Marked]:
         """Messages that were seen, by their ids or up to an instant."""
@@ -203,10 +204,11 @@ class Core:
         reply = yield from ask(_post(f"{self._prefix}/inbox/read", body))
         return read(reply, Marked)
 
-    def jobs(self, *, status: str | None, analysis: str | None, q: str | None, limit: int | None) -> JobPages:
+    def jobs(self, *, status: str | None, analysis: str | None, q: str | None, limit: int | None) -> Pages[JobSummary]:
         """The org's jobs, newest first, page by page."""
         which = {"status": status, "analysis": analysis, "q": q}
-        return JobPages(f"{self._prefix}/jobs", {name: value for name, value in which.items() if value}, limit)
+        given = {name: value for name, value in which.items() if value}
+        return Pages(f"{self._prefix}/jobs", given, limit, page_of_jobs)
 
     def _job(self, job_id: str) -> str:
         return f"{self._prefix}/jobs/{quote(job_id, safe='')}"
