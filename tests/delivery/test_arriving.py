@@ -80,6 +80,18 @@ def test_both_secrets_verify_while_receivers_change_over(tmp_path: Path) -> None
     assert [_good(after, secret) for secret in (one, two, three)] == [False, False, True]
 
 
+def test_asking_twice_for_a_new_secret_shuts_nobody_out(tmp_path: Path) -> None:
+    """A second click within the overlap: a receiver that still has the first secret goes on."""
+    with rig(tmp_path) as sending, receiving() as receiver:
+        endpoint = sending.endpoint(receiver.url())
+        for _ in range(2):
+            sending.change(endpoint, rotate_seconds=3600.0)
+        sending.run_job()
+        [arrived] = receiver.wait_for(1)
+        secrets = [sending.secret(endpoint, version) for version in (1, 2, 3, 4)]
+    assert [_good(arrived, secret) for secret in secrets] == [True, True, True, False]
+
+
 def test_a_signature_is_good_for_one_message_alone(tmp_path: Path) -> None:
     with rig(tmp_path) as sending, receiving() as receiver:
         secret = sending.secret(sending.endpoint(receiver.url()))
