@@ -1,18 +1,111 @@
-"""What tests of several folders share."""
+"""What tests of several folders share: the two tiers, time limits, what a machine lacks, and servers."""
 
-from collections.abc import Iterator
+import os
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+import hypothesis
 import pytest
 
 from langlauf.clock import new_id
-from tests.support.postgres import begin_run, fresh_database, shared_server
+from tests.support.missing import Missing
+from tests.support.postgres import RUN, begin_run, fresh_database, shared_server
 from tests.support.server import ServerProcess, serving
+from tests.support.surroundings import isolate
+from tests.support.tiers import ALL, SEED_NAME, choose_seed
+from tests.support.time_limit import time_limit
+
+#: What `make test` leaves out and `make test-all` runs: tests whose id begins so.
+LONG = ("tests/fuzz/",)
+#: Stores whose share of the store contract is long: both are SQLite once more, without a file or with blobs around it.
+LONG_STORES = {"memory", "blobs"}
+STORE_CONTRACT = "tests/store_contract/"
+#: Seconds for each of setup, test and teardown: many times what any takes alone on a quiet machine.
+LIMIT, LONG_LIMIT = 120, 900
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The process that leads the run is the one whose end ends what the run shares; its workers have nothing to end."""
+    """Begin the run in the process that leads it: its end is the end of what the run shares."""
+    config.addinivalue_line("markers", "long: runs in `make test-all` alone; conftest.py says which tests are")
     if not hasattr(config, "workerinput"):
         config.add_cleanup(begin_run())
+        choose_seed()
+    if not getattr(config.option, "numprocesses", None):  # a process that runs tests itself
+        home = Path(os.environ[RUN]) / "home"
+        home.mkdir(exist_ok=True)
+        isolate(home)
+    hypothesis.settings.register_profile(
+        "langlauf",
+        deadline=None,
+        derandomize=not ALL,
+        database=None,
+        print_blob=True,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("langlauf")
+
+
+def pytest_report_header() -> list[str]:
+    """Say which tier this is, and its seed."""
+    tier = "everything" if ALL else "without what is long (make test-all, or LANGLAUF_TEST_ALL=1, runs everything)"
+    return [f"tests: {tier}", f"seed: {SEED_NAME}={os.environ[SEED_NAME]}"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what is long, and leave it out of `make test`."""
+    for item in items:
+        if _is_long(item):
+            item.add_marker("long")
+    if not ALL:
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+def _is_long(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    stores = set(callspec.params.values()) & LONG_STORES if callspec and item.nodeid.startswith(STORE_CONTRACT) else ()
+    return item.nodeid.startswith(LONG) or bool(stores)
+
+
+@contextmanager
+def _limited(item: pytest.Item) -> Iterator[None]:
+    """Fail what takes too long, and leave out what this machine cannot run."""
+    with time_limit(LONG_LIMIT if item.get_closest_marker("long") else LIMIT):
+        try:
+            yield
+        except Missing as missing:
+            if ALL:
+                raise
+            pytest.skip(str(missing))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    with _limited(item):
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    with _limited(item):
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    with _limited(item):
+        yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line for each thing that is missing what was left out, and where it runs instead."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    for reason, number in reasons.items():
+        text = reason.removeprefix("Skipped: ")
+        terminalreporter.write_line(f"left out: {number} tests. {text} make test-all fails without it.", yellow=True)
 
 
 @pytest.fixture(scope="session")

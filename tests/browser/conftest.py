@@ -17,7 +17,6 @@ OpenTab = Callable[..., Page]
 def browser() -> Iterator[Browser]:
     """One Chromium for the tests of a module: while it runs, nothing else can have an event loop in this thread."""
     path = chromium()
-    assert path is not None, "there is no Chromium on PATH: `make test` installs one where it can"
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield started

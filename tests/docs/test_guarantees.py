@@ -9,8 +9,8 @@ import pytest
 from tests.abuse.suite import BY_HAND
 from tests.abuse.suite import SCENARIOS as ABUSE
 from tests.docs.pages import ROOT, read, rows, sections, words
-from tests.faults.plan import SEED_NAME
 from tests.faults.suite import SCENARIOS as FAULTS
+from tests.support.tiers import SEED_NAME
 
 
 class Page(NamedTuple):

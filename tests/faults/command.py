@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
-from tests.faults.plan import Plan, chosen_seed
+from tests.faults.plan import Plan
 from tests.faults.report import as_json, as_markdown, print_table
 from tests.faults.suite import Scenario, run_all
+from tests.support.tiers import choose_seed
 
 
 def command(scenarios: Mapping[str, Scenario], what: str) -> click.Command:
@@ -32,7 +33,7 @@ def command(scenarios: Mapping[str, Scenario], what: str) -> click.Command:
     )
     @click.option("--markdown", is_flag=True, help="The table as Markdown.")
     def main(seed: int | None, scale: float, only: list[str], json_to: Path | None, markdown: bool) -> None:
-        seed = chosen_seed() if seed is None else seed
+        seed = choose_seed(fixed=False) if seed is None else seed
         click.echo(f"seed {seed}", err=True)
         with tempfile.TemporaryDirectory(prefix="langlauf-") as folder:
             found = run_all(

@@ -1,14 +1,10 @@
 """What a run is to do: its seed, how much of the full measure, where, and who is told how far it is."""
 
 import math
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
-
-SEED_NAME = "LANGLAUF_TEST_SEED"
-_SEEDS = 10**6
 
 
 class Plan(NamedTuple):
@@ -31,8 +27,3 @@ class Plan(NamedTuple):
     def chance(self, name: str) -> random.Random:
         """The chance of one part of the run; parts do not disturb each other."""
         return random.Random(f"{self.seed} {name}")
-
-
-def chosen_seed() -> int:
-    """The seed that the environment asks for, else a new one."""
-    return int(os.environ.get(SEED_NAME, random.randrange(_SEEDS)))

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.plan import SEED_NAME, Plan, chosen_seed
+from tests.faults.plan import Plan
 from tests.faults.report import rows_of
 from tests.faults.suite import ON_HOSTS, SCENARIOS, run_scenario
+from tests.support.tiers import choose_seed
 
 SCALE = 0.1
 #: Of those on hosts, and of one whose every round starts a process.
@@ -17,8 +18,7 @@ SLOWER = {*ON_HOSTS, "deliveries"}
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_promise_is_kept(name: str, tmp_path: Path) -> None:
     """Whatever is done to the processes, nothing is lost, nothing is written twice, and all of it in time."""
-    seed = chosen_seed()
-    print(f"{SEED_NAME}={seed}")
+    seed = choose_seed()
     report = run_scenario(name, Plan(seed, SLOWER_SCALE if name in SLOWER else SCALE, tmp_path))
     for row in rows_of([report]):
         print(" | ".join(row))
@@ -27,6 +27,6 @@ def test_every_promise_is_kept(name: str, tmp_path: Path) -> None:
 
 def test_the_harness_sees_a_missing_fence(tmp_path: Path) -> None:
     """Over a store that accepts whatever an attempt writes, the same pauses show stale writes."""
-    plan = Plan(chosen_seed(), 0.04, tmp_path, app="tests.faults.unfenced:app")
+    plan = Plan(choose_seed(), 0.04, tmp_path, app="tests.faults.unfenced:app")
     broken = [figure.what for figure in run_scenario("stop", plan).broken]
     assert "stale writes accepted" in broken

@@ -4,16 +4,16 @@ import asyncio
 
 from tests.postgres.contention import Ledger, contend, judge
 from tests.simulation.postgres_mutants import Edit
-from tests.simulation.seeds import BASE
 from tests.support.postgres import execute, fetch
 from tests.support.postgres_stores import migrated_database
+from tests.support.tiers import choose_seed
 
 SECONDS = 3.0
+BASE = choose_seed()
 
 
 def test_stores_that_do_everything_at_once_keep_every_promise() -> None:
     """Limits hold at every moment; each job has the one end that a caller was told of; nobody hears of a deadlock."""
-    print(f"LANGLAUF_TEST_SEED={BASE}")
     with migrated_database() as url:
         ledger = asyncio.run(contend(url, SECONDS, BASE))
         assert judge(url, ledger) == []

@@ -1,13 +1,18 @@
 """`python -m tests.simulation`: plays schedules on the PostgreSQL store by the thousand, or looks for each mutant.
 
+With `--sqlite-mutants` it looks for a schedule for each mutant of the SQLite store and keeps their seeds for the tests.
+
 A store in memory plays twenty thousand within the suite; a database takes about a tenth of a second for each.
 """
 
 import argparse
+import json
 import random
 import sys
 
 from langlauf.clock import steady
+from tests.simulation import mutants as sqlite_mutants
+from tests.simulation.hunt import first_of, judge_of
 from tests.simulation.postgres_mutants import ALONE
 from tests.simulation.postgres_world import PostgresWorld, postgres_world
 from tests.simulation.schedule import play, shrink
@@ -20,7 +25,10 @@ def main() -> None:
     parser.add_argument("--schedules", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=random.randrange(10**9), help="of the first schedule")
     parser.add_argument("--mutants", action="store_true", help="which schedule sees each missing guard first")
+    parser.add_argument("--sqlite-mutants", action="store_true", help="the same for SQLite, and keep the seeds")
     given = parser.parse_args()
+    if given.sqlite_mutants:
+        sys.exit(not _keep_sqlite_mutants(range(given.seed, given.seed + given.schedules)))
     with postgres_world() as world:
         right = (_mutants if given.mutants else _schedules)(world, range(given.seed, given.seed + given.schedules))
     sys.exit(not right)
@@ -46,6 +54,15 @@ def _mutants(world: PostgresWorld, seeds: range) -> bool:
         unseen += found is None
         print(f"{'unseen' if found is None else found:>10} {mutant.name}", flush=True)
     return unseen == 0
+
+
+def _keep_sqlite_mutants(seeds: range) -> bool:
+    found = {}
+    for one in sqlite_mutants.MUTANTS:
+        found[one.name] = first_of(judge_of(one), seeds)
+        print(f"{found[one.name] or 'unseen':>10} {one.name}", flush=True)
+    sqlite_mutants.SEEDS_FILE.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    return None not in found.values()
 
 
 if __name__ == "__main__":

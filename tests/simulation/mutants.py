@@ -3,8 +3,10 @@
 A mutant changes the text of `writes.sql`; a text that is no longer there is an error, so no table can go stale.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from langlauf.store.sqlite.driver import _FENCE
@@ -26,6 +28,16 @@ class Edit(NamedTuple):
         return {**queries, self.statement: re.sub(pattern, lambda _: self.new, sql)}
 
 
+#: For each mutant a schedule that shows it: `python -m tests.simulation --sqlite-mutants` writes them.
+SEEDS_FILE = Path(__file__).with_name("mutant_seeds.json")
+
+
+def kept_seeds() -> dict[str, int]:
+    """Return the seeds by the names of the mutants."""
+    seeds: dict[str, int] = json.loads(SEEDS_FILE.read_text("utf-8"))
+    return seeds
+
+
 class Mutant(NamedTuple):
     """A weaker store, and the guard that it lacks; None where it is another promise that is broken."""
 
@@ -44,6 +56,11 @@ class Redundant(NamedTuple):
     mutant: Mutant
     company: Mutant
     why: str
+
+    @property
+    def name(self) -> str:
+        """Both names."""
+        return f"{self.mutant.name}, {self.company.name}"
 
     def queries(self) -> dict[str, str]:
         """The statements without both guards."""
@@ -229,6 +246,9 @@ IN_COMPANY: tuple[Redundant, ...] = (
         )
     ),
 )
+
+#: All weaker stores that some schedule shows.
+MUTANTS: tuple[Mutant | Redundant, ...] = (*ALONE, *IN_COMPANY)
 
 _INDEXED = "it names the index; the highest place is not null wherever there is one"
 _ESTIMATE = "it tells how long a job will probably wait, and nothing is decided by that"

@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
+from tests.support.missing import Missing
+
 #: For benchmarks of networks: no real host has such an address.
 _NETS = tuple(f"198.{second}.{third}" for second in (18, 19) for third in range(256))
 _TRIES = 50
@@ -23,7 +25,7 @@ NO_NETWORK = (
 )
 
 
-class NoNetwork(RuntimeError):
+class NoNetwork(Missing):
     """This machine, or this user, has no network namespaces."""
 
 

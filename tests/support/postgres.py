@@ -30,7 +30,7 @@ T = TypeVar("T")
 #: The URL of a server that is already there.
 GIVEN = "LANGLAUF_TEST_POSTGRES"
 #: The folder of the run: the processes of a run find each other by it.
-_RUN = "LANGLAUF_TEST_RUN"
+RUN = "LANGLAUF_TESTRUN"
 #: Databases come and go by the hundred on it; what must survive a crash is shown on servers of their own.
 _SHARED = {"fsync": "off"}
 _guardians: list["subprocess.Popen[bytes]"] = []
@@ -39,10 +39,10 @@ _guardians: list["subprocess.Popen[bytes]"] = []
 def begin_run() -> Callable[[], None]:
     """Makes this process the one whose end is the end of the run; returns what ends it sooner."""
     guarded = Guarded()
-    os.environ[_RUN] = str(guarded.folder)
+    os.environ[RUN] = str(guarded.folder)
 
     def end() -> None:
-        os.environ.pop(_RUN, None)
+        os.environ.pop(RUN, None)
         if given := os.environ.get(GIVEN):
             _drop_all(given, _names(guarded.folder))
         guarded.end()
@@ -159,9 +159,9 @@ def _apart(work: Callable[[], T]) -> T:
 
 def _run() -> Path:
     """The folder of the run; a program that is no run of tests begins one for itself."""
-    if _RUN not in os.environ:
+    if RUN not in os.environ:
         atexit.register(begin_run())
-    return Path(os.environ[_RUN])
+    return Path(os.environ[RUN])
 
 
 def _names(run: Path) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.locks import locked
+from tests.support.missing import Missing
 
 OLDEST = 15
 #: Says where the programs come from: `system` or `wheel`. Without it the machine's own are preferred.
@@ -62,7 +63,7 @@ def find(shelf: Path, source: str | None = None) -> Programs:
     if found is None and source != "system":
         found = of_the_wheel(shelf)
     if found is None:
-        raise RuntimeError(NO_SERVER)
+        raise Missing(NO_SERVER)
     return found
 
 

@@ -1,0 +1,27 @@
+"""The surroundings of a test process: the same ones wherever it is started."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+#: What programs need to be found and to keep temporary files, and what steers the run itself.
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "CI", "VIRTUAL_ENV", "PY_COLORS", "COVERAGE_PROCESS_START")
+_KEPT_PREFIXES = ("LANGLAUF_TEST_", "PYTEST_")
+#: The time zone is half an hour off every whole one, so that local time taken for UTC shows on any machine.
+_FIXED = {"LANG": "C.UTF-8", "TZ": "XXX-5:30", "TERM": "dumb"}
+#: CI systems start background jobs with some of these ignored, and programs under test would inherit that.
+_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD)
+
+
+def isolate(home: Path) -> None:
+    """Drop the environment, umask and signal dispositions that this process inherited; `home` is an empty folder."""
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
+    os.environ.clear()
+    os.environ.update({**kept, **_FIXED, "HOME": str(home)})
+    time.tzset()
+    os.umask(0o022)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in _SIGNALS:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)

@@ -1,0 +1,24 @@
+"""The two tiers of the suite, and the seed of a run.
+
+`make test` leaves out what `LONG` in `tests/conftest.py` lists and draws nothing by chance. `make test-all` sets
+`LANGLAUF_TEST_ALL=1`: everything runs, from a seed drawn anew. The seed is printed either way; `LANGLAUF_TEST_SEED`
+sets it.
+"""
+
+import os
+import random
+
+#: Whether everything runs.
+ALL = os.environ.get("LANGLAUF_TEST_ALL") == "1"
+SEED_NAME = "LANGLAUF_TEST_SEED"
+_FIXED_SEED = 20_261_117
+
+
+def choose_seed(*, fixed: bool = not ALL) -> int:
+    """Return the seed of this run; the first call decides for this process and those it starts."""
+    return int(os.environ.setdefault(SEED_NAME, str(_FIXED_SEED if fixed else random.randrange(10**9))))
+
+
+def at_scale(everything: int, share: int) -> int:
+    """Return how many to run: `share` of them in `make test`."""
+    return everything if ALL else share
