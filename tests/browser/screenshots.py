@@ -2,7 +2,7 @@
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -17,35 +17,48 @@ Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 
 
-def addresses(shown: Gallery) -> dict[str, str]:
-    """Every page by the name of its picture."""
-    pages = {
-        "start": "/",
-        "start_other": "/?analysis=single",
-        "again": f"/?from={shown.jobs['failed']}",
-        "jobs": "/jobs",
-        "jobs_filtered": "/jobs?status=failed&q=Kreis",
-        "jobs_none": "/jobs?q=nothing+like+this",
-        "errors": "/errors",
-        "inbox": "/inbox",
-        "webhooks": "/webhooks",
-        "ops": "/ops",
-        "ops_workers": "/ops/workers",
-        "ops_orgs": "/ops/orgs",
-        "settings": "/settings",
-        "states": "/help/states",
-        "cancel": f"/jobs/{shown.jobs['partial']}/cancel",
-        "diff": f"/results/{shown.result('completed')}/diff?from=1&to=6",
-        "version": f"/results/{shown.result('completed')}/v/2",
-        "docs": "/docs",
-        "problems": "/problems",
-        "problem": "/problems/timeout",
-        "not_found": "/jobs/unknown",
-        "german": "/?lang=de",
-    }
-    pages |= {f"job_{name}": f"/jobs/{job_id}" for name, job_id in shown.jobs.items()}
-    pages |= {f"result_{name}": f"/results/{shown.result(name)}" for name in ("completed", "partial", "failed")}
-    return pages
+Address = Callable[[Gallery], str]
+#: The states that the gallery has a job in.
+_STATES = (
+    *("completed", "failed", "partial", "backoff", "canceled", "canceling", "running", "working", "silent", "queued"),
+)
+
+
+def _job_page(state: str) -> Address:
+    return lambda shown: f"/jobs/{shown.jobs[state]}"
+
+
+def _result_page(state: str) -> Address:
+    return lambda shown: f"/results/{shown.result(state)}"
+
+
+#: Where each page is, by the name of its picture.
+PAGES: Mapping[str, Address] = {
+    "start": lambda _: "/",
+    "start_other": lambda _: "/?analysis=single",
+    "again": lambda shown: f"/?from={shown.jobs['failed']}",
+    "jobs": lambda _: "/jobs",
+    "jobs_filtered": lambda _: "/jobs?status=failed&q=Kreis",
+    "jobs_none": lambda _: "/jobs?q=nothing+like+this",
+    "errors": lambda _: "/errors",
+    "inbox": lambda _: "/inbox",
+    "webhooks": lambda _: "/webhooks",
+    "ops": lambda _: "/ops",
+    "ops_workers": lambda _: "/ops/workers",
+    "ops_orgs": lambda _: "/ops/orgs",
+    "settings": lambda _: "/settings",
+    "states": lambda _: "/help/states",
+    "cancel": lambda shown: f"/jobs/{shown.jobs['partial']}/cancel",
+    "diff": lambda shown: f"/results/{shown.result('completed')}/diff?from=1&to=6",
+    "version": lambda shown: f"/results/{shown.result('completed')}/v/2",
+    "docs": lambda _: "/docs",
+    "problems": lambda _: "/problems",
+    "problem": lambda _: "/problems/timeout",
+    "not_found": lambda _: "/jobs/unknown",
+    "german": lambda _: "/?lang=de",
+    **{f"job_{state}": _job_page(state) for state in _STATES},
+    **{f"result_{state}": _result_page(state) for state in ("completed", "partial", "failed")},
+}
 
 
 def pictures(browser: Browser, shown: Gallery, folder: Path, only: str) -> Iterator[Path]:
@@ -59,11 +72,11 @@ def pictures(browser: Browser, shown: Gallery, folder: Path, only: str) -> Itera
                 color_scheme=scheme,
                 viewport={"width": width, "height": 800},
             )
-            for name, address in addresses(shown).items():
+            for name, address_of in PAGES.items():
                 if only not in name:
                     continue
                 page = context.new_page()
-                page.goto(address)
+                page.goto(address_of(shown))
                 path = folder / f"{name}_{size}_{scheme}.png"
                 page.screenshot(path=path, full_page=True)
                 page.close()
@@ -79,7 +92,7 @@ def main() -> int:
     path = chromium()
     with tempfile.TemporaryDirectory() as place, gallery(Path(place)) as shown, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        total = len(SCHEMES) * len(WIDTHS) * sum(only in name for name in addresses(shown))
+        total = len(SCHEMES) * len(WIDTHS) * sum(only in name for name in PAGES)
         taken = list(track(pictures(browser, shown, folder, only), "Taking pictures", total))
         browser.close()
     print(f"{len(taken)} pictures are in {folder}.")

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, ViewportSize, expect
 
 from tests.browser.conftest import listened
 from tests.browser.gallery import Gallery, gallery
 from tests.browser.reading import assert_accessible, assert_fits
-from tests.browser.screenshots import Scheme, addresses
+from tests.browser.screenshots import PAGES, Scheme
 
 #: What the page of a job says first, by the state that the job is in.
 HEADLINES = {
@@ -32,27 +32,24 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gallery]:
         yield made
 
 
+@pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize(("scheme", "width"), [("light", 320), ("dark", 1280)])
-def test_every_page_is_accessible_and_fits(browser: Browser, shown: Gallery, scheme: Scheme, width: int) -> None:
+def test_every_page_is_accessible_and_fits(
+    browser: Browser, shown: Gallery, scheme: Scheme, width: int, name: str
+) -> None:
     """Axe finds nothing serious, nothing is cut off, and no script complains."""
     troubles: list[str] = []
-    context = browser.new_context(
-        base_url=shown.site.url, color_scheme=scheme, viewport={"width": width, "height": 800}
-    )
-    page = listened(context.new_page(), shown.site.url, troubles)
-    for name, address in addresses(shown).items():
+    window: ViewportSize = {"width": width, "height": 800}
+    with browser.new_context(base_url=shown.site.url, color_scheme=scheme, viewport=window) as context:
+        page = listened(context.new_page(), shown.site.url, troubles)
         # In the dark the colours alone are others; and the reference is the same over and over.
         rules = () if scheme == "light" else ("color-contrast",)
         within = "main > :not(section), article:first-of-type" if name == "docs" else None
-        page.goto(address)
+        page.goto(PAGES[name](shown))
         if within is None:
             page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
         if name.startswith("job_"):
             expect(page.locator("#state")).to_contain_text(HEADLINES[name.removeprefix("job_")])
-        try:
-            assert_accessible(page, *rules, within=within)
-            assert_fits(page)
-        except AssertionError as error:
-            raise AssertionError(f"{name} ({address})") from error
-    context.close()
+        assert_accessible(page, *rules, within=within)
+        assert_fits(page)
     assert [one for one in troubles if "404" not in one] == []
