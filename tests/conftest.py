@@ -18,16 +18,35 @@ from tests.support.tiers import ALL, SEED_NAME, choose_seed
 from tests.support.time_limit import time_limit
 
 #: What `make test` leaves out and `make test-all` runs: tests whose id begins so.
-LONG = ("tests/fuzz/",)
-#: Stores whose share of the store contract is long: both are SQLite once more, without a file or with blobs around it.
-LONG_STORES = {"memory", "blobs"}
-STORE_CONTRACT = "tests/store_contract/"
+LONG = (
+    "tests/fuzz/",
+    "tests/abuse/test_scenarios.py",
+    *(
+        f"tests/faults/test_scenarios.py::test_every_promise_is_kept[{scenario}]"
+        for scenario in (
+            *("cancel", "timeout", "expiry", "fairness", "abandoned", "gil", "watchdog", "children", "latency"),
+            *("deliveries", "restarts", "replies", "clock"),
+        )
+    ),
+    "tests/browser/test_every_page.py::test_every_page_is_accessible_and_fits[dark",
+    "tests/browser/test_every_page.py::test_every_page_is_accessible_and_fits[light-320-docs",
+    "tests/bundled/ontology/test_analysis.py::test_tens_of_thousands_of_terms_stay_small_and_quick",
+    "tests/unit/test_bench_postgres.py::test_the_store_is_measured_beside_bare_statements",
+    "tests/unit/test_postgres_support.py::test_the_programs_of_the_wheel_run_from_anywhere",
+)
+#: Stores on which the tests of a folder are long: there the same is shown by another one.
+LONG_ON = {
+    "tests/store_contract/": {"memory", "blobs"},
+    "tests/abuse/test_corpus.py": {"memory", "postgres"},
+    "tests/http/": {"postgres"},
+}
 #: Seconds for each of setup, test and teardown: many times what any takes alone on a quiet machine.
 LIMIT, LONG_LIMIT = 120, 900
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin the run in the process that leads it: its end is the end of what the run shares."""
+    config.addinivalue_line("markers", "limit(seconds): another time limit than the usual one")
     config.addinivalue_line("markers", "long: runs in `make test-all` alone; conftest.py says which tests are")
     if not hasattr(config, "workerinput"):
         config.add_cleanup(begin_run())
@@ -65,15 +84,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_long(item: pytest.Item) -> bool:
-    callspec = getattr(item, "callspec", None)
-    stores = set(callspec.params.values()) & LONG_STORES if callspec and item.nodeid.startswith(STORE_CONTRACT) else ()
-    return item.nodeid.startswith(LONG) or bool(stores)
+    words = set(item.nodeid.partition("[")[2].rstrip("]").split("-"))
+    return item.nodeid.startswith(LONG) or any(
+        item.nodeid.startswith(folder) and words & stores for folder, stores in LONG_ON.items()
+    )
 
 
 @contextmanager
 def _limited(item: pytest.Item) -> Iterator[None]:
     """Fail what takes too long, and leave out what this machine cannot run."""
-    with time_limit(LONG_LIMIT if item.get_closest_marker("long") else LIMIT):
+    own = item.get_closest_marker("limit")
+    with time_limit(own.args[0] if own else LONG_LIMIT if item.get_closest_marker("long") else LIMIT):
         try:
             yield
         except Missing as missing:

@@ -1,9 +1,10 @@
 """Every store passes the same suite. A new one is added to `STORES`, and no test changes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.beds import Bed, bed_of
-from tests.support.postgres_stores import migrated_database
+from tests.support.postgres_stores import ReusedDatabase
 from tests.support.stores import SetClock
 
 Body = Callable[[Store, SetClock], Awaitable[None]]
@@ -22,46 +23,56 @@ Body = Callable[[Store, SetClock], Awaitable[None]]
 BodyOfMany = Callable[[list[Store], SetClock], Awaitable[None]]
 #: Opens the store that is at a place.
 Opener = Callable[[SetClock, Hints], Awaitable[Store]]
-#: Makes such a place, and removes it.
-Place = Callable[[Path], AbstractContextManager[Opener]]
+#: A test, given what opens its store.
+Test = Callable[[Opener], Coroutine[Any, Any, None]]
+#: Runs a test on a store of one kind; files go to the folder.
+Place = Callable[[Path, Test], None]
 
 
-@contextmanager
-def _sqlite(folder: Path) -> Iterator[Opener]:
+def _opener(folder: Path | None) -> Opener:
     async def opened(clock: SetClock, hints: Hints) -> Store:
-        return await SqliteStore.open(str(folder / "store.db"), clock=clock, hints=hints)
+        path = ":memory:" if folder is None else str(folder / "store.db")
+        return await SqliteStore.open(path, clock=clock, hints=hints)
 
-    yield opened
-
-
-@contextmanager
-def _memory(_: Path) -> Iterator[Opener]:
-    async def opened(clock: SetClock, hints: Hints) -> Store:
-        return await SqliteStore.open(":memory:", clock=clock, hints=hints)
-
-    yield opened
+    return opened
 
 
-@contextmanager
-def _blobs(folder: Path) -> Iterator[Opener]:
+def _sqlite(folder: Path, test: Test) -> None:
+    asyncio.run(test(_opener(folder)))
+
+
+def _memory(_: Path, test: Test) -> None:
+    asyncio.run(test(_opener(None)))
+
+
+def _blobs(folder: Path, test: Test) -> None:
     """Not a byte stays in a row."""
-    with _sqlite(folder) as open_inner:
 
-        async def opened(clock: SetClock, hints: Hints) -> Store:
-            inner = await open_inner(clock, hints)
-            return StoreWithBlobs(inner, FileBlobs(folder / "blobs"), largest_inline=0, seconds=10)
+    async def opened(clock: SetClock, hints: Hints) -> Store:
+        inner = await _opener(folder)(clock, hints)
+        return StoreWithBlobs(inner, FileBlobs(folder / "blobs"), largest_inline=0, seconds=10)
 
-        yield opened
+    asyncio.run(test(opened))
 
 
-@contextmanager
-def _postgres(_: Path) -> Iterator[Opener]:
-    with migrated_database() as url:
-
+def _postgres(_: Path, test: Test) -> None:
+    async def use(url: str) -> None:
         async def opened(clock: SetClock, hints: Hints) -> Store:
             return await PostgresStore.open(url, clock=clock, hints=hints)
 
-        yield opened
+        await test(opened)
+
+    _REUSED.run(use)
+
+
+_REUSED = ReusedDatabase()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _dropped() -> Iterator[None]:
+    """The database that the tests share goes with the last of them."""
+    yield
+    _REUSED.close()
 
 
 STORES: dict[str, Place] = {"sqlite": _sqlite, "memory": _memory, "blobs": _blobs, "postgres": _postgres}
@@ -92,8 +103,7 @@ class Harness:
                     stack.push_async_callback(stores[-1].close)
                 await body(stores, self.clock)
 
-        with self._place(self._folder) as opened:
-            asyncio.run(main(opened))
+        self._place(self._folder, main)
 
 
 @pytest.fixture(params=sorted(STORES))

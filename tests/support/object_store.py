@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx2
-from moto.server import ThreadedMotoServer
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests", "AWS_REGION": "eu-central-2"}
 
@@ -27,6 +26,8 @@ class ObjectStore:
 @contextmanager
 def object_store() -> Iterator[ObjectStore]:
     """Runs one until the block ends."""
+    from moto.server import ThreadedMotoServer  # a second to import, for the few tests that need it
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:

@@ -1,12 +1,47 @@
-"""Databases that a store of PostgreSQL can open at once: copies of one that was migrated."""
+"""Databases that a store of PostgreSQL can open at once: copies of one that was migrated, or one that is used again.
+
+A database of a test's own costs a copy, and every new connection plans each function anew: half a second a test. Tests
+that only call verbs of the store share one database per process and its connections (`ReusedDatabase`); it is emptied
+between them.
+"""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import asyncpg
+import pytest
 
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
-from tests.support.postgres import fresh_database, template
+from langlauf.store.postgres.link import Link, connect
+from tests.support.postgres import execute, fresh_database, template
+
+#: Remembers the rows that a migrated database begins with, and makes `tests.reset()`, which brings them back.
+_RESET = """
+CREATE SCHEMA tests;
+DO $$ DECLARE name text; BEGIN
+    FOR name IN SELECT relname FROM pg_class WHERE relnamespace = 'langlauf'::regnamespace AND relkind = 'r' LOOP
+        EXECUTE format('CREATE TABLE tests.%1$I AS TABLE langlauf.%1$I', name);
+    END LOOP;
+END $$;
+CREATE FUNCTION tests.reset() RETURNS void LANGUAGE plpgsql SET session_replication_role = replica AS $$
+DECLARE name text;
+    differs boolean;
+BEGIN
+    FOR name IN SELECT relname FROM pg_class WHERE relnamespace = 'tests'::regnamespace AND relkind = 'r' LOOP
+        EXECUTE format('SELECT EXISTS (TABLE langlauf.%1$I EXCEPT TABLE tests.%1$I)
+            OR (SELECT count(*) FROM langlauf.%1$I) <> (SELECT count(*) FROM tests.%1$I)', name) INTO differs;
+        IF differs THEN
+            EXECUTE format('DELETE FROM langlauf.%1$I', name);
+            EXECUTE format('INSERT INTO langlauf.%1$I TABLE tests.%1$I', name);
+        END IF;
+    END LOOP;
+    PERFORM setval(format('%I.%I', schemaname, sequencename), start_value, false) FROM pg_sequences
+        WHERE schemaname = 'langlauf';
+END $$;
+"""
 
 
 @contextmanager
@@ -22,3 +57,80 @@ def _migrate(url: str) -> None:
         await store.close()
 
     asyncio.run(main())
+
+
+class ReusedDatabase:
+    """One database for many tests, on one event loop, with connections that outlive the stores that use them."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._runner = asyncio.Runner()
+        self._url: str | None = None
+        #: idle connections by the name of the link that used them: they have planned its functions
+        self._idle: dict[str, list[Any]] = {}
+
+    def run(self, use: Callable[[str], Awaitable[None]]) -> None:
+        """Run a test with the URL of the database; where it fails, the next one gets a new database."""
+        if self._url is None:
+            self._url = self._stack.enter_context(migrated_database())
+            execute(self._url, _RESET)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Link, "_connected", _reusing(self._idle))
+            patch.setattr(Link, "close", _keeping(self._idle))
+            try:
+                self._runner.run(_alone(use(self._url)))
+                self._runner.run(self._reset())
+            except BaseException:
+                self._forget()
+                raise
+
+    def close(self) -> None:
+        """Drop the database."""
+        self._forget()
+        self._runner.close()
+
+    async def _reset(self) -> None:
+        for connection in self._idle["upkeep"][:1]:
+            await connection.execute("SELECT tests.reset()")
+
+    def _forget(self) -> None:
+        async def terminate() -> None:
+            for connection in [one for idle in self._idle.values() for one in idle]:
+                connection.terminate()
+            await asyncio.sleep(0)
+
+        self._runner.run(terminate())
+        self._idle.clear()
+        self._url = None
+        self._stack.close()
+
+
+async def _alone(work: Awaitable[None]) -> None:
+    """End what the test has left running, as `asyncio.run` does."""
+    try:
+        await work
+    finally:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+def _reusing(idle: dict[str, list[Any]]) -> Callable[[Link], Awaitable[Any]]:
+    async def connected(link: Link) -> Any:
+        if not link.open:
+            kept = idle.get(link._name, ())
+            link._connection = kept.pop() if kept else await connect(link._address)
+        return link._connection
+
+    return connected
+
+
+def _keeping(idle: dict[str, list[Any]]) -> Callable[[Link], Awaitable[None]]:
+    async def close(link: Link) -> None:
+        async with link._turn:
+            connection, link._connection = link._connection, None
+            if isinstance(connection, asyncpg.Connection) and not connection.is_closed():
+                idle.setdefault(link._name, []).append(connection)
+
+    return close
