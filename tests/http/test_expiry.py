@@ -9,8 +9,8 @@ from tests.support.live import Live, live
 from tests.support.server import ROOT, command, environment
 
 
-def _clean_up(store: Path) -> dict[str, dict[str, int]]:
-    words = command("cleanup", "--store-file", str(store), "--results-ttl-seconds", "0", "--events-ttl-seconds", "0")
+def _clean_up(store: Path | str) -> dict[str, dict[str, int]]:
+    words = command("cleanup", "--store", str(store), "--results-ttl-seconds", "0", "--events-ttl-seconds", "0")
     done = subprocess.run([*words, "--json"], cwd=ROOT, env=environment(), capture_output=True, text=True, check=True)
     report: dict[str, dict[str, int]] = json.loads(done.stdout)
     return report

@@ -3,10 +3,10 @@
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import uvloop
@@ -14,6 +14,8 @@ import uvloop
 from langlauf import Job, Langlauf, PermanentError, TransientError
 from langlauf.http.server import Server, make_server
 from langlauf.settings import load_settings
+
+T = TypeVar("T")
 
 
 class Gates:
@@ -121,11 +123,16 @@ def _count(key: str) -> int:
 class Live:
     """A server that runs, and a client for it."""
 
-    def __init__(self, url: str, app: Langlauf, server: Server) -> None:
+    def __init__(self, url: str, app: Langlauf, server: Server, loop: asyncio.AbstractEventLoop) -> None:
         self.url = url
         self.app = app
         self.server = server
+        self.loop = loop
         self.http = httpx2.Client(base_url=url, timeout=30, trust_env=False)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the server's own event loop, and return what it returns."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)
 
     def submit(self, analysis: str, /, org: str = "default-org", **values: Any) -> dict[str, Any]:
         """Submits a job that must be accepted."""
@@ -162,6 +169,7 @@ def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, *
     settings = load_settings({**known, **environment})
     app.use(settings)
     urls: list[str] = []
+    loops: list[asyncio.AbstractEventLoop] = []
     ready = threading.Event()
 
     def started(url: str) -> None:
@@ -175,6 +183,7 @@ def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, *
     server = make_server(app.asgi(), settings, started=started, stopping=stopping, any_name=any_name)
 
     async def main() -> None:
+        loops.append(asyncio.get_running_loop())
         async with app.lifespan():
             await server.serve()
 
@@ -186,7 +195,7 @@ def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, *
     thread.start()
     assert ready.wait(20)
     assert urls, "the server did not start"
-    running = Live(urls[0], app, server)
+    running = Live(urls[0], app, server, loops[0])
     try:
         yield running
     finally:
