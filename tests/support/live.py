@@ -15,8 +15,6 @@ from langlauf import Job, Langlauf, PermanentError, TransientError
 from langlauf.http.server import Server, make_server
 from langlauf.settings import load_settings
 
-T = TypeVar("T")
-
 
 class Gates:
     """Named gates: an analysis waits at one until the test opens it."""
@@ -120,19 +118,20 @@ def _count(key: str) -> int:
     return COMPUTED[key]
 
 
+T = TypeVar("T")
+
+
 class Live:
     """A server that runs, and a client for it."""
 
-    def __init__(self, url: str, app: Langlauf, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+    #: the event loop of the server's thread
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self, url: str, app: Langlauf, server: Server) -> None:
         self.url = url
         self.app = app
         self.server = server
-        self.loop = loop
         self.http = httpx2.Client(base_url=url, timeout=30, trust_env=False)
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the server's own event loop, and return what it returns."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)
 
     def submit(self, analysis: str, /, org: str = "default-org", **values: Any) -> dict[str, Any]:
         """Submits a job that must be accepted."""
@@ -156,6 +155,10 @@ class Live:
             if job["finished_at"] or job["status"] == until:
                 return job
         raise AssertionError(f"{job_id} did not get there: {job}")
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the server's event loop, and return what it returns."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
 
 @contextmanager
@@ -195,7 +198,8 @@ def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, *
     thread.start()
     assert ready.wait(20)
     assert urls, "the server did not start"
-    running = Live(urls[0], app, server, loops[0])
+    running = Live(urls[0], app, server)
+    running.loop = loops[0]
     try:
         yield running
     finally:
