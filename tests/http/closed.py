@@ -17,7 +17,7 @@ class Closed(NamedTuple):
     """A server that asks for keys, its store, and a key of org-a for everything that a key can do."""
 
     live: Live
-    store: Path
+    store: Path | str
     admin: str
 
 

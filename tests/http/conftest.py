@@ -1,4 +1,7 @@
-"""One server for the tests of a module: one that is open, and one that asks for keys."""
+"""One server for the tests of a module: one that is open, and one that asks for keys.
+
+It runs over SQLite. In a module or at a test marked `both_stores` it runs over PostgreSQL as well.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,34 +10,60 @@ import pytest
 
 from langlauf.domain.access import GRANTABLE
 from tests.http.closed import Closed, run_job
+from tests.support.beds import bed_of
 from tests.support.keys import OPERATOR, bearer, make_key
 from tests.support.live import Live, live
 
+#: Stores by the names that the ids of tests have.
+STORES = ("sqlite", "postgres")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the mark known."""
+    config.addinivalue_line("markers", "both_stores: tests that use a server run over each store")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what is marked once for each store, if a store has anything to do with it."""
+    if "store_kind" in metafunc.fixturenames and metafunc.definition.get_closest_marker("both_stores"):
+        metafunc.parametrize("store_kind", STORES, indirect=True, scope="module")
+
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def store_kind(request: pytest.FixtureRequest) -> str:
+    """The kind of store that a server of the module runs over."""
+    return str(getattr(request, "param", "sqlite"))
+
+
+@pytest.fixture(scope="module")
+def server(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server with the sample analyses and fault injection."""
     folder = tmp_path_factory.mktemp("live")
-    with live(
-        folder,
-        ENABLE_E2E_FAULT_INJECTION="1",
-        LANGLAUF_MAX_RUNNING="16",
-        LANGLAUF_MAX_RESULT="2000000",
-        LANGLAUF_CORS_ORIGINS="https://ui.example",
-        LANGLAUF_SYNC_LIMIT="3",
-        LANGLAUF_DELIVERIES="0",
-    ) as running:
+    with (
+        bed_of(store_kind, folder) as bed,
+        live(
+            folder,
+            LANGLAUF_STORE=bed.place,
+            ENABLE_E2E_FAULT_INJECTION="1",
+            LANGLAUF_MAX_RUNNING="16",
+            LANGLAUF_MAX_RESULT="2000000",
+            LANGLAUF_CORS_ORIGINS="https://ui.example",
+            LANGLAUF_SYNC_LIMIT="3",
+            LANGLAUF_DELIVERIES="0",
+        ) as running,
+    ):
         yield running
 
 
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
+def closed(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
     """Keys in the store, and an operator's token."""
     folder = tmp_path_factory.mktemp("keys")
-    store = folder / "store.db"
-    admin = make_key(store, "org-a", *GRANTABLE)
-    with live(folder, API_AUTH_TOKEN=OPERATOR, LANGLAUF_SYNC_LIMIT="5") as running:
-        yield Closed(running, store, admin.text)
+    with bed_of(store_kind, folder) as bed:
+        admin = make_key(bed.place, "org-a", *GRANTABLE)
+        settings = {"LANGLAUF_STORE": bed.place, "API_AUTH_TOKEN": OPERATOR, "LANGLAUF_SYNC_LIMIT": "5"}
+        with live(folder, **settings) as running:
+            yield Closed(running, bed.place, admin.text)
 
 
 @pytest.fixture(scope="module")

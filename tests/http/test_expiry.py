@@ -4,13 +4,16 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.http.test_errors import assert_problem
+from tests.support.beds import bed_of
 from tests.support.live import Live, live
 from tests.support.server import ROOT, command, environment
 
 
-def _clean_up(store: Path) -> dict[str, dict[str, int]]:
-    words = command("cleanup", "--store-file", str(store), "--results-ttl-seconds", "0", "--events-ttl-seconds", "0")
+def _clean_up(store: Path | str) -> dict[str, dict[str, int]]:
+    words = command("cleanup", "--store", str(store), "--results-ttl-seconds", "0", "--events-ttl-seconds", "0")
     done = subprocess.run([*words, "--json"], cwd=ROOT, env=environment(), capture_output=True, text=True, check=True)
     report: dict[str, dict[str, int]] = json.loads(done.stdout)
     return report
@@ -22,13 +25,14 @@ def _finished(server: Live) -> dict[str, str]:
     return job
 
 
-def test_a_removed_result_is_gone_with_a_reason(tmp_path: Path) -> None:
+@pytest.mark.both_stores
+def test_a_removed_result_is_gone_with_a_reason(store_kind: str, tmp_path: Path) -> None:
     """Cleaned up beside the running server: 410 for the owner, 404 for strangers; the job's record stays."""
-    with live(tmp_path) as server:
+    with bed_of(store_kind, tmp_path) as bed, live(tmp_path, LANGLAUF_STORE=bed.place) as server:
         job = _finished(server)
         path = f"/analyze/results/{job['result_id']}"
         etag = server.http.get(f"/analyze/jobs/{job['job_id']}", headers={"X-Org-Id": "org-a"}).headers["etag"]
-        report = _clean_up(tmp_path / "store.db")
+        report = _clean_up(bed.place)
         assert (report["results"]["delete_count"], report["events"]["delete_count"] > 0) == (1, True)
         for view in ("latest", "requested"):
             gone = server.http.get(path, params={"view": view}, headers={"X-Org-Id": "org-a"})
@@ -46,31 +50,34 @@ def test_a_removed_result_is_gone_with_a_reason(tmp_path: Path) -> None:
         assert server.http.get("/analyze/history", headers={"X-Org-Id": "org-a"}).json()["history"] == []
 
 
-def test_a_replay_of_a_removed_result_says_that_it_is_gone(tmp_path: Path) -> None:
+@pytest.mark.both_stores
+def test_a_replay_of_a_removed_result_says_that_it_is_gone(store_kind: str, tmp_path: Path) -> None:
     """410, and not a result of null."""
-    with live(tmp_path) as server:
+    with bed_of(store_kind, tmp_path) as bed, live(tmp_path, LANGLAUF_STORE=bed.place) as server:
         headers = {"Idempotency-Key": "k"}
         assert server.http.post("/analyze", json={"query": "x"}, headers=headers).status_code == 200
-        _clean_up(tmp_path / "store.db")
+        _clean_up(bed.place)
         assert_problem(server.http.post("/analyze", json={"query": "x"}, headers=headers), 410, "expired")
 
 
-def test_the_server_cleans_up_by_itself(tmp_path: Path) -> None:
+@pytest.mark.both_stores
+def test_the_server_cleans_up_by_itself(store_kind: str, tmp_path: Path) -> None:
     """At its start and then at intervals, with the settings of the environment."""
-    with live(tmp_path) as server:
-        job = _finished(server)
-    with live(
-        tmp_path,
-        ASYNC_JOB_RESULTS_RETENTION_SECONDS="0",
-        ASYNC_JOB_EVENTS_RETENTION_SECONDS="0",
-        LANGLAUF_RETENTION_EVERY="0.05",
-    ) as server:
-        path = f"/analyze/results/{job['result_id']}"
-        for _ in range(500):  # each look is a request: bounded by work, not by time
-            response = server.http.get(path, headers={"X-Org-Id": "org-a"})
-            if response.status_code != 200:
-                break
-        assert_problem(response, 410, "expired")
+    soon = {
+        "ASYNC_JOB_RESULTS_RETENTION_SECONDS": "0",
+        "ASYNC_JOB_EVENTS_RETENTION_SECONDS": "0",
+        "LANGLAUF_RETENTION_EVERY": "0.05",
+    }
+    with bed_of(store_kind, tmp_path) as bed:
+        with live(tmp_path, LANGLAUF_STORE=bed.place) as server:
+            job = _finished(server)
+        with live(tmp_path, LANGLAUF_STORE=bed.place, **soon) as server:
+            path = f"/analyze/results/{job['result_id']}"
+            for _ in range(500):  # each look is a request: bounded by work, not by time
+                response = server.http.get(path, headers={"X-Org-Id": "org-a"})
+                if response.status_code != 200:
+                    break
+            assert_problem(response, 410, "expired")
 
 
 def test_without_the_switch_the_words_of_fault_injection_are_ordinary(tmp_path: Path) -> None:

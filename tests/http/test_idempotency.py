@@ -10,8 +10,10 @@ import pytest
 from langlauf.clock import new_id
 from tests.http.test_errors import assert_problem
 from tests.http.test_expiry import _clean_up
+from tests.support.beds import bed_of
 from tests.support.live import GATES, Live, live
 
+pytestmark = pytest.mark.both_stores
 ASYNC = {"Prefer": "respond-async"}
 
 
@@ -111,11 +113,11 @@ def test_a_replay_of_a_running_job_waits_for_it(server: Live) -> None:
     assert _post(server, key, **body).json()["result"] == {"gate": gate}
 
 
-def test_a_replay_of_what_retention_removed_says_so(tmp_path: Path) -> None:
+def test_a_replay_of_what_retention_removed_says_so(store_kind: str, tmp_path: Path) -> None:
     """410 with the header; asynchronously the job is still there."""
-    with live(tmp_path) as server:
+    with bed_of(store_kind, tmp_path) as bed, live(tmp_path, LANGLAUF_STORE=bed.place) as server:
         assert _post(server, "k", query="x").status_code == 200
-        _clean_up(tmp_path / "store.db")
+        _clean_up(bed.place)
         gone = _post(server, "k", query="x")
         assert_problem(gone, 410, "expired")
         assert gone.headers["idempotent-replayed"] == "true"

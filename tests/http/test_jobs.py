@@ -9,6 +9,7 @@ import pytest
 from langlauf.clock import new_id
 from tests.support.live import COMPUTED, GATES, Live
 
+pytestmark = pytest.mark.both_stores
 HIDDEN = {"request_payload_ref", "lost_count", "imported_at", "idempotency_key", "lease_token", "worker_id"}
 PROMISED = {
     "job_id", "org_id", "analysis", "requested_by_user_id", "api_key_id", "status", "priority_class",

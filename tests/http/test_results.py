@@ -5,6 +5,7 @@ import pytest
 from langlauf.clock import new_id
 from tests.support.live import GATES, Live
 
+pytestmark = pytest.mark.both_stores
 KEYS = {
     "ok", "request_id", "result_id", "job_id", "job_status", "cancel_reason", "error_code", "result_kind", "result_seq",
     "created_at", "result", "summary", "requested_result_id", "requested_result_kind", "projection_mode",

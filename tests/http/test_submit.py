@@ -9,6 +9,7 @@ import pytest
 from langlauf.clock import new_id
 from tests.support.live import GATES, Live
 
+pytestmark = pytest.mark.both_stores
 ASYNC = {"options": {"async_mode": {"requested": True}}}
 
 

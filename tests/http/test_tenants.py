@@ -6,6 +6,7 @@ from langlauf.clock import new_id
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live, live
 
+pytestmark = pytest.mark.both_stores
 ROUTES = [
     ("GET", "/analyze/jobs/{job}"),
     ("GET", "/analyze/jobs/{job}?wait=1"),

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from langlauf.clock import SystemClock
+from langlauf.bootstrap import open_at
 from langlauf.domain.access import USUAL, Scope
 from langlauf.domain.instant import Instant
 from langlauf.hints import Hints
 from langlauf.service.keys import Keys, MadeKey
-from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.store.location import place_of
 
 T = TypeVar("T")
 #: Within this time a change of keys must have effect.
@@ -18,11 +18,11 @@ EFFECT_SECONDS = 5.0
 OPERATOR = "operator-token-of-a-test"
 
 
-def with_keys(store: Path, use: Callable[[Keys], Awaitable[T]]) -> T:
-    """Opens the file beside whoever has it open."""
+def with_keys(store: Path | str, use: Callable[[Keys], Awaitable[T]]) -> T:
+    """Use the keys of a store, a file or a database, beside the server that has it open."""
 
     async def run() -> T:
-        opened = await SqliteStore.open(str(store), hints=Hints(), clock=SystemClock())
+        opened = await open_at(place_of(str(store)), Hints())
         try:
             return await use(Keys(opened.access, opened.clock))
         finally:
@@ -32,14 +32,14 @@ def with_keys(store: Path, use: Callable[[Keys], Awaitable[T]]) -> T:
 
 
 def make_key(
-    store: Path, org: str, *scopes: Scope, expires_at: Instant | None = None, name: str = "of a test"
+    store: Path | str, org: str, *scopes: Scope, expires_at: Instant | None = None, name: str = "of a test"
 ) -> MadeKey:
     """A new key; without scopes it has the usual ones."""
     granted = frozenset(scopes) or USUAL
     return with_keys(store, lambda keys: keys.create(org, name=name, scopes=granted, expires_at=expires_at))
 
 
-def revoke_key(store: Path, key_id: str) -> None:
+def revoke_key(store: Path | str, key_id: str) -> None:
     """Ends a key."""
     with_keys(store, lambda keys: keys.revoke(key_id, org_id=None))
 

@@ -3,10 +3,10 @@
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import uvloop
@@ -118,8 +118,14 @@ def _count(key: str) -> int:
     return COMPUTED[key]
 
 
+T = TypeVar("T")
+
+
 class Live:
     """A server that runs, and a client for it."""
+
+    #: the event loop of the server's thread
+    loop: asyncio.AbstractEventLoop
 
     def __init__(self, url: str, app: Langlauf, server: Server) -> None:
         self.url = url
@@ -150,6 +156,10 @@ class Live:
                 return job
         raise AssertionError(f"{job_id} did not get there: {job}")
 
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the server's event loop, and return what it returns."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+
 
 @contextmanager
 def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, **environment: str) -> Iterator[Live]:
@@ -162,6 +172,7 @@ def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, *
     settings = load_settings({**known, **environment})
     app.use(settings)
     urls: list[str] = []
+    loops: list[asyncio.AbstractEventLoop] = []
     ready = threading.Event()
 
     def started(url: str) -> None:
@@ -175,6 +186,7 @@ def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, *
     server = make_server(app.asgi(), settings, started=started, stopping=stopping, any_name=any_name)
 
     async def main() -> None:
+        loops.append(asyncio.get_running_loop())
         async with app.lifespan():
             await server.serve()
 
@@ -187,6 +199,7 @@ def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, *
     assert ready.wait(20)
     assert urls, "the server did not start"
     running = Live(urls[0], app, server)
+    running.loop = loops[0]
     try:
         yield running
     finally:
