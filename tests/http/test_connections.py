@@ -16,7 +16,7 @@ from langlauf.http.crowd import RESERVE
 from langlauf.settings import load_settings
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live, live
-from tests.support.processes import wait_until
+from tests.support.processes import eventually
 from tests.support.wire import Wire, get, post
 
 HEAD, BODY, WRITE = 0.5, 0.8, 0.5
@@ -492,7 +492,7 @@ def test_a_stop_cuts_off_a_client_that_does_not_read(
         job = server.wait(server.submit("echo", query="x" * BEYOND_BUFFERS)["job_id"])
         wire = Wire(server.url, receive_buffer=4_096)
         wire.send(get(f"/analyze/results/{job['result_id']}") * 2)
-        wait_until(lambda: _waits_for_a_reader(server))
+        eventually(lambda: _waits_for_a_reader(server))
     with wire:
         assert 0 < len(wire.rest()) < BEYOND_BUFFERS
     assert "timeout graceful shutdown exceeded" not in caplog.text
