@@ -128,7 +128,7 @@ def unharmed(target: Target, caplog: pytest.LogCaptureFixture) -> Iterator[None]
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def judge(reply: Reply, what: object, *, head: bool = False) -> None:
+def assert_answer(reply: Reply, what: object, *, head: bool = False) -> None:
     """No fault of the server, and where it refuses, a whole problem."""
     assert 200 <= reply.status < 500, (what, reply)
     assert "x-request-id" in reply.headers, (what, reply)
@@ -136,7 +136,7 @@ def judge(reply: Reply, what: object, *, head: bool = False) -> None:
     assert "set-cookie" not in reply.headers
     if reply.status >= 400 and not head:
         error = json.loads(reply.body)["error"]
-        reply.problem(reply.status, error)
+        reply.assert_problem(reply.status, error)
         assert not re.search(rb"Traceback|\.py\b|sqlite|apsw|SELECT |/usr/|/tmp/", reply.body), (what, reply)
 
 
@@ -174,7 +174,7 @@ def test_hostile_bodies_are_refused(target: Target, name: str) -> None:
         if route.has_body:
             fields = (("Content-Type", body.media_type), ("Prefer", "respond-async"), *body.headers)
             reply = target.ask(route.method, _filled(target, route), *fields, body=body.content)
-            judge(reply, (route, name))
+            assert_answer(reply, (route, name))
             assert reply.status in (400, 413, 415), (route, reply)
 
 
@@ -185,7 +185,7 @@ def test_hostile_ids_find_nothing(target: Target) -> None:
         for name in route.parameters["path"]:
             for text in raw:
                 reply = target.ask(route.method, _filled(target, route, **{name: text}))
-                judge(reply, (route, text))
+                assert_answer(reply, (route, text))
                 if text:
                     assert reply.status in (400, 404, 405, 414), (route, text, reply)
 
@@ -197,16 +197,16 @@ def test_hostile_queries_are_answered(target: Target) -> None:
             for text in (*TEXTS, *(CURSORS if name == "cursor" else ())):
                 if name == "wait" and text.strip("0 +") == "1":
                     continue  # it would wait
-                judge(_harmless(target, route, query=f"{name}={quote(text, safe='')}"), (route, name, text))
+                assert_answer(_harmless(target, route, query=f"{name}={quote(text, safe='')}"), (route, name, text))
         for text in QUERIES:
-            judge(_harmless(target, route, query=text.encode().decode("latin-1")), (route, text[:80]))
+            assert_answer(_harmless(target, route, query=text.encode().decode("latin-1")), (route, text[:80]))
 
 
 def test_cursors_that_no_list_gave_out_are_refused(target: Target) -> None:
     """A position that cannot be one is a 400; one that could be only says where a page starts."""
     for cursor in CURSORS:
         reply = target.ask("GET", f"/analyze/jobs?cursor={quote(cursor, safe='')}")
-        judge(reply, cursor)
+        assert_answer(reply, cursor)
         if reply.status == 200:
             assert all(job["org_id"] == ORG for job in json.loads(reply.body)["jobs"])
 
@@ -216,12 +216,12 @@ def test_hostile_headers_are_answered(target: Target) -> None:
     for route in target.routes:
         for name in route.parameters["header"]:
             for text in HEADER_VALUES:
-                judge(_harmless(target, route, (name, text)), (route, name, text[:80]))
-            judge(_harmless(target, route, (name, "a"), (name, "b")), (route, name, "twice"))
+                assert_answer(_harmless(target, route, (name, text)), (route, name, text[:80]))
+            assert_answer(_harmless(target, route, (name, "a"), (name, "b")), (route, name, "twice"))
         for name, text in HEADERS:
-            judge(_harmless(target, route, (name, text)), (route, name, text[:80]))
+            assert_answer(_harmless(target, route, (name, text)), (route, name, text[:80]))
         many = [(f"X-Many-{number}", "y" * 20) for number in range(90)]
-        judge(_harmless(target, route, *many), (route, "many"))
+        assert_answer(_harmless(target, route, *many), (route, "many"))
 
 
 def test_other_methods_are_refused(target: Target) -> None:
@@ -233,13 +233,13 @@ def test_other_methods_are_refused(target: Target) -> None:
     for route in target.routes:
         for method in set(METHODS) - allowed[route.path]:
             reply = target.ask(method, _filled(target, route))
-            judge(reply, (method, route), head=method == "HEAD")
+            assert_answer(reply, (method, route), head=method == "HEAD")
             if method in ("CONNECT", "PROPFIND", "PURGE", "LINK") and reply.status == 400:
                 continue  # not a method that HTTP knows for such an address
             assert reply.status == 405, (method, route, reply)
             assert {word.strip() for word in reply.headers["allow"].split(",")} == allowed[route.path]
             override = target.ask("GET", _filled(target, route), ("X-HTTP-Method-Override", method))
-            judge(override, (method, route))
+            assert_answer(override, (method, route))
 
 
 def test_pages_are_as_hard_to_break(target: Target) -> None:

@@ -1,8 +1,8 @@
-"""The judge of the corpus can say no: what it lets pass was looked at."""
+"""The assert_answer of the corpus can say no: what it lets pass was looked at."""
 
 import pytest
 
-from tests.abuse.test_corpus import judge
+from tests.abuse.test_corpus import assert_answer
 from tests.support.wire import Reply
 
 BODY = (
@@ -25,12 +25,12 @@ WRONG = {
 
 def test_a_good_answer_passes() -> None:
     """Else the others would show nothing."""
-    judge(Reply(400, HEADERS, BODY), "good")
-    judge(Reply(200, HEADERS, b"{}"), "good")
+    assert_answer(Reply(400, HEADERS, BODY), "good")
+    assert_answer(Reply(200, HEADERS, b"{}"), "good")
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_answer_does_not(name: str) -> None:
     """Each for its one flaw."""
     with pytest.raises(AssertionError):
-        judge(WRONG[name], name)
+        assert_answer(WRONG[name], name)

@@ -12,6 +12,7 @@ from standardwebhooks.webhooks import Webhook
 from langlauf.cli.main import main
 from tests.support.listener import Listener, listening
 from tests.support.live import live
+from tests.support.processes import eventually
 
 URL = "https://hooks.example/jobs"
 
@@ -136,7 +137,7 @@ def test_beside_a_running_server(tmp_path: Path, receiver: Listener, monkeypatch
         job = server.wait(server.submit("echo", query="Bern")["job_id"])
         [refused, _] = receiver.take("in", 2)
         assert Webhook(secret).verify(refused.body, refused.headers)["data"]["job_id"] == job["job_id"]
-        found = _until(lambda: desk.json("deliveries", "--job", job["job_id"], "--status", "failed"))
+        found = eventually(lambda: desk.json("deliveries", "--job", job["job_id"], "--status", "failed"))
         delivery = found[0]["notification_id"]
         shown = desk.run("deliveries", delivery).stdout
         assert "the receiver answered 500" in shown
@@ -148,13 +149,6 @@ def test_beside_a_running_server(tmp_path: Path, receiver: Listener, monkeypatch
         [arrived] = receiver.take("in", 1)
         assert arrived.headers["webhook-id"] == delivery
         assert desk.json("replay", "--endpoint", receiver.url("in"), "--since", "2999-01-01T00:00:00Z")["replayed"] == 0
-        _until(lambda: desk.json("deliveries", "--status", "sent"))
+        eventually(lambda: desk.json("deliveries", "--status", "sent"))
         assert "1 message on the way again" in desk.run("replay", delivery).stderr
         receiver.take("in", 1)
-
-
-def _until(look: Any) -> Any:
-    for _ in range(100):
-        if found := look():
-            return found
-    raise AssertionError("it did not come")

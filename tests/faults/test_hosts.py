@@ -11,7 +11,7 @@ from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from tests.support.network import network
 from tests.support.postgres import execute, fetch
-from tests.support.processes import wait_until
+from tests.support.processes import eventually
 from tests.support.relay import function_of
 from tests.support.stores import Maker, SetClock
 
@@ -73,7 +73,7 @@ def test_a_cut_is_silent_and_heals() -> None:
         words = (sys.executable, "-m", "http.server", str(_PORT), "--bind", host.address)
         listening = subprocess.Popen((*host.prefix, *words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            wait_until(lambda: _accepts(host.address))
+            eventually(lambda: _accepts(host.address))
             host.cut()
             assert not reached()
             host.heal()

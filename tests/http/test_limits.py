@@ -124,7 +124,7 @@ def test_more_submissions_than_the_process_can_write_are_refused_before_they_are
         assert accepted
         assert refused
         for reply in refused:
-            reply.problem(503, "unavailable")
+            reply.assert_problem(503, "unavailable")
             assert reply.headers["retry-after"] == "1"
         listed = server.http.get("/analyze/jobs", params={"limit": 200}).json()["jobs"]
         assert {job["job_id"] for job in listed} == accepted

@@ -2,12 +2,14 @@
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from langlauf.clock import new_id
-from tests.support.live import GATES, Live
+from tests.support.live import GATES, Live, live
 
 pytestmark = pytest.mark.both_stores
 ASYNC = {"options": {"async_mode": {"requested": True}}}
@@ -170,10 +172,22 @@ def test_who_asked_and_the_trace_are_kept(server: Live) -> None:
     assert {event["trace_id"] for event in job["events"]} == {trace}
 
 
-def test_an_estimate_is_given_once_something_is_known(server: Live) -> None:
-    """After a first run the expected wait of the next one is a number."""
-    server.http.post("/analyze", json={"query": "Bern"})
-    assert isinstance(server.submit("echo", query="Bern")["estimated_seconds"], int | float)
+def test_an_estimate_follows_from_the_run_before(tmp_path: Path) -> None:
+    """There is none until a first run has ended; then, with no job before it, a job takes as long as that run did."""
+    held, open_ = new_id(), new_id()
+    GATES.open(open_)
+    with live(tmp_path) as server:
+        first = server.submit("gated", gate=held)
+        assert first["estimated_seconds"] is None
+        GATES.wait_until_reached(held)
+        server.job(first["job_id"], wait=1)  # returns after a second: until then nothing happens to the job
+        GATES.open(held)
+        first = server.wait(first["job_id"])
+        started, finished = (datetime.fromisoformat(first[name]) for name in ("started_at", "finished_at"))
+        taken = (finished - started).total_seconds()
+        assert taken > 0.5
+        assert server.submit("gated", gate=open_)["estimated_seconds"] == pytest.approx(taken, abs=0.06)
+        assert server.submit("echo", query="Bern")["estimated_seconds"] is None, "another analysis has not run yet"
 
 
 @pytest.mark.parametrize(

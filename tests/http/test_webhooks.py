@@ -14,6 +14,7 @@ from langlauf.service.rates import REPLAYS, TESTS
 from tests.http.test_errors import assert_problem
 from tests.support.listener import Listener, listening
 from tests.support.live import Live, live
+from tests.support.processes import eventually
 
 URL = "https://hooks.example/jobs"
 FIELDS = {
@@ -238,7 +239,7 @@ def test_the_log_of_deliveries_has_every_attempt(loud: Org, receiver: Listener) 
     made = loud.add(receiver.url("log"), events=["completed"])
     receiver.answers["log"] = (503, b"later")
     job_id = loud.run()
-    [told] = _until(lambda: loud.deliveries(job=job_id, status="failed"))
+    [told] = eventually(lambda: loud.deliveries(job=job_id, status="failed"))
     refused = receiver.take("log", 2)
     assert {one.headers["webhook-id"] for one in refused} == {told["notification_id"]}
     assert (told["target"], told["endpoint_id"]) == (made["webhook"]["url"], made["webhook"]["endpoint_id"])
@@ -246,7 +247,7 @@ def test_the_log_of_deliveries_has_every_attempt(loud: Org, receiver: Listener) 
     path = f"deliveries/{told['notification_id']}"
     again = loud.ask("POST", f"{path}/replay")
     assert (again.status_code, again.json()["delivery"]["notification_id"]) == (202, told["notification_id"])
-    _until(lambda: loud.deliveries(job=job_id, status="sent"))
+    eventually(lambda: loud.deliveries(job=job_id, status="sent"))
     [arrived] = receiver.take("log", 1)
     assert arrived.headers["webhook-id"] == told["notification_id"]
     followed = loud.ask("GET", path).json()
@@ -318,11 +319,3 @@ def test_no_secret_is_logged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     told = "".join(capfd.readouterr())
     assert made["secret"] not in told
     assert turned["secret"] not in told
-
-
-def _until(look: Any) -> Any:
-    """Asks again and again until there is something."""
-    for _ in range(500):
-        if found := look():
-            return found
-    raise AssertionError("it did not come")

@@ -10,7 +10,7 @@ from langlauf.store.postgres import links as links_module
 from langlauf.store.postgres.links import Links
 from tests.support.postgres import fetch
 from tests.support.postgres_stores import migrated_database
-from tests.support.processes import wait_until
+from tests.support.processes import eventually
 
 _ALIVE = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 _KILL = (
@@ -29,7 +29,7 @@ def _play(size: int, scene: Callable[[Links, str], Awaitable[None]]) -> None:
         finally:
             await links.close()
         # All are let go; the server ends a process a moment after its client has gone.
-        wait_until(lambda: fetch(url, _ALIVE)[0]["count"] == 0)
+        eventually(lambda: fetch(url, _ALIVE)[0]["count"] == 0)
 
     with migrated_database() as url:
         asyncio.run(main(url))

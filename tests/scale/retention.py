@@ -71,15 +71,19 @@ class Found(NamedTuple):
 
     def complaints(self) -> list[str]:
         """What is not as it should be, apart from times."""
-        wrong = [
-            f"{self.after[kind][table]} of {self.before[kind][table]} {kind} {table} are left"
-            for kind in _KINDS
-            for table in TABLES
-            if self.after[kind][table] != (0 if table in _GOES[kind] else self.before[kind][table])
-        ]
-        second = self.second
-        again = second.results.delete_count + second.events.delete_count + second.jobs_deleted
-        return wrong + [f"a second run removed {again} rows"] * bool(again)
+        return complaints(self.before, self.after, self.second)
+
+
+def complaints(before: Rows, after: Rows, second: RetentionReport) -> list[str]:
+    """What a clean-up left or took that it should not have, and what a second one still found."""
+    wrong = [
+        f"{after[kind][table]} of {before[kind][table]} {kind} {table} are left"
+        for kind in _KINDS
+        for table in TABLES
+        if after[kind][table] != (0 if table in _GOES[kind] else before[kind][table])
+    ]
+    again = second.results.delete_count + second.events.delete_count + second.jobs_deleted
+    return wrong + [f"a second run removed {again} rows"] * bool(again)
 
 
 def worst_hundredth(taken: list[float]) -> float:
@@ -184,7 +188,7 @@ async def measure(place: str, *, rounds: int = _ROUNDS, seconds: float = _ROUND_
     before = rows_in(place)
     log = Log(Path(f"{place}-wal"))
     watching = asyncio.create_task(log.watch(), name="log")
-    store = await _opened(place)
+    store = await open_store(place)
     try:
         load, cleaning = Load(store), Cleaning(store)
         without: list[float] = []
@@ -203,7 +207,8 @@ async def measure(place: str, *, rounds: int = _ROUNDS, seconds: float = _ROUND_
     return Found(without, during, cleaning.seconds, before, rows_in(place), second, log.largest)
 
 
-async def _opened(place: str) -> Store:
+async def open_store(place: str) -> Store:
+    """The store at a path or URL."""
     if place.startswith("postgresql:"):
         return await PostgresStore.open(place, hints=Hints())
     return await SqliteStore.open(place, hints=Hints())

@@ -2,18 +2,24 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
+from langlauf.bench.work import new_job
 from langlauf.domain.errors import StoreError
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.retention import RetentionPolicy, RetentionReport
+from langlauf.domain.views import JobFilter
+from langlauf.store import retiring
 from langlauf.store.batching import GroupCommit
+from langlauf.store.postgres.retiring import PostgresShelf
 from langlauf.store.protocol import Store
-from langlauf.store.retiring import Pace
+from langlauf.store.retiring import Pace, RetireBatch, Shelf
+from langlauf.store.sqlite.retiring import SqliteShelf
 from langlauf.upkeep.retention import clean_up
 from tests.scale import retention
 from tests.scale.__main__ import postgres_store, sqlite_store
@@ -21,20 +27,81 @@ from tests.support.beds import Bed
 from tests.support.stores import DAY, Maker, SetClock
 
 AT_ONCE = RetentionPolicy(final_results=0, partial_results=0, events=0, jobs=DAY)
+#: rows that one batch of the clean-up may take: far fewer than a page of jobs has
+MOST_ROWS = 40
 STORES = {"postgres": postgres_store, "sqlite": sqlite_store}
 
 
+class Held:
+    """The batches of a clean-up, which waits before the second until it may go on, and before the fifth to be cut."""
+
+    def __init__(self, take: Callable[[Any, RetireBatch], Awaitable[int]]) -> None:
+        self._take = take
+        self.rows: list[int] = []
+        self.before_second, self.may_go_on, self.before_fifth = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def take(self, shelf: Shelf, batch: RetireBatch) -> int:
+        """Take a batch when it is time, and note how many rows it had."""
+        if len(self.rows) == 1:
+            self.before_second.set()
+            await self.may_go_on.wait()
+        if len(self.rows) == 4 and not self.before_fifth.is_set():
+            self.before_fifth.set()
+            await asyncio.Event().wait()  # until the clean-up is cut
+        self.rows.append(await self._take(shelf, batch))
+        return self.rows[-1]
+
+
 @pytest.mark.parametrize("kind", sorted(STORES))
-def test_all_that_is_old_goes_and_nothing_else_while_jobs_come(kind: str) -> None:
-    """Every way to end; cut in the middle and gone on with; a pending delivery and what is young stay to the row."""
+def test_all_that_is_old_goes_and_nothing_else_while_jobs_come(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every way to end, in bounded batches, cut and gone on with; a pending delivery and what is young stay to the row.
+
+    Jobs are accepted between two batches and beside others, and all of them are there in the end.
+    """
+    monkeypatch.setattr(retiring, "_MOST_ROWS", MOST_ROWS)
+    shelf: Any = PostgresShelf if kind == "postgres" else SqliteShelf
+    held = Held(shelf.take)
+    monkeypatch.setattr(shelf, "take", lambda self, batch: held.take(self, batch))  # noqa: PLW0108 - a method of the shelf
+
+    async def submit(store: Store, number: int) -> None:
+        await asyncio.gather(*(store.submit(new_job(store.clock, "org-load")) for _ in range(number)))
+
+    async def scene(place: str) -> tuple[RetentionReport, int]:
+        store = await retention.open_store(place)
+        try:
+            cleaning = retention.Cleaning(store)
+            cleaning.start()
+            await held.before_second.wait()
+            await submit(store, 1)
+            held.may_go_on.set()
+            await submit(store, 15)
+            await held.before_fifth.wait()
+            await cleaning.stop()
+            await cleaning.finish()
+            again = await store.retire(retention.POLICY, dry_run=False)
+            return again, len((await store.tenant("org-load").jobs(JobFilter())).views)
+        finally:
+            await store.close()
+
     made: AbstractContextManager[str] = STORES[kind](retention.SCENE, 300)
     with made as place:
-        found = asyncio.run(retention.measure(place, rounds=2, seconds=0.15))
+        before = retention.rows_in(place)
+        again, accepted = asyncio.run(scene(place))
+        after = retention.rows_in(place)
+    assert retention.complaints(before, after, again) == []
+    assert sum(before["old"].values()) > 1_000
+    assert accepted == 16
+    assert 0 < max(held.rows) <= MOST_ROWS
+
+
+def test_the_benchmark_counts_submissions_and_computes_their_ratio() -> None:
+    """As many submissions as its rate gives for the time without a clean-up; the ratio is of the worst hundredth."""
+    with sqlite_store(retention.SCENE, 20) as place:
+        found = asyncio.run(retention.measure(place, rounds=1, seconds=0.02))
     assert found.complaints() == []
-    assert sum(found.before["old"].values()) > 1_000
-    assert found.largest_log < retention.LARGEST_LOG
-    assert found.without
-    assert found.during
+    assert (len(found.without), 1 <= len(found.during) <= 2) == (2, True)
+    given = found._replace(without=[0.001] * 99 + [0.01], during=[0.001] * 98 + [0.03] * 2)
+    assert given.ratio == pytest.approx(0.03 / 0.01, rel=0.02)
 
 
 def test_a_job_that_cannot_go_is_told_and_the_others_go(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.processes import wait_until
+from tests.support.processes import eventually
 
 
 class DaskCluster:
@@ -25,7 +25,7 @@ class DaskCluster:
         """A new scheduler, perhaps where another one was."""
         self._file.unlink(missing_ok=True)
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
-        wait_until(lambda: self._address() is not None, 60)
+        eventually(lambda: self._address() is not None, 60)
 
     @property
     def executor(self) -> str:

@@ -13,7 +13,7 @@ from typing import Literal, Self
 
 from tests.support.postgres_guardian import Guarded, data_of, guard, pid_of, processes_in
 from tests.support.postgres_programs import Programs
-from tests.support.processes import wait_until
+from tests.support.processes import eventually
 
 SUPERUSER = "postgres"
 LOOPBACK = "127.0.0.1"
@@ -119,7 +119,7 @@ class Server:
         files for those of a living server; so they go as well, once nobody is left who could need them.
         """
         os.kill(self.pid, signal.SIGKILL)
-        wait_until(lambda: not processes_in(self.data))
+        eventually(lambda: not processes_in(self.data))
         for lock in (self.data / "postmaster.pid", *self._home.glob(".s.PGSQL.*.lock")):
             lock.unlink()
 

@@ -3,6 +3,9 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def alive(pid: int) -> bool:
@@ -27,9 +30,14 @@ def _status(pid: int) -> list[str]:
         return []
 
 
-def wait_until(reached: Callable[[], bool], seconds: float = 20) -> None:
-    """Looks again and again at what gives no signal: files and processes of others."""
+def eventually(look: Callable[[], T], seconds: float = 60) -> T:
+    """Return what `look` gives as soon as that is true; fail after the limit.
+
+    For what gives no signal: files, processes and servers of others. The limit is for a busy machine: where a time is
+    promised, pass it.
+    """
     deadline = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < deadline, "it did not come to that"
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"it was not so within {seconds:g} s"
         time.sleep(0.01)
+    return found

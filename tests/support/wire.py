@@ -15,7 +15,7 @@ class Reply(NamedTuple):
     headers: dict[str, str]
     body: bytes
 
-    def problem(self, status: int, error: str) -> dict[str, Any]:
+    def assert_problem(self, status: int, error: str) -> dict[str, Any]:
         """The problem in it, which must be that one and complete."""
         assert self.status == status, self
         assert self.headers["content-type"] == "application/problem+json"

@@ -92,7 +92,7 @@ class Outline(HTMLParser):
         return found[0] if found else None
 
 
-def page(response: httpx2.Response, status: int = 200) -> Outline:
+def assert_page(response: httpx2.Response, status: int = 200) -> Outline:
     """A response that must be one of our pages: sound markup, no code but files of ours, nothing from elsewhere."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "text/html; charset=utf-8"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.support.live import Live
-from tests.ui.outline import Outline, page
+from tests.ui.outline import Outline, assert_page
 
 #: What a browser sends with the form of a page it got from here.
 FROM_HERE = {"Sec-Fetch-Site": "same-origin", "Accept": "text/html"}
@@ -23,7 +23,7 @@ def _is_sent(one: dict[str, str]) -> bool:
 
 def fill(server: Live, address: str = "/", headers: dict[str, str] | None = None, **values: str) -> dict[str, str]:
     """The form of an address with other values; names are those of parameters."""
-    blank = sheet(page(server.http.get(address, headers=headers or {})))
+    blank = sheet(assert_page(server.http.get(address, headers=headers or {})))
     return blank | {f"in.{name}": value for name, value in values.items()}
 
 

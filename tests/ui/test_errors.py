@@ -5,7 +5,7 @@ from urllib.parse import urljoin
 
 from langlauf.clock import new_id
 from tests.support.live import Live
-from tests.ui.outline import Outline, page
+from tests.ui.outline import Outline, assert_page
 from tests.ui.test_lists import ended, fields_of, jobs_in, listed
 
 
@@ -66,5 +66,5 @@ def test_a_cause_that_is_not_there_is_not_found(server: Live, org: str) -> None:
     ended(server, org, "failing", how="x")
     [way] = [link for link in listed(server, org, "/errors").links() if "errors/again" in link]
     foreign = server.http.get(urljoin("/errors", way), headers={"X-Org-Id": new_id()})
-    assert "no longer there" in page(foreign, 404).text
+    assert "no longer there" in assert_page(foreign, 404).text
     assert server.http.post("/errors/again", data={"group": "x"}, headers={"X-Org-Id": org}).status_code == 404

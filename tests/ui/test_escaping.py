@@ -5,12 +5,12 @@ import httpx2
 from langlauf.clock import new_id
 from tests.support.live import GATES, Live
 from tests.ui.conftest import HOSTILE
-from tests.ui.outline import page
+from tests.ui.outline import assert_page
 
 
 def assert_only_text(response: httpx2.Response, times: int, status: int = 200) -> None:
     """The attack can be read at least so often, and nothing of it is in the markup."""
-    made = page(response, status)
+    made = assert_page(response, status)
     assert made.text.count("<script>alert('x')</script>") >= times, made.text
     assert "<script>" not in response.text
     assert "<img src=x" not in response.text

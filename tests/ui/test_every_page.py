@@ -11,7 +11,7 @@ from starlette.routing import Mount
 
 from langlauf.settings import load_settings
 from tests.support.live import Live, live, sample_app
-from tests.ui.outline import Outline, page
+from tests.ui.outline import Outline, assert_page
 
 GERMAN = {"Accept-Language": "de-CH, en;q=0.5"}
 
@@ -49,7 +49,7 @@ def test_every_page_is_sound_and_strict(server: Live) -> None:
     for address in addresses(server):
         for headers, language in (({}, "en"), (GERMAN, "de")):
             response = server.http.get(address, headers=headers)
-            made = page(response)
+            made = assert_page(response)
             assert made.all("html") == [{"lang": language}]
             assert response.headers["content-language"] == language
             assert server.http.head(address, headers=headers).status_code == 200
@@ -79,16 +79,16 @@ def test_tenant_pages_are_not_kept(server: Live) -> None:
 )
 def test_the_language_is_what_the_reader_likes_best(server: Live, wish: str, language: str) -> None:
     """Among ours, by weight; English for whoever wishes for neither."""
-    made = page(server.http.get("/", headers={"Accept-Language": wish}))
+    made = assert_page(server.http.get("/", headers={"Accept-Language": wish}))
     assert made.all("html") == [{"lang": language}]
 
 
 def test_a_language_in_the_address_wins_and_stays(server: Live) -> None:
     """?lang=de beats the header, and the links of the page ask for it too; an unknown one is ignored."""
-    made = page(server.http.get("/problems?lang=de", headers={"Accept-Language": "en"}))
+    made = assert_page(server.http.get("/problems?lang=de", headers={"Accept-Language": "en"}))
     assert "Fehlercodes" in made.text_of("h1")
     assert "./problems/timeout?lang=de" in made.links()
-    made = page(server.http.get("/problems?lang=fr", headers={"Accept-Language": "en"}))
+    made = assert_page(server.http.get("/problems?lang=fr", headers={"Accept-Language": "en"}))
     assert "Error codes" in made.text_of("h1")
     assert "./problems/timeout" in made.links()
 
@@ -96,13 +96,13 @@ def test_a_language_in_the_address_wins_and_stays(server: Live) -> None:
 def test_changing_the_language_keeps_what_is_looked_at(server: Live) -> None:
     """The view of a result stays."""
     job = server.wait(server.submit("echo", query="Bern")["job_id"])
-    made = page(server.http.get(f"/results/{job['result_id']}?view=requested&other=1"))
+    made = assert_page(server.http.get(f"/results/{job['result_id']}?view=requested&other=1"))
     assert "?view=requested&lang=de" in made.links()
 
 
 def test_the_style_sheet_is_kept_under_the_address_of_its_content(server: Live) -> None:
     """For a year as linked; an address of another version is asked for again."""
-    [sheet] = [one["href"] for one in page(server.http.get("/")).all("link") if one["rel"] == "stylesheet"]
+    [sheet] = [one["href"] for one in assert_page(server.http.get("/")).all("link") if one["rel"] == "stylesheet"]
     response = server.http.get(urljoin("/", sheet))
     assert response.status_code == 200
     assert response.headers["content-type"] == "text/css; charset=utf-8"
@@ -113,7 +113,7 @@ def test_the_style_sheet_is_kept_under_the_address_of_its_content(server: Live) 
 def test_a_header_that_cannot_be_read_gets_a_page(server: Live) -> None:
     """An org that cannot be one is a 400 in HTML, told in the reader's language."""
     response = server.http.get("/", headers={"X-Org-Id": "a b", **GERMAN})
-    made = page(response, 400)
+    made = assert_page(response, 400)
     assert "Die Anfrage ist so nicht lesbar" in made.text_of("h1")
     assert response.headers["x-request-id"] in made.text
 
@@ -123,12 +123,12 @@ def test_pages_of_tenants_ask_for_the_key(tmp_path: Path) -> None:
     with live(tmp_path, API_AUTH_TOKEN="s3cret-operator-token") as guarded:
         for address in ("/", "/jobs/x", "/results/x"):
             response = guarded.http.get(address)
-            assert "Sign in" in page(response, 401).text_of("h1")
+            assert "Sign in" in assert_page(response, 401).text_of("h1")
             assert response.headers["www-authenticate"].startswith("Bearer")
         for address in ("/docs", "/problems", "/problems/timeout"):
-            page(guarded.http.get(address))
+            assert_page(guarded.http.get(address))
         assert guarded.http.get("/static/any/langlauf.css").status_code == 200
-        made = page(guarded.http.get("/", headers={"Authorization": "Bearer s3cret-operator-token"}))
+        made = assert_page(guarded.http.get("/", headers={"Authorization": "Bearer s3cret-operator-token"}))
         assert "Bearer $LANGLAUF_KEY" in made.text
         assert "s3cret-operator-token" not in made.text
 
@@ -159,7 +159,7 @@ def test_links_work_below_a_mount_point(tmp_path: Path) -> None:
                 "help/states",
             ):
                 address = f"/tools/jobs/{start}"
-                made = page(await client.get(address))
+                made = assert_page(await client.get(address))
                 for target in await _targets(made, address):
                     assert (await client.get(target)).status_code == 200, (address, target)
             start_page = Outline((await client.get("/tools/jobs/")).text)

@@ -1,6 +1,5 @@
 """What looks like a secret is hidden wherever a value is shown; and what is not as it should be breaks nothing."""
 
-import contextlib
 from typing import Any
 
 import msgspec
@@ -12,8 +11,10 @@ from langlauf.domain.redact import MASK
 from langlauf.ui.formatting import glance
 from langlauf.ui.results.comparing import changed_paths, changed_rows
 from langlauf.ui.results.downloads import harmless as harmless_cell
-from langlauf.ui.showing.charts import Refused, axes_of, harmless
+from langlauf.ui.showing.charts import Axes, Refused, axes_of, harmless
 from langlauf.ui.showing.shapes import by_shape
+
+CHART = {"mark": "bar", "data": {"values": [{"a": 1}]}}
 
 
 def raw(value: Any) -> Raw:
@@ -46,22 +47,45 @@ def test_a_comparison_neither_looks_into_it_nor_tells_rows_apart_by_it() -> None
     assert rows.key == "n"
 
 
+#: A chart whose labels along the x axis are measured, so that its data are read.
+LABELED = {"x": {"field": "a", "type": "nominal"}}
+
+
 @pytest.mark.parametrize(
     "flaw",
     [
         {"encoding": {"x": {"field": ["a"], "type": "nominal"}}},
         {"encoding": {"x": {"field": "a", "type": ["nominal"]}}},
-        {"layer": 5},
-        {"layer": None},
-        {"data": {"name": []}, "datasets": {"d": []}},
-        {"encoding": 3, "title": {"text": 4}},
+        {"encoding": {"y": {"field": "a", "type": ["nominal"]}}},
+        {"encoding": LABELED, "data": {"name": []}, "datasets": {"d": []}},
     ],
 )
-def test_a_specification_that_is_none_is_refused_or_left_to_who_draws(flaw: dict[str, Any]) -> None:
-    """No other error comes of it."""
-    spec = {"mark": "bar", "data": {"values": [{"a": 1}]}, **flaw}
-    with contextlib.suppress(Refused):
-        axes_of(harmless(raw(spec)))
+def test_a_specification_that_cannot_be_sized_is_refused_as_broken(flaw: dict[str, Any]) -> None:
+    """Where a name or a type is a list, computing the size of the chart ends in a refusal, not in another error."""
+    with pytest.raises(Refused) as refused:
+        harmless(raw({**CHART, **flaw}))
+    assert refused.value.why == "broken"
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [
+        {"layer": 5},
+        {"layer": None},
+        {"layer": [7, "x"]},
+        {"data": {"name": []}, "datasets": {"d": []}},
+        {"encoding": 3, "title": {"text": 4}},
+        {"encoding": {"x": 3, "y": []}, "title": [1]},
+        {"encoding": LABELED, "data": {"values": 9}},
+    ],
+)
+def test_other_flaws_are_kept_for_the_program_that_draws(flaw: dict[str, Any]) -> None:
+    """The specification is passed on with a size, unchanged otherwise; title and axes are empty or a plain name."""
+    spec = {**CHART, **flaw}
+    passed_on = harmless(raw(spec))
+    assert {name: passed_on[name] for name in spec} == spec
+    assert (passed_on["width"], passed_on["height"]) == (720, 340)
+    assert axes_of(passed_on) == Axes(title="", x="a" if flaw.get("encoding") == LABELED else "", y="")
 
 
 def test_a_wide_result_is_not_looked_through() -> None:

@@ -10,7 +10,7 @@ from langlauf.clock import new_id
 from langlauf.domain.access import Scope
 from tests.support.keys import OPERATOR, make_key
 from tests.support.live import GATES, Live, live
-from tests.ui.outline import Outline, page
+from tests.ui.outline import Outline, assert_page
 
 
 def _running(server: Live, gate: str, **values: Any) -> str:
@@ -27,7 +27,7 @@ def test_a_job_is_stopped_and_run_again_by_forms(server: Live) -> None:
     """Each leads on to the job it is about."""
     gate = new_id()
     job_id = _running(server, gate, partials=1)
-    asked = page(server.http.get(f"/jobs/{job_id}/cancel"))
+    asked = assert_page(server.http.get(f"/jobs/{job_id}/cancel"))
     assert "Interim results up to v1 stay available." in asked.text
     assert _actions(asked) == [f"../../jobs/{job_id}/cancel"]
     done = server.http.post(f"/jobs/{job_id}/cancel", data={"reason": " wrong city "})
@@ -54,11 +54,11 @@ def test_what_cannot_be_done_is_told_calmly(server: Live) -> None:
     gate = new_id()
     stubborn = server.submit("stubborn", gate=gate)["job_id"]
     GATES.wait_until_reached(gate)
-    refused = page(server.http.post(f"/jobs/{stubborn}/cancel", data={"reason": ""}), 409)
+    refused = assert_page(server.http.post(f"/jobs/{stubborn}/cancel", data={"reason": ""}), 409)
     assert "cannot be canceled" in refused.text_of("h1")
     assert f"../../jobs/{stubborn}" in refused.links()
-    assert _actions(page(server.http.get(f"/jobs/{stubborn}"))) == []
-    early = page(server.http.post(f"/jobs/{stubborn}/retry", data={"reason": ""}), 409)
+    assert _actions(assert_page(server.http.get(f"/jobs/{stubborn}"))) == []
+    early = assert_page(server.http.post(f"/jobs/{stubborn}/retry", data={"reason": ""}), 409)
     assert "not ended" in early.text_of("h1")
     GATES.open(gate)
     server.wait(stubborn)
@@ -76,7 +76,7 @@ def test_a_job_that_runs_already_is_shown_instead(server: Live) -> None:
     server.http.post(f"/analyze/jobs/{old}/cancel")
     server.wait(old)
     running = server.http.post("/analyze", json=body, headers={"Prefer": "respond-async"}).json()["job"]["job_id"]
-    refused = page(server.http.post(f"/jobs/{old}/retry", data={"reason": ""}), 409)
+    refused = assert_page(server.http.post(f"/jobs/{old}/retry", data={"reason": ""}), 409)
     assert f"../../jobs/{running}" in refused.links()
     GATES.open(second)
     server.wait(running)
@@ -86,9 +86,9 @@ def test_unknown_and_foreign_jobs_are_not_there(server: Live) -> None:
     """For forms as for pages."""
     job = server.wait(server.submit("echo", "org-a", query="Bern")["job_id"], "org-a")
     for job_id in (job["job_id"], new_id()):
-        page(server.http.get(f"/jobs/{job_id}/cancel"), 404)
-        page(server.http.post(f"/jobs/{job_id}/cancel", data={"reason": ""}), 404)
-        page(server.http.post(f"/jobs/{job_id}/retry", data={"reason": ""}), 404)
+        assert_page(server.http.get(f"/jobs/{job_id}/cancel"), 404)
+        assert_page(server.http.post(f"/jobs/{job_id}/cancel", data={"reason": ""}), 404)
+        assert_page(server.http.post(f"/jobs/{job_id}/retry", data={"reason": ""}), 404)
 
 
 def test_only_what_the_reader_may_do_is_offered(tmp_path: Path) -> None:
@@ -102,23 +102,25 @@ def test_only_what_the_reader_may_do_is_offered(tmp_path: Path) -> None:
         job_id = closed.http.post("/analyze", json=body, headers=headers).json()["job"]["job_id"]
         GATES.wait_until_reached(gate)
         mine = {"Authorization": f"Bearer {reader}"}
-        made = page(closed.http.get(f"/jobs/{job_id}", headers=mine))
+        made = assert_page(closed.http.get(f"/jobs/{job_id}", headers=mine))
         assert _actions(made) == []
         assert not [link for link in made.links() if link.endswith("/cancel")]
-        page(closed.http.post(f"/jobs/{job_id}/cancel", data={"reason": ""}, headers=mine), 403)
-        assert _actions(page(closed.http.get(f"/jobs/{job_id}", headers=headers))) == [f"../jobs/{job_id}/cancel"]
+        assert_page(closed.http.post(f"/jobs/{job_id}/cancel", data={"reason": ""}, headers=mine), 403)
+        assert _actions(assert_page(closed.http.get(f"/jobs/{job_id}", headers=headers))) == [
+            f"../jobs/{job_id}/cancel"
+        ]
         _refuse_without_mark(closed, writer, job_id)
         GATES.open(gate)
 
 
 def _refuse_without_mark(closed: Live, key: str, job_id: str) -> None:
     with httpx2.Client(base_url=closed.url, trust_env=False) as browser:
-        form = page(browser.get("/login"))
+        form = assert_page(browser.get("/login"))
         mark = next(one["value"] for one in form.all("input") if one.get("name") == "csrf_token")
         browser.post("/login", data={"key": key, "csrf_token": mark}, headers={"Sec-Fetch-Site": "same-origin"})
         here = {"Sec-Fetch-Site": "same-origin"}
-        page(browser.post(f"/jobs/{job_id}/cancel", data={"csrf_token": "x"}, headers=here), 403)
-        made = page(browser.get(f"/jobs/{job_id}"))
+        assert_page(browser.post(f"/jobs/{job_id}/cancel", data={"csrf_token": "x"}, headers=here), 403)
+        made = assert_page(browser.get(f"/jobs/{job_id}"))
         mark = next(one["value"] for one in made.all("input") if one.get("name") == "csrf_token")
         done = browser.post(f"/jobs/{job_id}/cancel", data={"csrf_token": mark}, headers=here)
         assert done.status_code == 303
@@ -128,13 +130,13 @@ def test_versions_are_pinned_by_the_address(server: Live) -> None:
     """One that exists is shown as it was; one that does not is not there."""
     gate = new_id()
     job_id = _running(server, gate, partials=9)
-    made = page(server.http.get(f"/jobs/{job_id}?v=2"))
+    made = assert_page(server.http.get(f"/jobs/{job_id}?v=2"))
     assert "This version is pinned; the newest is v9." in made.text
     assert '"n": 2' in made.text
     assert [link for link in made.links() if link.endswith("diff?from=1&to=2")]
     assert "?v=9" in made.links()
-    page(server.http.get(f"/jobs/{job_id}?v=77"), 404)
-    page(server.http.get(f"/jobs/{job_id}?v=x"), 400)
+    assert_page(server.http.get(f"/jobs/{job_id}?v=77"), 404)
+    assert_page(server.http.get(f"/jobs/{job_id}?v=x"), 400)
     GATES.open(gate)
     server.wait(job_id)
 
@@ -145,17 +147,17 @@ def test_versions_are_pinned_by_the_address(server: Live) -> None:
 def test_events_of_one_sort_are_shown_by_the_address(server: Live, sort: str, shown: str, hidden: str) -> None:
     """And nothing else of the log; a sort that there is not is a mistake."""
     job = server.wait(server.submit("echo", query="Bern")["job_id"])
-    made = page(server.http.get(f"/jobs/{job['job_id']}?event={sort}"))
+    made = assert_page(server.http.get(f"/jobs/{job['job_id']}?event={sort}"))
     rows = made.text[made.text.index("Events, newest first") :].partition("Input")[0]
     assert shown in rows
     assert hidden not in rows
-    page(server.http.get(f"/jobs/{job['job_id']}?event=all-of-them"), 400)
+    assert_page(server.http.get(f"/jobs/{job['job_id']}?event=all-of-them"), 400)
 
 
 def test_the_input_is_shown_without_secrets(server: Live) -> None:
     """In the input, in the heading and in the command."""
     job = server.wait(server.submit("echo", query="token=abcdef123456", intelligence_mode="Bern")["job_id"])
-    made = page(server.http.get(f"/jobs/{job['job_id']}"))
+    made = assert_page(server.http.get(f"/jobs/{job['job_id']}"))
     heard = made.text.replace(job["job_id"], "")
     assert "token=[redacted]" in made.text
     assert "token" not in made.text_of("title")

@@ -6,7 +6,7 @@ import pytest
 
 from langlauf.clock import new_id
 from tests.support.live import GATES, Live
-from tests.ui.outline import page
+from tests.ui.outline import assert_page
 
 
 def test_a_job_that_works_shows_how_far_it_is(server: Live) -> None:
@@ -14,7 +14,7 @@ def test_a_job_that_works_shows_how_far_it_is(server: Live) -> None:
     gate = new_id()
     job_id = server.submit("gated", gate=gate, partials=3)["job_id"]
     GATES.wait_until_reached(gate)
-    made = page(server.http.get(f"/jobs/{job_id}"))
+    made = assert_page(server.http.get(f"/jobs/{job_id}"))
     assert [one["value"] for one in made.all("progress")] == ["30"]
     assert "30 %" in made.text_of("title")
     assert "Step: part 3" in made.text
@@ -23,7 +23,7 @@ def test_a_job_that_works_shows_how_far_it_is(server: Live) -> None:
     assert 2 <= int(made.refresh) <= 30
     GATES.open(gate)
     done = server.wait(job_id)
-    made = page(server.http.get(f"/jobs/{job_id}"))
+    made = assert_page(server.http.get(f"/jobs/{job_id}"))
     assert made.refresh is None
     assert [one["value"] for one in made.all("progress")] == ["100"]
     assert f"../results/{done['result_id']}" in made.links()
@@ -34,10 +34,10 @@ def test_a_reader_can_stop_the_page_from_loading_itself(server: Live) -> None:
     gate = new_id()
     job_id = server.submit("gated", gate=gate)["job_id"]
     GATES.wait_until_reached(gate)
-    made = page(server.http.get(f"/jobs/{job_id}?lang=en"))
+    made = assert_page(server.http.get(f"/jobs/{job_id}?lang=en"))
     assert made.refresh is not None
     assert "?lang=en&refresh=off" in made.links()
-    made = page(server.http.get(f"/jobs/{job_id}?lang=en&refresh=off"))
+    made = assert_page(server.http.get(f"/jobs/{job_id}?lang=en&refresh=off"))
     assert made.refresh is None
     assert "?lang=en" in made.links()
     GATES.open(gate)
@@ -48,7 +48,7 @@ def test_a_job_that_has_not_said_how_far_it_is_gets_no_figure(server: Live) -> N
     gate = new_id()
     job_id = server.submit("gated", gate=gate)["job_id"]
     GATES.wait_until_reached(gate)
-    made = page(server.http.get(f"/jobs/{job_id}"))
+    made = assert_page(server.http.get(f"/jobs/{job_id}"))
     assert ["value" in one for one in made.all("progress")] == [False]
     assert "no progress reported yet" in made.text
     GATES.open(gate)
@@ -57,7 +57,7 @@ def test_a_job_that_has_not_said_how_far_it_is_gets_no_figure(server: Live) -> N
 def test_a_failed_job_says_why_and_what_is_kept(server: Live) -> None:
     """Code with its page, message, hint, and the partial; nothing loads itself again."""
     job = server.wait(server.submit("failing", how="transient")["job_id"])
-    made = page(server.http.get(f"/jobs/{job['job_id']}"))
+    made = assert_page(server.http.get(f"/jobs/{job['job_id']}"))
     assert made.refresh is None
     assert "../problems/network_error" in made.links()
     assert "upstream said no" in made.text
@@ -71,7 +71,7 @@ def test_a_failed_job_says_why_and_what_is_kept(server: Live) -> None:
 def test_a_code_of_the_analysis_own_is_no_dead_link(server: Live) -> None:
     """It is shown without a page about it."""
     job = server.wait(server.submit("failing", how="permanent")["job_id"])
-    made = page(server.http.get(f"/jobs/{job['job_id']}"))
+    made = assert_page(server.http.get(f"/jobs/{job['job_id']}"))
     assert "address_intel" in made.text_of("code")
     assert "../problems/address_intel" not in made.links()
 
@@ -83,16 +83,16 @@ def test_a_canceled_job_says_who_and_why(server: Live) -> None:
     GATES.wait_until_reached(gate)
     server.http.post(f"/analyze/jobs/{job_id}/cancel", json={"reason": "wrong city"})
     server.wait(job_id)
-    made = page(server.http.get(f"/jobs/{job_id}"))
+    made = assert_page(server.http.get(f"/jobs/{job_id}"))
     assert "Canceled on request." in made.text
     assert "wrong city" in made.text
-    assert "Auf Wunsch abgebrochen." in page(server.http.get(f"/jobs/{job_id}?lang=de")).text
+    assert "Auf Wunsch abgebrochen." in assert_page(server.http.get(f"/jobs/{job_id}?lang=de")).text
 
 
 def test_the_timeline_has_the_latest_hundred(server: Live) -> None:
     """Newest first; what is cut is said, with the way to all of it."""
     job = server.wait(server.submit("chunked", parts=300)["job_id"])
-    made = page(server.http.get(f"/jobs/{job['job_id']}"))
+    made = assert_page(server.http.get(f"/jobs/{job['job_id']}"))
     assert job["event_seq"] > 100
     assert made.text.count("Progress\n") <= 101
     assert f"{job['event_seq'] - 100} more are not shown." in made.text
@@ -103,7 +103,7 @@ def test_a_repeated_job_leads_to_the_one_before(server: Live) -> None:
     """retry_of is a link."""
     first = server.wait(server.submit("failing", how="permanent")["job_id"])
     again = server.http.post(f"/analyze/jobs/{first['job_id']}/retry").json()["job"]
-    made = page(server.http.get(f"/jobs/{again['job_id']}"))
+    made = assert_page(server.http.get(f"/jobs/{again['job_id']}"))
     assert f"../jobs/{first['job_id']}" in made.links()
     server.wait(again["job_id"])
 
@@ -124,7 +124,7 @@ def test_a_foreign_page_is_the_page_of_an_unknown_one(server: Live, address: str
     foreign = server.http.get(address.format(job=job["job_id"], result=job["result_id"]), headers=headers)
     other = new_id()
     unknown = server.http.get(address.format(job=other, result=other), headers=headers)
-    page(foreign, 404)
+    assert_page(foreign, 404)
     assert _said(foreign.text, job["job_id"], job["result_id"]) == _said(unknown.text, other)
     assert {k: v for k, v in foreign.headers.items() if k != "date"} == {
         k: v for k, v in unknown.headers.items() if k != "date"

@@ -12,12 +12,12 @@ from langlauf.store import walking
 from langlauf.ui.lists import jobs as jobs_page
 from tests.support.keys import bearer, make_key
 from tests.support.live import GATES, Live, live
-from tests.ui.outline import Outline, page
+from tests.ui.outline import Outline, assert_page
 
 
 def listed(server: Live, org: str, address: str = "/jobs") -> Outline:
     """The list of an org."""
-    return page(server.http.get(address, headers={"X-Org-Id": org}))
+    return assert_page(server.http.get(address, headers={"X-Org-Id": org}))
 
 
 def jobs_in(made: Outline) -> list[str]:
@@ -135,7 +135,7 @@ def test_chosen_jobs_are_stopped_after_a_page_that_asks(server: Live, org: str) 
     running = [server.submit("gated", org, gate=gate, partials=number)["job_id"] for number in range(2)]
     GATES.wait_until_reached(gate)
     done = ended(server, org, "echo", query="Bern")["job_id"]
-    asked = page(
+    asked = assert_page(
         server.http.get("/selected", **chosen(org, "cancel", *running, done, new_id(), analysis="gated", q="g"))
     )
     assert "Stop these jobs? (2)" in asked.text
@@ -153,7 +153,7 @@ def test_chosen_jobs_are_stopped_after_a_page_that_asks(server: Live, org: str) 
 def test_chosen_jobs_run_again_once(server: Live, org: str) -> None:
     """Each becomes a new job; the same form sent twice makes no second ones."""
     jobs = [ended(server, org, "echo", query=f"{number}")["job_id"] for number in range(2)]
-    asked = page(server.http.get("/selected", **chosen(org, "again", *jobs)))
+    asked = assert_page(server.http.get("/selected", **chosen(org, "again", *jobs)))
     assert "Run these jobs again? (2)" in asked.text
     for _ in range(2):
         assert "repeated=2" in send(server, org, "again", asked)
@@ -165,7 +165,7 @@ def test_nothing_chosen_is_nothing_to_do(server: Live, org: str) -> None:
     """The page says so and has no form; another org's jobs are not there."""
     foreign = ended(server, new_id(), "echo", query="Bern")["job_id"]
     for jobs in ((), (foreign,)):
-        made = page(server.http.get("/selected", **chosen(org, "again", *jobs)))
+        made = assert_page(server.http.get("/selected", **chosen(org, "again", *jobs)))
         assert "Nothing to do" in made.text
         assert not [one for one in made.all("form") if "selected" in one["action"]]
     sent = {"job-1": foreign, "wish": "x", "back": "status=failed&next=//elsewhere.test"}
@@ -176,7 +176,7 @@ def test_nothing_chosen_is_nothing_to_do(server: Live, org: str) -> None:
 def test_no_more_than_a_hundred_at_once(server: Live, org: str) -> None:
     """The page says so, and takes the first."""
     jobs = [ended(server, org, "echo", query="Bern")["job_id"], *(new_id() for _ in range(100))]
-    made = page(server.http.get("/selected", **chosen(org, "again", *jobs)))
+    made = assert_page(server.http.get("/selected", **chosen(org, "again", *jobs)))
     assert "101 jobs were chosen; at most 100 are taken at once." in made.text
 
 
@@ -187,8 +187,8 @@ def test_what_a_reader_may_not_do_is_not_offered(tmp_path: Path) -> None:
     with live(tmp_path) as closed:
         body = {"analysis": "echo", "input": {"query": "Bern"}}
         assert closed.http.post("/analyze", json=body, headers=bearer(full.text)).status_code == 200
-        assert page(closed.http.get("/jobs", headers=bearer(full.text))).all("form")[-1]["id"] == "chosen"
-        made = page(closed.http.get("/jobs", headers=bearer(reader.text)))
+        assert assert_page(closed.http.get("/jobs", headers=bearer(full.text))).all("form")[-1]["id"] == "chosen"
+        made = assert_page(closed.http.get("/jobs", headers=bearer(reader.text)))
         assert not [one for one in made.all("input") if one.get("type") == "checkbox"]
         for action in ("cancel", "again"):
             response = closed.http.post(f"/selected/{action}", data={"job-1": "x"}, headers=bearer(reader.text))

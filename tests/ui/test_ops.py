@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.keys import OPERATOR, bearer, make_key
 from tests.support.live import GATES, Live, live
-from tests.ui.outline import page
+from tests.ui.outline import assert_page
 
 #: A cell of a table that becomes cards on a phone: its label, and what it says.
 _CELL = re.compile(r'data-label="([^"]+)">([^<]*)</td>')
@@ -33,7 +33,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Live, di
 def test_an_operator_sees_all_orgs(guarded: tuple[Live, dict[str, str]]) -> None:
     """Their jobs together, each org by itself, the errors, and every worker by its host."""
     server, _ = guarded
-    made = page(server.http.get("/ops"))
+    made = assert_page(server.http.get("/ops"))
     assert "All organisations together." in made.text
     assert "Healthy" in made.text_of("h2")
     assert "5 ended, 1 of them failed." in made.text
@@ -46,7 +46,7 @@ def test_an_operator_sees_all_orgs(guarded: tuple[Live, dict[str, str]]) -> None
 def test_an_operator_can_look_at_one_org(guarded: tuple[Live, dict[str, str]]) -> None:
     """The address names it, the field shows it, and changing the range or the language keeps it."""
     server, _ = guarded
-    made = page(server.http.get("/ops?org=org-a&range=24h"))
+    made = assert_page(server.http.get("/ops?org=org-a&range=24h"))
     assert "2 ended, 0 of them failed." in made.text
     assert "address_intel" not in made.text
     [field] = [one for one in made.all("input") if one["name"] == "org"]
@@ -54,15 +54,15 @@ def test_an_operator_can_look_at_one_org(guarded: tuple[Live, dict[str, str]]) -
     assert {"?org=org-a&range=7d", "?org=org-a&range=24h&lang=de"} <= set(made.links())
     [current] = [one for one in _choices(server.http.get("/ops?org=org-a&range=24h")) if "aria-current" in one]
     assert current["href"] == "?org=org-a&range=24h"
-    assert "0 ended" in page(server.http.get("/ops?org=nobody")).text
-    page(server.http.get("/ops?org=a%20b"), 400)
+    assert "0 ended" in assert_page(server.http.get("/ops?org=nobody")).text
+    assert_page(server.http.get("/ops?org=a%20b"), 400)
 
 
 def test_others_see_their_own_org(guarded: tuple[Live, dict[str, str]]) -> None:
     """Whatever the address asks for; and of workers how many there are, nothing else."""
     server, key = guarded
     for address in ("/ops", "/ops?org=org-b", "/ops?org="):
-        made = page(server.http.get(address, headers=key))
+        made = assert_page(server.http.get(address, headers=key))
         assert "The organisation org-a." in made.text
         assert "2 ended, 0 of them failed." in made.text
         assert "org-b" not in made.text
@@ -71,8 +71,8 @@ def test_others_see_their_own_org(guarded: tuple[Live, dict[str, str]]) -> None:
         assert "process" not in made.text
         assert not [one for one in made.all("input") if one["name"] == "org"]
     for address in ("/ops/workers", "/ops/orgs"):
-        page(server.http.get(address, headers=key), 403)
-        page(server.http.get(address))
+        assert_page(server.http.get(address, headers=key), 403)
+        assert_page(server.http.get(address))
 
 
 def test_an_unknown_range_is_the_usual_one(server: Live) -> None:
@@ -82,7 +82,7 @@ def test_an_unknown_range_is_the_usual_one(server: Live) -> None:
 
 
 def _choices(response: httpx2.Response) -> list[dict[str, str]]:
-    links = page(response).all("a")
+    links = assert_page(response).all("a")
     return [
         one for one in links if one["href"].startswith("?") and "range=" in one["href"] and "lang" not in one["href"]
     ]
@@ -90,7 +90,7 @@ def _choices(response: httpx2.Response) -> list[dict[str, str]]:
 
 def test_parts_can_be_replaced_and_charts_have_words(server: Live) -> None:
     """Each part that changes has an id; each chart a title and its figures in a table."""
-    made = page(server.http.get("/ops"))
+    made = assert_page(server.http.get("/ops"))
     parts = [attributes for _, attributes in made.elements if "data-part" in attributes]
     ids = [one["id"] for one in parts]
     assert ids[-8:] == ["health", "tiles", "cover", "series", "analyses", "errors", "workers", "orgs"]
@@ -105,13 +105,14 @@ def test_a_store_without_a_worker_says_so(tmp_path: Path) -> None:
     """A server whose worker stopped tells that nothing will start, in both languages."""
     with live(tmp_path, LANGLAUF_WORKERS="0") as idle:
         waiting = idle.submit("echo", query="x")
-        made = page(idle.http.get("/ops"))
+        made = assert_page(idle.http.get("/ops"))
         assert "Something is wrong" in made.text_of("h2")
         assert "No worker is running. Waiting jobs: 1." in made.text
         assert (
-            "No worker is running that knows this analysis." in page(idle.http.get(f"/jobs/{waiting['job_id']}")).text
+            "No worker is running that knows this analysis."
+            in assert_page(idle.http.get(f"/jobs/{waiting['job_id']}")).text
         )
-        german = page(idle.http.get("/ops?lang=de"))
+        german = assert_page(idle.http.get("/ops?lang=de"))
         assert "Kein Worker läuft. Wartende Jobs: 1." in german.text
 
 

@@ -8,12 +8,12 @@ from langlauf.ui.language import load_language
 from langlauf.ui.problem import CODES, JOB_CODES
 from langlauf.ui.reference import _ELSEWHERE
 from tests.support.live import Live
-from tests.ui.outline import page
+from tests.ui.outline import assert_page
 
 
 def test_the_reference_has_every_operation(server: Live) -> None:
     """Each with its place, its summary, its parameters and its error codes; and the document itself."""
-    made = page(server.http.get("/docs"))
+    made = assert_page(server.http.get("/docs"))
     ids = {attributes.get("id") for _, attributes in made.elements}
     document = server.http.get("/openapi.json").json()
     for path, methods in document["paths"].items():
@@ -30,7 +30,7 @@ def test_the_reference_has_every_operation(server: Live) -> None:
 
 def test_the_reference_has_every_schema(server: Live) -> None:
     """Every type that is named is explained on the page, which `page` checks by its anchors."""
-    made = page(server.http.get("/docs"))
+    made = assert_page(server.http.get("/docs"))
     ids = {attributes.get("id") for _, attributes in made.elements}
     schemas = set(server.http.get("/openapi.json").json()["components"]["schemas"]) - _ELSEWHERE
     assert {f"schema-{name}" for name in schemas} <= ids
@@ -40,7 +40,7 @@ def test_the_reference_has_every_schema(server: Live) -> None:
 def test_the_list_of_problems_has_every_code(server: Live) -> None:
     """Those of requests and those of jobs."""
     assert set(TITLES) | set(JOB_CODES) == set(CODES)
-    links = page(server.http.get("/problems")).links()
+    links = assert_page(server.http.get("/problems")).links()
     assert {f"./problems/{code}" for code in CODES} <= set(links)
 
 
@@ -49,7 +49,7 @@ def test_the_list_of_problems_has_every_code(server: Live) -> None:
 def test_every_code_has_a_page(server: Live, code: str, language: str) -> None:
     """What it means and what to do next."""
     texts = load_language(language).texts
-    made = page(server.http.get(f"/problems/{code}?lang={language}"))
+    made = assert_page(server.http.get(f"/problems/{code}?lang={language}"))
     assert texts[f"problem.{code}.title"] == made.text_of("h1")
     assert code in made.text_of("code")
 
@@ -63,4 +63,4 @@ def test_titles_are_those_of_the_api() -> None:
 
 def test_a_code_that_nobody_knows_is_not_found(server: Live) -> None:
     """As a page, without a key."""
-    assert "We can't find this page" in page(server.http.get("/problems/nope"), 404).text_of("h1")
+    assert "We can't find this page" in assert_page(server.http.get("/problems/nope"), 404).text_of("h1")

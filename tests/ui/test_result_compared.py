@@ -12,7 +12,7 @@ from langlauf.ui.results.comparing import changed_paths, changed_rows
 from langlauf.ui.showing.written import items, written
 from tests.support.live import GATES, Live, live
 from tests.support.showing import ATTACK, showing_app
-from tests.ui.outline import page
+from tests.ui.outline import assert_page
 
 
 @pytest.fixture(scope="module")
@@ -80,37 +80,37 @@ def test_values_are_compared_where_they_stand() -> None:
 
 def test_a_version_has_an_address(server: Live, address: str) -> None:
     """Exactly that one, also after later ones; there is none of a number that was not written."""
-    made = page(server.http.get(f"{address}/v/1"))
+    made = assert_page(server.http.get(f"{address}/v/1"))
     assert "Snapshot 1 of 3" in made.text
     assert "Interim result · v1" in made.text
     assert "2 rows" in made.text
     rail = [one for one in made.all("a") if one.get("title") in ("Interim result", "Final result")]
     assert [one.get("aria-current") for one in rail] == [None, None, "page"]
     for number in ("4", "0", "x", "1e3", "99999999999"):
-        page(server.http.get(f"{address}/v/{number}"), 404)
-    page(server.http.get(f"{address}/v/1", headers={"X-Org-Id": "org-b"}), 404)
+        assert_page(server.http.get(f"{address}/v/{number}"), 404)
+    assert_page(server.http.get(f"{address}/v/1", headers={"X-Org-Id": "org-b"}), 404)
 
 
 def test_two_versions_are_compared(server: Live, address: str) -> None:
     """Rows by their key, and values elsewhere; by default the newest with the one before."""
-    made = page(server.http.get(f"{address}/diff?from=1&to=2"))
+    made = assert_page(server.http.get(f"{address}/diff?from=1&to=2"))
     assert "From v1 to v2" in made.text_of("h1")
     assert "1 added, 0 removed, 1 changed." in made.text
     assert "Nothing else is different." in made.text
-    newest = page(server.http.get(f"{address}/diff"))
+    newest = assert_page(server.http.get(f"{address}/diff"))
     assert "From v2 to v3" in newest.text_of("h1")
     assert "0 added, 2 removed, 0 changed." in newest.text
     assert ATTACK in newest.text
-    german = page(server.http.get(f"{address}/diff?from=1&to=2&lang=de"))
+    german = assert_page(server.http.get(f"{address}/diff?from=1&to=2&lang=de"))
     assert "?from=1&to=2&lang=en" in german.links()
     for flaw, status in (("from=x", 400), ("to=0", 400), ("from=9", 404)):
-        page(server.http.get(f"{address}/diff?{flaw}"), status)
-    page(server.http.get(f"{address}/diff", headers={"X-Org-Id": "org-b"}), 404)
+        assert_page(server.http.get(f"{address}/diff?{flaw}"), status)
+    assert_page(server.http.get(f"{address}/diff", headers={"X-Org-Id": "org-b"}), 404)
 
 
 def test_how_it_was_made_is_told(server: Live, address: str) -> None:
     """What was asked for, by which job, in how many attempts, and how long it is kept."""
-    made = page(server.http.get(address))
+    made = assert_page(server.http.get(address))
     for words in ("How this was made", '"gate": "', "growing", "Kept until", "Finished", "Took"):
         assert words in made.text
     assert made.text_of("h1") == "Result: growing"
@@ -121,7 +121,7 @@ def test_a_result_says_what_it_is_about(server: Live) -> None:
 
     def subject(analysis: str, **values: Any) -> list[str]:
         job = server.wait(server.submit(analysis, **values)["job_id"])
-        made = page(server.http.get(f"/results/{job['result_id']}"))
+        made = assert_page(server.http.get(f"/results/{job['result_id']}"))
         return [text for text in ("basic", "Bern", "a b") if f"Result: {analysis} · {text} " in made.text]
 
     assert subject("echo", query="Bern") == ["Bern"]

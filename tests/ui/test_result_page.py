@@ -9,7 +9,7 @@ from langlauf.ui.formatting import LARGEST_JSON
 from langlauf.upkeep.retention import clean_up
 from tests.support.live import GATES, Live, live
 from tests.support.stores import DAY, SetClock, with_store
-from tests.ui.outline import page
+from tests.ui.outline import assert_page
 
 LONG_GONE = RetentionPolicy(final_results=DAY, partial_results=DAY, events=DAY, jobs=None)
 
@@ -20,18 +20,18 @@ def test_a_result_shows_the_newest_or_exactly_itself(server: Live) -> None:
     job_id = server.submit("gated", gate=gate, partials=2)["job_id"]
     GATES.wait_until_reached(gate)
     first = server.http.get(f"/analyze/jobs/{job_id}/results").json()["results"][0]["result_id"]
-    made = page(server.http.get(f"/results/{first}"))
+    made = assert_page(server.http.get(f"/results/{first}"))
     assert "Snapshot 2 of 2" in made.text
     assert "The job continues. Numbers can still change." in made.text
     assert made.refresh is None
     GATES.open(gate)
     final = server.wait(job_id)["result_id"]
-    latest = page(server.http.get(f"/results/{first}"))
+    latest = assert_page(server.http.get(f"/results/{first}"))
     assert "Snapshot 3 of 3" in latest.text
     assert "Final result" in latest.text
     assert f"../results/{first}?view=requested" in latest.links()
     assert f"/analyze/results/{final}?view=requested" in latest.links()
-    exact = page(server.http.get(f"/results/{first}?view=requested"))
+    exact = assert_page(server.http.get(f"/results/{first}?view=requested"))
     assert "Snapshot 1 of 3" in exact.text
     assert '"n": 1' in exact.text_of("code")
     assert f"../results/{first}" in exact.links()
@@ -44,7 +44,7 @@ def test_snapshots_can_be_looked_at_one_by_one(server: Live) -> None:
     GATES.open(gate)
     server.wait(job_id)
     ids = [one["result_id"] for one in server.http.get(f"/analyze/jobs/{job_id}/results").json()["results"]]
-    made = page(server.http.get(f"/results/{ids[1]}?view=requested"))
+    made = assert_page(server.http.get(f"/results/{ids[1]}?view=requested"))
     assert [one["value"] for one in made.all("li") if "value" in one] == ["4", "3", "2", "1"]
     steps = {one["rel"]: one["href"] for one in made.all("a") if "rel" in one}
     assert steps == {rel: f"../results/{ids[at]}?view=requested" for rel, at in (("prev", 0), ("next", 2))}
@@ -53,7 +53,7 @@ def test_snapshots_can_be_looked_at_one_by_one(server: Live) -> None:
 def test_json_is_shown_as_it_was_stored(server: Live) -> None:
     """In a region that can be scrolled with the keyboard."""
     job = server.wait(server.submit("echo", query="Zürich 9007199254740993")["job_id"])
-    made = page(server.http.get(f"/results/{job['result_id']}"))
+    made = assert_page(server.http.get(f"/results/{job['result_id']}"))
     assert '"query": "Zürich 9007199254740993"' in made.text
     [region] = [one for one in made.all("pre") if one.get("aria-label") == "JSON"]
     assert (region["tabindex"], region["role"]) == ("0", "region")
@@ -63,14 +63,14 @@ def test_a_large_result_is_a_link(server: Live) -> None:
     """A page that would freeze its tab is not made."""
     job = server.wait(server.submit("echo", query="x" * LARGEST_JSON)["job_id"])
     response = server.http.get(f"/results/{job['result_id']}")
-    assert "too much to show it all here" in page(response).text
+    assert "too much to show it all here" in assert_page(response).text
     assert len(response.content) < 20_000
 
 
 def test_a_result_of_a_failed_job_says_so(server: Live) -> None:
     """The note stands above what was found before."""
     job = server.wait(server.submit("failing", how="permanent")["job_id"])
-    made = page(server.http.get(f"/results/{job['result_id']}"))
+    made = assert_page(server.http.get(f"/results/{job['result_id']}"))
     assert "The job failed." in made.text
     assert "no such place" in made.text
     assert '"before": "permanent"' in made.text
@@ -89,12 +89,12 @@ def test_what_retention_took_is_gone_and_says_so(tmp_path: Path) -> None:
     with_store(tmp_path / "store.db", clock, clean)
     with live(tmp_path) as server:
         address = f"/results/{job['result_id']}"
-        made = page(server.http.get(address), 410)
+        made = assert_page(server.http.get(address), 410)
         assert "Result no longer stored" in made.text_of("h1")
         assert f"../jobs/{job['job_id']}" in made.links()
-        assert "Resultat nicht mehr gespeichert" in page(server.http.get(f"{address}?lang=de"), 410).text
-        page(server.http.get(address, headers={"X-Org-Id": "org-b"}), 404)
-        made = page(server.http.get(f"/jobs/{job['job_id']}"))
+        assert "Resultat nicht mehr gespeichert" in assert_page(server.http.get(f"{address}?lang=de"), 410).text
+        assert_page(server.http.get(address, headers={"X-Org-Id": "org-b"}), 404)
+        made = assert_page(server.http.get(f"/jobs/{job['job_id']}"))
         assert "Retention has removed the result at" in made.text
         assert "Retention has removed the events at" in made.text
 
@@ -103,17 +103,17 @@ def test_a_result_is_held_and_released_by_forms(server: Live) -> None:
     """Offered to those who may, told to all; both lead back to the page, which says so in either language."""
     job = server.wait(server.submit("echo", query="Bern")["job_id"])
     address = f"/results/{job['result_id']}"
-    offered = page(server.http.get(address))
+    offered = assert_page(server.http.get(address))
     assert [form["action"] for form in offered.all("form") if "hold" in form["action"]] == [
         f"../results/{job['result_id']}/hold"
     ]
     done = server.http.post(f"{address}/hold", data={"reason": " audit <b> "})
     assert (done.status_code, done.headers["location"]) == (303, f"../../results/{job['result_id']}")
-    held = page(server.http.get(address))
+    held = assert_page(server.http.get(address))
     assert "Held: retention leaves this result alone" in held.text
     assert "audit <b>" in held.text
-    assert "Festgehalten" in page(server.http.get(f"{address}?lang=de")).text
+    assert "Festgehalten" in assert_page(server.http.get(f"{address}?lang=de")).text
     assert server.http.post(f"{address}/release", data={"why": ""}).status_code == 303
     assert server.job(job["job_id"])["held_at"] is None
-    assert "Held" not in page(server.http.get(address)).text
+    assert "Held" not in assert_page(server.http.get(address)).text
     assert server.http.post("/results/nothing/hold", data={"reason": ""}).status_code == 404

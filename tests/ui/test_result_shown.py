@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.live import Live, live
 from tests.support.showing import ATTACK, BARS, CITIES, EXACT, PLACES, SVG, png, showing_app
-from tests.ui.outline import Outline, page
+from tests.ui.outline import Outline, assert_page
 
 _NUMBERED = re.compile(r"views/(\d+)")
 
@@ -31,7 +31,7 @@ def result(server: Live, analysis: str, **values: Any) -> str:
 
 def shown(server: Live, analysis: str, **values: Any) -> Outline:
     """The page of a result."""
-    return page(server.http.get(result(server, analysis, **values)))
+    return assert_page(server.http.get(result(server, analysis, **values)))
 
 
 def panels(made: Outline) -> list[str]:
@@ -57,7 +57,7 @@ def test_every_view_is_a_panel_and_attacks_are_texts(server: Live) -> None:
 def test_a_chart_is_a_picture_at_its_own_address(server: Live) -> None:
     """SVG that is kept, cannot run and cannot load, in two themes and two sizes; nothing is at other addresses."""
     address = result(server, "shown", place="Zürich")
-    made = page(server.http.get(address))
+    made = assert_page(server.http.get(address))
     addresses = [made.all("img")[0]["src"], *(one["srcset"] for one in made.all("source"))]
     drawn = [server.http.get(urljoin(address, one)) for one in addresses]
     for answer in drawn:
@@ -68,9 +68,9 @@ def test_a_chart_is_a_picture_at_its_own_address(server: Live) -> None:
         assert answer.headers["cache-control"] == "private, max-age=86400, immutable"
     assert len({answer.content for answer in drawn}) == len(drawn) == 4
     for missing in ("1.svg", "3.svg", "9.svg", "0", "1", "x", "-1", "999", "2"):
-        page(server.http.get(f"{address}/views/{missing}"), 404)
-    page(server.http.get(f"{address}/views/2.svg?theme=pink"), 400)
-    page(server.http.get(f"{address}/views/2.svg", headers={"X-Org-Id": "org-b"}), 404)
+        assert_page(server.http.get(f"{address}/views/{missing}"), 404)
+    assert_page(server.http.get(f"{address}/views/2.svg?theme=pink"), 400)
+    assert_page(server.http.get(f"{address}/views/2.svg", headers={"X-Org-Id": "org-b"}), 404)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_a_chart_is_a_picture_at_its_own_address(server: Live) -> None:
 def test_a_chart_that_is_not_drawn_says_why_and_shows_its_data(server: Live, spec: dict[str, Any], words: str) -> None:
     """A calm note, no broken picture, and 404 at its address."""
     address = result(server, "charted", spec=spec)
-    made = page(server.http.get(address))
+    made = assert_page(server.http.get(address))
     assert words in made.text
     assert made.all("img") == []
     assert ("Data as a table" in made.text) == ("values" in spec["data"])
-    page(server.http.get(f"{address}/views/1.svg"), 404)
+    assert_page(server.http.get(f"{address}/views/1.svg"), 404)
 
 
 def test_pictures_and_files_are_sent_so_that_they_cannot_run(server: Live) -> None:
@@ -112,7 +112,7 @@ def test_a_picture_that_is_none_can_only_be_saved(server: Live, monkeypatch: pyt
         "tests.support.showing.all_views", lambda: [_image("image/svg+xml"), _image("image/png"), _file()]
     )
     address = result(server, "shown", place="Zürich")
-    made = page(server.http.get(address))
+    made = assert_page(server.http.get(address))
     assert made.all("img") == []
     assert made.text.count("This is not a picture that can be shown here.") == 2
     for number in (1, 2, 3):
@@ -156,7 +156,7 @@ def test_a_large_table_shows_its_beginning(server: Live) -> None:
     rows = [{"id": n, "text": "x" * 40} for n in range(10_000)]
     address = result(server, "plain", payload=rows)
     response = server.http.get(address)
-    made = page(response)
+    made = assert_page(response)
     assert "First 200 of 10000 rows." in made.text
     assert "too much to show it all here" in made.text
     assert len(response.content) < 100_000
@@ -166,7 +166,7 @@ def test_a_large_table_shows_its_beginning(server: Live) -> None:
 def test_downloads_are_exact_and_safe(server: Live) -> None:
     """JSON as it is stored, CSV without formulas, GeoJSON; attachments all, for the org alone."""
     address = result(server, "shown", place="Zürich")
-    made = page(server.http.get(address))
+    made = assert_page(server.http.get(address))
     links = [urljoin(address, one["href"]) for one in made.all("a") if one.get("class") == "download"]
     assert [link.rpartition("=")[2] for link in links] == ["json", "csv", "geojson"]
     json, csv, geojson = (server.http.get(link) for link in links)
@@ -176,10 +176,10 @@ def test_downloads_are_exact_and_safe(server: Live) -> None:
     assert geojson.json() == PLACES
     for answer in (json, csv, geojson):
         _is_attachment(answer)
-        page(server.http.get(answer.url.path, headers={"X-Org-Id": "org-b"}), 404)
+        assert_page(server.http.get(answer.url.path, headers={"X-Org-Id": "org-b"}), 404)
     plain = result(server, "plain", payload={"n": 1})
-    page(server.http.get(f"{plain}/download?format=csv"), 404)
-    page(server.http.get(f"{plain}/download?format=exe"), 400)
+    assert_page(server.http.get(f"{plain}/download?format=csv"), 404)
+    assert_page(server.http.get(f"{plain}/download?format=exe"), 400)
     assert server.http.get(f"{plain}/download").json() == {"n": 1}
 
 

@@ -71,10 +71,17 @@ def test_what_is_too_large_is_not_drawn(spec: Any, why: str) -> None:
     assert refused.value.why == why
 
 
-def test_addresses_among_the_data_are_data() -> None:
-    """A row may have a field of any name."""
-    harmless(raw({**BARS, "data": {"values": [{"url": "https://example.org", "type": "image"}]}}))
-    harmless(raw({**BARS, "datasets": {"d": [{"url": "https://example.org"}]}}))
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"data": {"values": [{"url": "https://example.org", "type": "image", "mark": "image"}]}},
+        {"data": {"name": "d"}, "datasets": {"d": [{"url": "https://example.org", "type": "image"}]}},
+    ],
+)
+def test_addresses_among_the_data_are_data(data: dict[str, Any]) -> None:
+    """A row may have a field of any name: the specification is accepted, and its data stay as they are."""
+    accepted = harmless(raw({**BARS, **data}))
+    assert {name: accepted[name] for name in data} == data
 
 
 def test_a_chart_is_drawn_in_both_themes_and_remembered(board: DrawingBoard) -> None:

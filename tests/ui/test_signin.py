@@ -18,7 +18,7 @@ from langlauf.ui.local import local_path
 from tests.http.closed import Closed, run_job, until
 from tests.support.keys import OPERATOR, bearer, make_key, revoke_key
 from tests.support.live import live, sample_app
-from tests.ui.outline import Outline, page
+from tests.ui.outline import Outline, assert_page
 
 SESSION, NONCE = "langlauf_session", "langlauf_signin"
 
@@ -52,7 +52,7 @@ def action(made: Outline, word: str) -> str:
 
 def sign_in(browser: httpx2.Client, key: str, *, at: str = "/login", **fields: str) -> httpx2.Response:
     """Opens the form and sends it off, as a person would."""
-    form = page(browser.get(at), 200 if at == "/login" else 401)
+    form = assert_page(browser.get(at), 200 if at == "/login" else 401)
     values = {"csrf_token": hidden(form, "csrf_token"), "next": hidden(form, "next"), "key": key, "org": "", **fields}
     return browser.post(urljoin(at, action(form, "login")), data=values)
 
@@ -64,7 +64,7 @@ def test_a_key_becomes_a_session_that_reads(closed: Closed, browser: httpx2.Clie
     done = sign_in(browser, closed.admin, at=address)
     assert (done.status_code, done.headers["location"]) == (303, f"./jobs/{job['job_id']}?lang=de")
     assert done.headers["cache-control"] == "no-store"
-    made = page(browser.get(address))
+    made = assert_page(browser.get(address))
     assert "org-a" in made.text
     assert "Abmelden" in made.text_of("button")
     for path in (f"/analyze/jobs/{job['job_id']}", f"/results/{job['result_id']}", "/analyze/jobs", "/"):
@@ -94,7 +94,7 @@ def test_a_wrong_key_is_told_in_one_way(closed: Closed, browser: httpx2.Client) 
     said = set()
     for key in (gone.text, "llk_wrong", closed.admin[:-1], token, "", "x" * 10_000, "schlüssel"):
         done = sign_in(browser, key)
-        made = page(done, 401)
+        made = assert_page(done, 401)
         assert done.headers["www-authenticate"].startswith("Bearer")
         assert not key or key not in done.text
         assert SESSION not in browser.cookies
@@ -106,7 +106,7 @@ def test_a_wrong_key_is_told_in_one_way(closed: Closed, browser: httpx2.Client) 
 def test_a_key_that_cannot_read_signs_nobody_in(closed: Closed, browser: httpx2.Client) -> None:
     """It is told why."""
     done = sign_in(browser, make_key(closed.store, "org-a", Scope.SUBMIT).text)
-    assert "may not read" in page(done, 403).text
+    assert "may not read" in assert_page(done, 403).text
     assert SESSION not in browser.cookies
 
 
@@ -114,7 +114,7 @@ def test_the_operator_chooses_an_org(closed: Closed, browser: httpx2.Client) -> 
     """And is in it, and in no other."""
     run_job(closed.live, bearer(OPERATOR, **{"X-Org-Id": "org-z"}))
     assert sign_in(browser, OPERATOR, org="org-z").status_code == 303
-    assert "org-z" in page(browser.get("/")).text
+    assert "org-z" in assert_page(browser.get("/")).text
     [job] = browser.get("/analyze/jobs").json()["jobs"]
     assert job["org_id"] == "org-z"
     assert browser.get("/analyze/jobs", headers={"X-Org-Id": "org-a"}).status_code == 403
@@ -124,7 +124,7 @@ def test_the_operator_chooses_an_org(closed: Closed, browser: httpx2.Client) -> 
 def test_a_key_stays_in_its_org(closed: Closed, browser: httpx2.Client) -> None:
     """Another org in the form, or one that cannot be one, is refused; its own is fine."""
     for org in ("org-b", "a b", "ö"):
-        assert "does not belong" in page(sign_in(browser, closed.admin, org=org), 403).text
+        assert "does not belong" in assert_page(sign_in(browser, closed.admin, org=org), 403).text
         assert SESSION not in browser.cookies
     assert sign_in(browser, closed.admin, org="org-a").status_code == 303
 
@@ -132,11 +132,11 @@ def test_a_key_stays_in_its_org(closed: Closed, browser: httpx2.Client) -> None:
 def test_signing_out_takes_the_session_back(closed: Closed, browser: httpx2.Client) -> None:
     """By its own form; the way back is the form for signing in."""
     sign_in(browser, closed.admin)
-    made = page(browser.get("/"))
+    made = assert_page(browser.get("/"))
     done = browser.post("/logout", data={"csrf_token": hidden(made, "csrf_token")})
     assert (done.status_code, done.headers["location"]) == (303, "./login")
     assert SESSION not in browser.cookies
-    page(browser.get("/"), 401)
+    assert_page(browser.get("/"), 401)
     assert browser.post("/logout", data={"csrf_token": ""}).status_code == 303
 
 
@@ -154,7 +154,7 @@ def test_a_session_has_the_scopes_of_its_key(closed: Closed, browser: httpx2.Cli
     """No more, whatever the form carries."""
     job = run_job(closed.live, bearer(closed.admin))
     sign_in(browser, make_key(closed.store, "org-a", Scope.READ).text)
-    mark = hidden(page(browser.get("/")), "csrf_token")
+    mark = hidden(assert_page(browser.get("/")), "csrf_token")
     for path in (f"/analyze/jobs/{job['job_id']}/cancel", "/analyze/keys"):
         assert browser.post(path, headers={"X-CSRF-Token": mark}).status_code == 403
     assert browser.get("/analyze/keys").status_code == 403
@@ -186,7 +186,7 @@ def test_changing_something_takes_the_mark_and_the_origin(
     """A cross-site form or script has neither; one of them is not enough."""
     job = run_job(closed.live, bearer(closed.admin))
     sign_in(browser, closed.admin)
-    mark = hidden(page(browser.get("/")), "csrf_token")
+    mark = hidden(assert_page(browser.get("/")), "csrf_token")
     sent = {**headers, "X-CSRF-Token": mark if marked else "A" * 43}
     assert browser.post(f"/analyze/jobs/{job['job_id']}/cancel", headers=sent).status_code == status
     left = browser.post("/logout", data={"csrf_token": mark if marked else ""}, headers=headers)
@@ -196,7 +196,7 @@ def test_changing_something_takes_the_mark_and_the_origin(
 def test_the_mark_of_one_session_is_not_that_of_another(closed: Closed, browser: httpx2.Client) -> None:
     """Not even of the same key."""
     sign_in(browser, closed.admin)
-    mark = hidden(page(browser.get("/")), "csrf_token")
+    mark = hidden(assert_page(browser.get("/")), "csrf_token")
     browser.cookies.clear()
     sign_in(browser, closed.admin)
     assert browser.post("/analyze/keys", json={}, headers={"X-CSRF-Token": mark}).status_code == 403
@@ -220,7 +220,7 @@ def test_the_api_is_read_by_our_own_pages_alone(closed: Closed, browser: httpx2.
 
 def test_nobody_can_be_signed_in_by_another_site(closed: Closed, browser: httpx2.Client) -> None:
     """Without the form's own mark and nonce, or from elsewhere, a good key signs nobody in."""
-    form = page(browser.get("/login"), 200)
+    form = assert_page(browser.get("/login"), 200)
     good: dict[str, Any] = {"key": closed.admin, "csrf_token": hidden(form, "csrf_token")}
     for data, headers, nonce in (
         ({**good, "csrf_token": ""}, {}, None),
@@ -233,7 +233,7 @@ def test_nobody_can_be_signed_in_by_another_site(closed: Closed, browser: httpx2
         if nonce is not None:
             sent["Cookie"] = f"{NONCE}={nonce}"
         done = browser.post("/login", data=data, headers=sent)
-        assert "try again" in page(done, 403).text
+        assert "try again" in assert_page(done, 403).text
         assert SESSION not in done.headers.get("set-cookie", "")
 
 
@@ -311,7 +311,7 @@ def test_nobody_is_sent_elsewhere(closed: Closed, browser: httpx2.Client, wish: 
 def test_a_form_that_is_none_is_refused(browser: httpx2.Client, content: bytes, kind: str, status: int) -> None:
     """As a page, and nothing happens."""
     for path in ("/login", "/logout"):
-        page(browser.post(path, content=content, headers={"Content-Type": kind}), status)
+        assert_page(browser.post(path, content=content, headers={"Content-Type": kind}), status)
 
 
 def test_methods_that_are_not_known_are_told(browser: httpx2.Client) -> None:
@@ -346,7 +346,7 @@ def test_signing_in_works_below_a_mount_point(tmp_path: Path) -> None:
             httpx2.AsyncClient(transport=httpx2.ASGITransport(outer), base_url="https://jobs.example") as client,
         ):
             address = "/tools/jobs/jobs/x"
-            form = page(await client.get(address), 401)
+            form = assert_page(await client.get(address), 401)
             values = {"csrf_token": hidden(form, "csrf_token"), "next": hidden(form, "next"), "key": key.text}
             target = urljoin(address, action(form, "login"))
             assert target == "/tools/jobs/login"
@@ -354,7 +354,7 @@ def test_signing_in_works_below_a_mount_point(tmp_path: Path) -> None:
             assert urljoin(target, done.headers["location"]) == address
             [cookie] = [line for line in done.headers.get_list("set-cookie") if line.startswith(f"{SESSION}=")]
             assert {"Path=/tools/jobs/", "Secure", "HttpOnly"} <= {part.strip() for part in cookie.split(";")}
-            made = page(await client.get("/tools/jobs/"))
+            made = assert_page(await client.get("/tools/jobs/"))
             assert urljoin("/tools/jobs/", action(made, "logout")) == "/tools/jobs/logout"
 
     asyncio.run(scene())

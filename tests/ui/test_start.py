@@ -9,7 +9,7 @@ import msgspec
 from langlauf import Langlauf
 from langlauf.clock import new_id
 from tests.support.live import GATES, Live, live, sample_app
-from tests.ui.outline import Outline, page
+from tests.ui.outline import Outline, assert_page
 
 
 def command(made: Outline) -> list[str]:
@@ -22,14 +22,14 @@ def command(made: Outline) -> list[str]:
 
 def test_an_org_without_jobs_is_told_what_to_do(server: Live, org: str) -> None:
     """The empty list says whose it is and how to fill it."""
-    made = page(server.http.get("/", headers={"X-Org-Id": org}))
+    made = assert_page(server.http.get("/", headers={"X-Org-Id": org}))
     assert f"{org} has no jobs yet." in made.text
     assert not made.all("progress")
 
 
 def test_the_command_on_the_page_works(server: Live, org: str) -> None:
     """Taken as it stands, it starts a job of the default analysis for the same org."""
-    words = command(page(server.http.get("/", headers={"X-Org-Id": org})))
+    words = command(assert_page(server.http.get("/", headers={"X-Org-Id": org})))
     assert words[:4] == ["curl", "-i", "-X", "POST"]
     address, body = words[4], words[words.index("-d") + 1]
     headers = dict(word.split(": ", 1) for before, word in itertools.pairwise(words) if before == "-H")
@@ -37,13 +37,13 @@ def test_the_command_on_the_page_works(server: Live, org: str) -> None:
     assert response.status_code == 202, response.text
     job = response.json()["job"]
     assert (job["analysis"], job["org_id"]) == ("echo", org)
-    assert page(server.http.get("/", headers={"X-Org-Id": org})).links().count(f"./jobs/{job['job_id']}") == 1
+    assert assert_page(server.http.get("/", headers={"X-Org-Id": org})).links().count(f"./jobs/{job['job_id']}") == 1
 
 
 def test_the_command_is_safe_to_paste(tmp_path: Path) -> None:
     """Whatever the address bar had as host stays one word of the shell."""
     with live(tmp_path, None, True) as server:
-        made = page(server.http.get("/", headers={"Host": "a'$(id)"}))
+        made = assert_page(server.http.get("/", headers={"Host": "a'$(id)"}))
     assert command(made)[4] == "http://a'$(id)/analyze"
 
 
@@ -54,7 +54,7 @@ def test_jobs_are_listed_in_words_and_not_only_in_colour(server: Live, org: str)
     server.submit("gated", org, gate=gate, partials=3)
     GATES.wait_until_reached(gate)
     response = server.http.get("/", headers={"X-Org-Id": org})
-    made = page(response)
+    made = assert_page(response)
     assert made.text.index("Interim result, still running") < made.text.index("Completed")
     assert [one["value"] for one in made.all("progress")] == ["30", "100"]
     assert len([one for one in made.all("svg") if one.get("class") == "shape"]) == 2
@@ -73,7 +73,7 @@ def test_a_long_list_is_cut_and_says_so(server: Live, org: str) -> None:
     """Ten rows, and where the others are."""
     for number in range(11):
         server.submit("echo", org, query=f"{number}")
-    made = page(server.http.get("/", headers={"X-Org-Id": org}))
+    made = assert_page(server.http.get("/", headers={"X-Org-Id": org}))
     assert len(made.all("progress")) == 10
     assert made.links().count("./jobs") == 3  # in the head, below the list, and for the shortcut
     assert "These are the newest 10." in made.text
@@ -81,10 +81,10 @@ def test_a_long_list_is_cut_and_says_so(server: Live, org: str) -> None:
 
 def test_every_analysis_is_there_with_its_parameters(server: Live) -> None:
     """Name, type, default and whether it must be given."""
-    first = page(server.http.get("/"))
+    first = assert_page(server.http.get("/"))
     for analysis in server.app.registry:
         assert f"./?analysis={analysis.name}" in first.links()
-        made = page(server.http.get(f"/?analysis={analysis.name}"))
+        made = assert_page(server.http.get(f"/?analysis={analysis.name}"))
         assert f"New job: {analysis.name}" in made.text_of("h2")
         assert all(name in made.text_of("code") for name in analysis.input_type.__struct_fields__)
     assert '"basic"' in first.text_of("code")
@@ -95,7 +95,7 @@ def test_every_analysis_is_there_with_its_parameters(server: Live) -> None:
 def test_an_application_without_analyses_says_so(tmp_path: Path) -> None:
     """No command that could not work."""
     with live(tmp_path, Langlauf()) as empty:
-        made = page(empty.http.get("/"))
+        made = assert_page(empty.http.get("/"))
         assert "No analysis is registered." in made.text
         assert "curl" not in made.text
 

@@ -13,7 +13,7 @@ from langlauf.clock import new_id
 from langlauf.domain.access import Scope
 from tests.support.keys import make_key
 from tests.support.live import GATES, Live, live, sample_app
-from tests.ui.outline import Outline, page
+from tests.ui.outline import Outline, assert_page
 from tests.ui.sheets import FROM_HERE, fill, send, sheet
 
 
@@ -60,7 +60,7 @@ def started(response: httpx2.Response) -> str:
 
 def refused(response: httpx2.Response, status: int = 400) -> Outline:
     """The form again, with the focus on what is wrong."""
-    made = page(response, status)
+    made = assert_page(response, status)
     [summary] = [one for _, one in made.elements if one.get("id") == "flaws"]
     assert (summary["role"], summary["tabindex"], "autofocus" in summary) == ("alert", "-1", True)
     return made
@@ -85,7 +85,7 @@ def test_an_unticked_box_is_no(server: Live) -> None:
 
 def test_an_analysis_without_parameters_is_one_button(server: Live) -> None:
     """And says so."""
-    made = page(server.http.get("/?analysis=bare"))
+    made = assert_page(server.http.get("/?analysis=bare"))
     assert "It takes no parameters." in made.text
     server.wait(started(send(server, sheet(made))))
 
@@ -184,7 +184,7 @@ def test_a_form_too_large_is_refused(tmp_path: Path) -> None:
     """By the limit of the API."""
     with live(tmp_path, form_app(), LANGLAUF_MAX_BODY="2000") as small:
         response = send(small, fill(small, "/?analysis=survey", region="Bern", text="x" * 3_000))
-        assert "The request body is too large" in page(response, 413).text_of("h1")
+        assert "The request body is too large" in assert_page(response, 413).text_of("h1")
 
 
 def test_a_form_is_filled_from_an_earlier_job(server: Live, org: str) -> None:
@@ -192,7 +192,7 @@ def test_a_form_is_filled_from_an_earlier_job(server: Live, org: str) -> None:
     headers = {"X-Org-Id": org}
     values = {"region": "Bern", "years": 5, "codes": [1, 2], "strict": False, "api_token": "abc"}
     job = server.wait(server.submit("survey", org, **values)["job_id"], org)
-    made = page(server.http.get(f"/?from={job['job_id']}", headers=headers))
+    made = assert_page(server.http.get(f"/?from={job['job_id']}", headers=headers))
     filled = sheet(made)
     assert (filled["in.region"], filled["in.years"], filled["in.codes"]) == ("Bern", "5", "1\n2")
     assert "in.strict" not in filled
@@ -207,13 +207,13 @@ def test_a_job_that_stopped_can_be_resumed(server: Live, org: str) -> None:
     """As a new job that repeats it; twice pressed it is one. A completed one is not resumed."""
     headers = {"X-Org-Id": org}
     job = server.wait(server.submit("chunked", org, parts=3, fail_at=2)["job_id"], org)
-    made = page(server.http.get(f"/?from={job['job_id']}", headers=headers))
+    made = assert_page(server.http.get(f"/?from={job['job_id']}", headers=headers))
     data = {one["name"]: one["value"] for one in made.all("input") if one.get("name") in ("key", "resume")}
     first, second = (started(send(server, data, headers)) for _ in range(2))
     assert first == second
     assert server.wait(first, org)["retry_of"] == job["job_id"]
     done = server.wait(server.submit("echo", org, query="x")["job_id"], org)
-    assert "resume" not in sheet(page(server.http.get(f"/?from={done['job_id']}", headers=headers)))
+    assert "resume" not in sheet(assert_page(server.http.get(f"/?from={done['job_id']}", headers=headers)))
 
 
 def test_a_job_of_another_org_fills_nothing(server: Live, org: str) -> None:
@@ -223,10 +223,10 @@ def test_a_job_of_another_org_fills_nothing(server: Live, org: str) -> None:
     texts = []
     for job_id in (job["job_id"], new_id()):
         response = server.http.get(f"/?from={job_id}", headers=same)
-        texts.append(page(response, 404).text)
-        page(send(server, {"resume": job_id, "key": ""}, same), 404)
+        texts.append(assert_page(response, 404).text)
+        assert_page(send(server, {"resume": job_id, "key": ""}, same), 404)
     assert texts[0] == texts[1]
-    page(server.http.get("/?analysis=nobody"), 404)
+    assert_page(server.http.get("/?analysis=nobody"), 404)
 
 
 def test_whoever_may_not_start_is_not_offered_it(tmp_path: Path) -> None:
@@ -235,10 +235,10 @@ def test_whoever_may_not_start_is_not_offered_it(tmp_path: Path) -> None:
     reader = make_key(store, "org-a", Scope.READ).text
     with live(tmp_path, form_app()) as closed:
         headers = {"Authorization": f"Bearer {reader}"}
-        made = page(closed.http.get("/", headers=headers))
+        made = assert_page(closed.http.get("/", headers=headers))
         assert "may look at jobs but not start any" in made.text
         assert not [one for one in made.all("form") if one.get("class") == "start"]
-        page(send(closed, {"analysis": "echo", "in.query": "x"}, headers), 403)
+        assert_page(send(closed, {"analysis": "echo", "in.query": "x"}, headers), 403)
 
 
 def test_a_form_of_another_site_starts_nothing(server: Live, org: str) -> None:
@@ -246,7 +246,7 @@ def test_a_form_of_another_site_starts_nothing(server: Live, org: str) -> None:
     data = fill(server, "/?analysis=survey", region="Bern")
     for site in ("cross-site", "same-site"):
         response = server.http.post("/", data=data, headers={**FROM_HERE, "Sec-Fetch-Site": site, "X-Org-Id": org})
-        page(response, 403)
+        assert_page(response, 403)
     assert server.http.get("/analyze/jobs", headers={"X-Org-Id": org}).json()["jobs"] == []
 
 
@@ -255,13 +255,13 @@ def test_a_signed_in_browser_needs_the_mark_of_its_session(tmp_path: Path) -> No
     key = make_key(tmp_path / "store.db", "org-a").text
     with live(tmp_path, form_app()) as closed, httpx2.Client(base_url=closed.url, trust_env=False) as browser:
         browser.headers.update(FROM_HERE)
-        login = page(browser.get("/login"))
+        login = assert_page(browser.get("/login"))
         marks = {one["name"]: one["value"] for one in login.all("input") if one.get("name") in ("csrf_token", "next")}
         assert browser.post("/login", data={**marks, "key": key, "org": ""}).status_code == 303
-        data = sheet(page(browser.get("/?analysis=survey"))) | {"in.region": "Bern"}
+        data = sheet(assert_page(browser.get("/?analysis=survey"))) | {"in.region": "Bern"}
         assert data["csrf_token"]
         for mark in ("", "wrong"):
-            page(browser.post("/", data=data | {"csrf_token": mark}), 403)
+            assert_page(browser.post("/", data=data | {"csrf_token": mark}), 403)
         job_id = started(browser.post("/", data=data))
         found = closed.http.get(f"/analyze/jobs/{job_id}", headers={"Authorization": f"Bearer {key}"}).json()
         assert found["job"]["org_id"] == "org-a"

@@ -12,7 +12,7 @@ from langlauf.domain.access import Scope
 from tests.support.keys import bearer, make_key
 from tests.support.listener import Listener, listening
 from tests.support.live import Live, live
-from tests.ui.outline import Outline, page
+from tests.ui.outline import Outline, assert_page
 
 URL = "https://hooks.example/jobs"
 GERMAN = {"Accept-Language": "de"}
@@ -47,7 +47,7 @@ def org() -> str:
 
 def show(server: Live, org: str, address: str = "/webhooks", **headers: str) -> Outline:
     """A page of the org."""
-    return page(server.http.get(address, headers={"X-Org-Id": org, **headers}))
+    return assert_page(server.http.get(address, headers={"X-Org-Id": org, **headers}))
 
 
 def send(server: Live, org: str, address: str, status: int = 200, /, **fields: str) -> Outline:
@@ -55,7 +55,7 @@ def send(server: Live, org: str, address: str, status: int = 200, /, **fields: s
     headers = {"X-Org-Id": org, "Origin": server.url}
     response = server.http.post(address, data=fields or {"csrf_token": ""}, headers=headers)
     assert response.status_code == status, response.text
-    return show(server, org) if status == 303 else page(response, status)
+    return show(server, org) if status == 303 else assert_page(response, status)
 
 
 def add(server: Live, org: str, url: str = URL, **fields: str) -> tuple[str, str]:
@@ -108,7 +108,7 @@ def test_what_cannot_be_called_is_told_beside_the_entry(
     if german:
         fields = {"url": url, "hears.failed": "on"}
         headers = {"X-Org-Id": org, "Origin": used.url, **GERMAN}
-        assert german in page(used.http.post("/webhooks/add", data=fields, headers=headers), 400).text
+        assert german in assert_page(used.http.post("/webhooks/add", data=fields, headers=headers), 400).text
     assert endpoints(used, org) == []
 
 
@@ -182,10 +182,10 @@ def test_the_page_is_for_admins(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
     admin, reader = make_key(store, "acme", *(Scope.ADMIN, Scope.READ)), make_key(store, "acme", Scope.READ)
     with live(tmp_path) as server:
-        assert "./webhooks" in page(server.http.get("/", headers=bearer(admin.text))).links()
-        page(server.http.get("/webhooks", headers=bearer(admin.text)))
-        assert "./webhooks" not in page(server.http.get("/", headers=bearer(reader.text))).links()
-        page(server.http.get("/webhooks", headers=bearer(reader.text)), 403)
+        assert "./webhooks" in assert_page(server.http.get("/", headers=bearer(admin.text))).links()
+        assert_page(server.http.get("/webhooks", headers=bearer(admin.text)))
+        assert "./webhooks" not in assert_page(server.http.get("/", headers=bearer(reader.text))).links()
+        assert_page(server.http.get("/webhooks", headers=bearer(reader.text)), 403)
         refused = server.http.post("/webhooks/add", data={"url": URL}, headers=bearer(reader.text))
         assert refused.status_code == 403
         assert server.http.post("/webhooks/add", data={"url": URL}).status_code == 401
@@ -231,7 +231,7 @@ def test_an_address_that_is_none_is_told_beside_its_entry(calling: Live, org: st
     """The form again, with the part open, and no job."""
     fields = {"analysis": "echo", "in.query": "Bern", "option.email": "nobody"}
     headers = {"X-Org-Id": org, "Origin": calling.url, "Accept-Language": lang}
-    made = page(calling.http.post("/", data=fields, headers=headers), 400)
+    made = assert_page(calling.http.post("/", data=fields, headers=headers), 400)
     assert words in made.text
     assert any(one.get("id") == "option.email" and one.get("aria-invalid") for one in made.all("input"))
     assert calling.http.get("/analyze/jobs", headers={"X-Org-Id": org}).json()["jobs"] == []

@@ -15,7 +15,7 @@ from langlauf.clock import new_id
 from tests.support.postgres import address, execute, fetch, fresh_database, own_server, shared_server, template
 from tests.support.postgres_programs import SOURCE, Programs, find, of_the_wheel
 from tests.support.postgres_server import running
-from tests.support.processes import alive, wait_until
+from tests.support.processes import alive, eventually
 from tests.support.server import ROOT, environment
 
 _OWN_SERVER = """
@@ -147,7 +147,7 @@ def test_a_server_does_not_outlive_the_process_that_started_it() -> None:
         pid, folder = process.stdout.readline().split()
         assert alive(int(pid))
         process.kill()
-    wait_until(lambda: not alive(int(pid)) and not Path(folder).exists())
+    eventually(lambda: not alive(int(pid)) and not Path(folder).exists())
 
 
 def test_where_there_is_no_server_the_three_ways_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from langlauf.domain.state import Status
 from langlauf.worker.dask import connection
 from tests.support.chunks import chunks_app
 from tests.support.dask import DaskCluster, dask_cluster
-from tests.support.processes import alive, wait_until
+from tests.support.processes import alive, eventually
 from tests.support.server import serving
 from tests.support.working import Body, cancel, done, ended, lines_of, result, run
 
@@ -44,7 +44,7 @@ def _pids(file: Path) -> set[int]:
 def _gone(file: Path, since: float, within: float) -> None:
     """Every process that noted a tick is gone within the time, and none ticked later."""
     pids = _pids(file)
-    wait_until(lambda: not any(alive(pid) for pid in pids), since + within - _now())
+    eventually(lambda: not any(alive(pid) for pid in pids), since + within - _now())
     last = max(float(line.split()[0]) for line in file.read_text("utf-8").splitlines())
     assert last - since < within
 
@@ -61,7 +61,7 @@ def test_a_cancel_ends_the_processes_of_chunks_that_run(cluster: DaskCluster, tm
     async def body(app: Langlauf, runtime: Runtime) -> None:
         job = await app.submit(analysis, function="tick", items=_ticking(ledger, 6))
         await lines_of(ledger, 1, 60)
-        await asyncio.to_thread(wait_until, lambda: len(_pids(ledger)) == 2, 60)
+        await asyncio.to_thread(eventually, lambda: len(_pids(ledger)) == 2, 60)
         asked_at = _now()
         await cancel(runtime, job.job_id)
         assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
@@ -109,7 +109,7 @@ def test_chunks_end_with_the_worker_that_asked_for_them(
     with serving(tmp_path / "store.db", app="tests.support.chunks:app", settings=settings) as server:
         with Client(server.url) as client:
             client.submit("maps", function="tick", items=_ticking(ledger, 4))
-        wait_until(lambda: ledger.exists() and ledger.stat().st_size > 500, 60)
+        eventually(lambda: ledger.exists() and ledger.stat().st_size > 500, 60)
         asked_at = _now()
         server.process.send_signal(how)
         _gone(ledger, asked_at, within)

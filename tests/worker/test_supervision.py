@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support.processes import alive, parent, wait_until
+from tests.support.processes import alive, eventually, parent
 from tests.support.server import ServerProcess, serving
 
 _APP = "tests.support.plain:app"
@@ -42,11 +42,11 @@ def test_processes_of_a_killed_worker_end_within_a_second(tmp_path: Path, analys
     with serving(tmp_path / "store.db", app=_APP, settings=_QUICK) as server:
         values = {"lasting": 60} if analysis == "holds" else {}
         _submit(server, analysis, file=str(ledger), **values)
-        wait_until(lambda: bool(_words(ledger)))
+        eventually(lambda: bool(_words(ledger)))
         pid = int(_words(ledger)[0][1])
         server.process.kill()
         server.process.wait()
-        wait_until(lambda: not alive(pid), seconds=1)
+        eventually(lambda: not alive(pid), seconds=1)
 
 
 def test_the_process_of_a_paused_worker_ends_before_another_takes_over(tmp_path: Path) -> None:
@@ -54,12 +54,12 @@ def test_the_process_of_a_paused_worker_ends_before_another_takes_over(tmp_path:
     store, ledger = tmp_path / "store.db", tmp_path / "ledger"
     with serving(store, app=_APP, settings=_QUICK) as first:
         job_id = _submit(first, "ticks", file=str(ledger), lasting=8)
-        wait_until(lambda: bool(_words(ledger)))
+        eventually(lambda: bool(_words(ledger)))
         with serving(store, app=_APP, settings=_QUICK) as second:
             first.process.send_signal(signal.SIGSTOP)
-            wait_until(lambda: any(words[2] == "2" for words in _words(ledger)))
+            eventually(lambda: any(words[2] == "2" for words in _words(ledger)))
             first.process.send_signal(signal.SIGCONT)
-            wait_until(lambda: "attempt_lost" in "".join(first.log))
+            eventually(lambda: "attempt_lost" in "".join(first.log))
             while not (job := _job(second, job_id, wait=10))["finished_at"]:
                 pass
     assert (job["status"], job["attempt"], job["retry_count"]) == ("completed", 2, 0)
@@ -75,7 +75,7 @@ def test_a_signal_to_the_whole_family_is_the_workers_business(tmp_path: Path) ->
     store = tmp_path / "store.db"
     with serving(store, app=_APP, settings={**_QUICK, "LANGLAUF_SHUTDOWN_GRACE": "20"}) as server:
         job_id = _submit(server, "ticks", file=str(ledger), lasting=1.5)
-        wait_until(lambda: bool(_words(ledger)))
+        eventually(lambda: bool(_words(ledger)))
         child = int(_words(ledger)[0][1])
         for pid in (child, parent(child), server.process.pid):
             os.kill(pid, signal.SIGTERM)
@@ -90,7 +90,7 @@ def test_cpu_bound_jobs_use_more_than_one_core(tmp_path: Path) -> None:
     with serving(tmp_path / "store.db", app=_APP, settings=_QUICK) as server:
         ledgers = [tmp_path / "a", tmp_path / "b"]
         jobs = [_submit(server, "holds", file=str(ledger), lasting=3) for ledger in ledgers]
-        wait_until(lambda: all(_words(ledger) for ledger in ledgers))
+        eventually(lambda: all(_words(ledger) for ledger in ledgers))
         assert len({_words(ledger)[0][1] for ledger in ledgers} | {str(server.process.pid)}) == 3
         asked = time.monotonic()
         assert [_job(server, job)["status"] for job in jobs] == ["running", "running"]

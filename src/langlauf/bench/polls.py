@@ -79,8 +79,12 @@ def measure_polls(folder: Path, histories: tuple[int, ...], watch_fill: Watch, w
         fill(path, size, watch_fill)
         filled.append((path, size, time.perf_counter() - began))
     found = uvloop.run(_compare(filled, watch))
-    small, large = found[0], found[-1]
-    ratios = Ratios(
+    return Polls(histories=found, ratios=ratios_of(found[0], found[-1]))
+
+
+def ratios_of(small: History, large: History) -> Ratios:
+    """What each figure is beside the large history, divided by what it is beside the small one."""
+    return Ratios(
         status=round(large.status_us / small.status_us, 3),
         status_read=round(large.status_read_us / small.status_read_us, 3),
         status_at_once=round(large.status_at_once_us / small.status_at_once_us, 3),
@@ -88,7 +92,6 @@ def measure_polls(folder: Path, histories: tuple[int, ...], watch_fill: Watch, w
         first_page=round(large.first_page_us / small.first_page_us, 3),
         submit_and_claim=round(large.submit_and_claim_us / small.submit_and_claim_us, 3),
     )
-    return Polls(histories=found, ratios=ratios)
 
 
 async def _compare(filled: list[tuple[Path, int, float]], watch: Watch) -> list[History]:

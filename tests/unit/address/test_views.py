@@ -58,12 +58,19 @@ def test_the_rank_is_told_in_words_and_figures(bern: dict[str, Any]) -> None:
 
 
 def test_tables_name_fields_that_are_there(bern: dict[str, Any]) -> None:
-    """Every column of every table is a field of its rows."""
-    for view in views(bern):
-        if isinstance(view, Table):
-            rows = view.rows if view.at is None else bern["surroundings"]["nearest"]
-            assert rows
-            assert all(column.name in row for column in view.columns for row in rows)
+    """Both tables have rows, given with the table or where it points, and every column is a field of each row."""
+    peers, nearest = (view for view in views(bern) if isinstance(view, Table))
+    assert (peers.at, nearest.at, nearest.rows) == (None, "/surroundings/nearest", None)
+    assert_columns_in_rows(peers, peers.rows)
+    assert_columns_in_rows(nearest, bern["surroundings"]["nearest"])
+
+
+def assert_columns_in_rows(table: Table, rows: list[dict[str, Any]] | None) -> None:
+    """There are columns and rows, and each row has each of the columns."""
+    assert rows
+    names = {column.name for column in table.columns}
+    assert {"name", "country", "population", "distance_km"} < names
+    assert [row for row in rows if not names <= row.keys()] == []
 
 
 @given(st.floats(-85, 85), st.floats(-170, 170), st.sampled_from([5.0, 25.0]))

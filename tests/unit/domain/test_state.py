@@ -3,7 +3,6 @@
 import asyncio
 from importlib import resources
 from itertools import product
-from pathlib import Path
 
 import apsw
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langlauf.domain.event import STATE_AFTER, EventType
-from langlauf.domain.state import LEGAL, STARTED, TERMINAL, Status, allowed, mermaid, sql_changes, sql_words
+from langlauf.domain.state import LEGAL, STARTED, TERMINAL, Status, allowed, sql_changes, sql_words
 from langlauf.hints import Hints
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.driver import SqliteStore
@@ -53,12 +52,6 @@ def test_the_constraints_of_the_schema_come_from_the_table() -> None:
     assert f"CHECK (status IN ({sql_words(Status)}))" in text
     assert f"(status IN ({sql_words(TERMINAL)}))" in text
     assert sql_changes() in text
-
-
-def test_the_diagram_in_the_documents_is_the_table() -> None:
-    """The page about the life of a job draws exactly this."""
-    page = Path("docs/lifecycle.md").read_text("utf-8")
-    assert f"```mermaid\n{mermaid()}\n```" in page
 
 
 def test_every_state_has_its_event() -> None:
