@@ -28,14 +28,28 @@ LONG = (
             *("deliveries", "restarts", "replies", "clock"),
         )
     ),
-    "tests/browser/test_every_page.py::test_every_page_is_accessible_and_fits[dark",
     "tests/browser/test_every_page.py::test_every_page_is_accessible_and_fits[light-320-docs",
+    "tests/worker/test_dask_stopping.py",
+    "tests/worker/test_dask.py::test_a_cluster_may_ask_for_tls",
+    "tests/worker/test_dask.py::test_a_cluster_without_langlauf_says_what_to_install",
+    "tests/worker/test_hostile.py::test_many_items_do_not_hold_up_the_event_loop",
+    "tests/docs/test_recipes.py::test_the_checks_and_the_list_after_a_deployment_work",
+    "tests/docs/test_recipes.py::test_the_steps_of_an_upgrade_work",
+    "tests/docs/test_recipes.py::test_the_backup_works",
+    *(
+        f"tests/faults/test_shutdown.py::test_a_stop_in_the_middle_of_claims_leaves_no_lease_behind[{seconds}]"
+        for seconds in ("0.0", "0.15", "0.3")
+    ),
     "tests/bundled/ontology/test_analysis.py::test_tens_of_thousands_of_terms_stay_small_and_quick",
+    "tests/unit/test_bench.py::test_a_complete_run_measures_everything",
+    "tests/unit/test_bench_postgres.py::test_processes_share_the_jobs_in_flight",
     "tests/unit/test_bench_postgres.py::test_the_store_is_measured_beside_bare_statements",
     "tests/unit/test_postgres_support.py::test_the_programs_of_the_wheel_run_from_anywhere",
 )
-#: Stores on which the tests of a folder are long: there the same is shown by another one.
-LONG_ON = {
+#: Parameters with which the tests of a folder are long: with another one they show nearly the same.
+LONG_WITH = {
+    "tests/browser/": {"dark"},
+    "tests/blobs/test_serving.py": {"objects"},
     "tests/store_contract/": {"memory", "blobs"},
     "tests/abuse/test_corpus.py": {"memory", "postgres"},
     "tests/http/": {"postgres"},
@@ -86,7 +100,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_long(item: pytest.Item) -> bool:
     words = set(item.nodeid.partition("[")[2].rstrip("]").split("-"))
     return item.nodeid.startswith(LONG) or any(
-        item.nodeid.startswith(folder) and words & stores for folder, stores in LONG_ON.items()
+        item.nodeid.startswith(folder) and words & long for folder, long in LONG_WITH.items()
     )
 
 

@@ -22,6 +22,7 @@ from tests.blobs.conftest import Open
 from tests.support.orders import ORG, claim, look, started
 from tests.support.places import SilentBlobs, keys_in, open_with, play_with
 from tests.support.stores import DAY, LEASE_SECONDS, SetClock
+from tests.support.tiers import at_scale
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
 FINALS_ONLY = RetentionPolicy(final_results=7 * DAY, partial_results=DAY, events=3 * DAY, jobs=90 * DAY)
@@ -327,7 +328,11 @@ MOVES: dict[str, Move] = {
 }
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=at_scale(40, 20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(st.sampled_from(sorted(MOVES)), max_size=25))
 def test_in_any_order_every_row_has_its_blob_and_every_ended_job_no_other(tmp_path: Path, moves: list[str]) -> None:
     """Whatever is written, torn, lost, ended and retired before."""

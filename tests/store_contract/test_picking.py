@@ -17,6 +17,7 @@ from langlauf.domain.retry import Backoff
 from langlauf.store.protocol import Store
 from tests.support.orders import accept, claim, wish_to_cancel
 from tests.support.stores import LEASE_SECONDS, SetClock, opened
+from tests.support.tiers import at_scale
 
 ORGS = ("org-a", "org-b", "org-c", "org-d", "org-e")
 ANALYSES = ("survey", "census", "narrow")
@@ -175,7 +176,7 @@ class Model:
                     assert (one.priority, -one.number) >= (other.priority, -other.number)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=at_scale(150, 30), deadline=None)
 @given(rules, steps)
 def test_limits_hold_and_no_slot_is_wasted(rules: Rules, steps: list[tuple[str, object]]) -> None:
     """After every claim: within all limits, nothing eligible left beside a free slot, urgent and older jobs first."""
@@ -191,7 +192,7 @@ def test_limits_hold_and_no_slot_is_wasted(rules: Rules, steps: list[tuple[str, 
     asyncio.run(play())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_scale(60, 20), deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(CLASSES), min_size=1, max_size=12), min_size=2, max_size=5),
     st.lists(st.integers(1, 5), min_size=1, max_size=20),
@@ -218,7 +219,7 @@ def test_shares_differ_by_one_at_most_while_both_wait(queues: list[list[str]], s
     asyncio.run(play())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_scale(60, 20), deadline=None)
 @given(
     st.lists(st.integers(3, 12), min_size=2, max_size=4),
     st.lists(st.tuples(st.integers(1, 6), st.integers(0, 100)), min_size=5, max_size=25),

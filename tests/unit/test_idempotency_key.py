@@ -9,6 +9,7 @@ from starlette.requests import Request
 from langlauf.http.document.parameters import parameter
 from langlauf.http.order import idempotency_key
 from langlauf.http.problems import Problem
+from tests.support.tiers import at_scale
 
 SCHEMA = parameter("Idempotency-Key")["schema"]
 #: What makes a difference, at lengths on both sides of the limit.
@@ -25,7 +26,7 @@ def _is_read(text: str) -> bool:
         return False
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=at_scale(500, 100))
 @given(KEYS.filter(lambda text: text == text.strip()))
 def test_what_is_described_is_what_is_read(text: str) -> None:
     """No more and no less; spaces around a value are no part of a header."""

@@ -17,6 +17,7 @@ from langlauf.domain.errors import PermanentError
 from langlauf.domain.showing import Chart, Markdown, Table
 from tests.bundled.conftest import RecordingJob, shown_or_code
 from tests.bundled.ontology.documents import AFTER, BEFORE, large
+from tests.support.tiers import at_scale
 
 _LARGEST = 64 * 1024 * 1024
 _PIECES = [
@@ -203,7 +204,7 @@ def test_what_is_no_ontology_is_named_by_its_line(text: str, said: str, meta: di
         run(BEFORE, previous=text)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=at_scale(200, 40))
 @given(st.lists(st.sampled_from(_PIECES) | st.text(max_size=6), max_size=12).map("".join))
 def test_any_text_has_a_result_or_a_reason(text: str) -> None:
     """Whatever is sent as an ontology: a result that can be stored, or an error that is the text's."""

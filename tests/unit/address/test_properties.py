@@ -17,6 +17,7 @@ from langlauf.bundled.address.settings import DEFAULT_TABLE
 from langlauf.bundled.address.text import fold, spellings
 from langlauf.bundled.address.typos import edit_distance
 from langlauf.domain.errors import PermanentError
+from tests.support.tiers import at_scale
 
 Analyse = Callable[..., dict[str, Any]]
 
@@ -45,7 +46,7 @@ def _misspelt(draw: st.DrawFn) -> tuple[str, str]:
     return name, edits[draw(st.sampled_from(sorted(edits)))]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=at_scale(200, 40), deadline=None)
 @given(_misspelt())
 def test_one_typing_error_in_a_long_name_is_forgiven(names: tuple[str, str]) -> None:
     """A city of a million is among the readings of its name with any one error, unless that spells another place."""
@@ -56,7 +57,11 @@ def test_one_typing_error_in_a_long_name_is_forgiven(names: tuple[str, str]) -> 
     assert spelt_another or city in {candidate.index for candidate in find_candidates(parse(misspelt), gazetteer)}
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=at_scale(150, 30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.text(max_size=120) | st.lists(st.sampled_from(PIECES)).map(" ".join))
 def test_any_text_is_located_or_refused(analyse: Analyse, text: str) -> None:
     """Any text gives a place or a PermanentError, never another failure."""
@@ -88,7 +93,7 @@ def test_edit_distance_is_the_plain_one_up_to_its_limit(left: str, right: str, l
 _POINTS = st.tuples(st.floats(-90, 90), st.floats(-180, 180))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_scale(60, 20), deadline=None)
 @given(st.lists(_POINTS, max_size=30), _POINTS, st.floats(1, 3000))
 def test_grid_finds_what_a_full_search_finds(
     points: list[tuple[float, float]], origin: tuple[float, float], radius: float

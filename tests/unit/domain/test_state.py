@@ -16,6 +16,7 @@ from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.moves import make_move
 from tests.support.stores import Maker, SetClock
+from tests.support.tiers import at_scale
 
 PAIRS = [(old, new) for old, new in product(Status, Status) if old is not new]
 #: What a row needs besides its status, so that only the transition can be what is refused.
@@ -109,7 +110,7 @@ def test_a_job_is_born_queued() -> None:
 MOVES = ("progress", "partial", "complete", "fail", "retry", "stop", "cancel", "release", "claim", "lose")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_scale(60, 20), deadline=None)
 @given(st.lists(st.sampled_from(MOVES), max_size=14))
 def test_whatever_happens_the_log_folds_to_the_state_along_legal_changes(moves: list[str]) -> None:
     """Any order of writes, takeovers and cancels leaves a job whose events tell its state, step by legal step."""
