@@ -30,7 +30,7 @@ T = TypeVar("T")
 #: The URL of a server that is already there.
 GIVEN = "LANGLAUF_TEST_POSTGRES"
 #: The folder of the run: the processes of a run find each other by it.
-RUN = "LANGLAUF_TESTRUN"
+RUN = "LANGLAUF_TEST_RUN"
 #: Databases come and go by the hundred on it; what must survive a crash is shown on servers of their own.
 _SHARED = {"fsync": "off"}
 _guardians: list["subprocess.Popen[bytes]"] = []
