@@ -25,7 +25,7 @@ class DaskCluster:
         """A new scheduler, perhaps where another one was."""
         self._file.unlink(missing_ok=True)
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
-        wait_until(lambda: self._address() is not None, 60)
+        wait_until(lambda: self._address() is not None)
 
     @property
     def executor(self) -> str:

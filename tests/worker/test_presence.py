@@ -37,7 +37,7 @@ class Listener:
     async def next(self) -> None:
         """Waits for the next word."""
         self.heard.clear()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await self.heard.wait()
 
 
