@@ -140,7 +140,7 @@ def test_the_first_page_is_light(page: Page) -> None:
             sizes[response.url] = int(response.headers.get("content-length", "0"))
 
     page.on("response", came)
-    page.goto("/", wait_until="load")
+    page.goto("/", eventually="load")
     assert len(sizes) >= 4
     assert all(sizes.values())
     assert sum(sizes.values()) < LIGHT, sizes

@@ -57,6 +57,6 @@ def until_step(client: Client) -> Callable[[str, str], None]:
     """Waits until a job says that it is at a step."""
 
     def wait(job_id: str, step: str) -> None:
-        assert any(state.step == step for state in client.job(job_id).states(timeout=10))
+        assert any(state.step == step for state in client.job(job_id).states(timeout=60))
 
     return wait

@@ -12,7 +12,7 @@ from tests.cli.conftest import Commands
 def test_events_are_lines_and_the_end_says_how_to_go_on(langlauf: Commands, client: Client) -> None:
     """A time, a kind, a job, and its result; the command that is told shows the rest."""
     job = client.submit("echo", value=1)
-    result_id = job.wait(10).result_id
+    result_id = job.wait(60).result_id
     shown = langlauf.run("events", "--limit", "2")
     lines = [line.split() for line in shown.stdout.splitlines()]
     assert [(words[-2], words[-1]) for words in lines] == [("queued", job.job_id), ("started", job.job_id)]
@@ -26,7 +26,7 @@ def test_events_are_lines_and_the_end_says_how_to_go_on(langlauf: Commands, clie
 def test_events_as_json_are_one_document(langlauf: Commands, client: Client) -> None:
     """With the place to go on from."""
     job = client.submit("echo", value=1)
-    job.wait(10)
+    job.wait(60)
     found = langlauf.json("events")
     assert [event["data"]["job_id"] for event in found["events"]] == 3 * [job.job_id]
     assert langlauf.json("events", "--after", found["next_after"]) == {"events": [], "next_after": found["next_after"]}
@@ -43,7 +43,7 @@ def test_followed_events_come_line_by_line_until_somebody_leaves(langlauf: Comma
             seen = [json.loads(process.stdout.readline()) for _ in range(3)]
             assert {event["subject"] for event in seen} == {job.job_id}
             process.send_signal(signal.SIGINT)
-            assert process.wait(10) == 130
+            assert process.wait(60) == 130
             assert "langlauf events --follow --after" in process.stderr.read()
         finally:
             process.kill()

@@ -18,7 +18,7 @@ KEY = re.compile(r"llk_[0-9A-Za-z]{50}")
 
 def _run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(*words), cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=30, check=False
+        command(*words), cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=60, check=False
     )
 
 

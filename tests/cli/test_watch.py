@@ -35,7 +35,7 @@ def test_in_a_terminal(langlauf: Commands, tmp_path: Path) -> None:
     shown = read_until(terminal, "at the gate")
     (tmp_path / "go").touch()
     shown += read_until(terminal, "")
-    stdout, _ = process.communicate(timeout=20)
+    stdout, _ = process.communicate(timeout=60)
     os.close(terminal)
     assert (process.returncode, stdout) == (0, "")
     assert all(part in shown for part in ("running", "50 %", "attempt 1", "━", "\x1b[2K", "completed", "100 %"))
@@ -52,7 +52,7 @@ def test_in_a_pipe(langlauf: Commands, tmp_path: Path) -> None:
         lines.append(line.rstrip())
         if "3 partials" in line:
             (tmp_path / "go").touch()
-    stdout, _ = process.communicate(timeout=20)
+    stdout, _ = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (0, "")
     assert len(lines) == len(set(lines))
     assert "\x1b" not in "".join(lines)
@@ -67,7 +67,7 @@ def test_ctrl_c_detaches(langlauf: Commands, client: Client) -> None:
     assert process.stderr is not None
     process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=20)
+    stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (130, "")
     assert "goes on" in stderr
     assert f"langlauf watch {job}" in stderr
@@ -87,7 +87,7 @@ def test_ctrl_c_in_a_terminal_leaves_it_tidy(
     read_until(terminal, "hanging")
     process.send_signal(signal.SIGINT)
     shown = read_until(terminal, "")
-    assert process.wait(20) == 130
+    assert process.wait(60) == 130
     os.close(terminal)
     assert shown.index("\x1b[?25h") < shown.index("goes on")
     client.job(job).cancel()

@@ -21,7 +21,7 @@ _WHERE = re.compile(r"on (http://\S+)/metrics")
 @contextmanager
 def _worker(store: Path, **settings: str) -> Iterator[str]:
     """A worker that tells its metrics on a free port, by its address; it stops in an orderly way."""
-    quick = {"LANGLAUF_LEASE_SECONDS": "1", "LANGLAUF_SHUTDOWN_GRACE": "0", "LANGLAUF_METRICS_PORT": "0"}
+    quick = {"LANGLAUF_SHUTDOWN_GRACE": "0", "LANGLAUF_METRICS_PORT": "0"}
     process = subprocess.Popen(
         command("worker", SAMPLE_APP, "--store", str(store)),
         cwd=ROOT,
@@ -33,7 +33,7 @@ def _worker(store: Path, **settings: str) -> Iterator[str]:
     try:
         yield next(found[1] for line in process.stderr if (found := _WHERE.search(line)))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0, process.stderr.read()
+        assert process.wait(60) == 0, process.stderr.read()
     finally:
         process.kill()
         process.wait()
@@ -74,7 +74,7 @@ def test_it_is_not_open_to_others_without(tmp_path: Path) -> None:
     """It does not start, says what to do, and has not touched the store."""
     store = tmp_path / "store.db"
     words = command("worker", SAMPLE_APP, "--store", str(store), "--metrics-port", "0", "--host", "0.0.0.0")  # noqa: S104
-    done = subprocess.run(words, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(words, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, store.exists()) == (1, False)
     assert "API_AUTH_TOKEN" in done.stderr
     assert "127.0.0.1" in done.stderr

@@ -12,7 +12,7 @@ from tests.support.server import ServerProcess
 
 async def until_step(job: AsyncJob, step: str) -> None:
     """Returns when the job says that it is there."""
-    async for state in job.states(timeout=10):
+    async for state in job.states(timeout=60):
         if state.step == step:
             return
     raise AssertionError(f"the job ended before {step}")
@@ -24,7 +24,7 @@ def test_many_jobs_at_once(server: ServerProcess, org: str) -> None:
     async def run() -> list[int]:
         async with AsyncClient(server.url, org) as client:
             jobs = await asyncio.gather(*(client.submit("echo", value=number) for number in range(30)))
-            results = await asyncio.gather(*(job.result(timeout=20) for job in jobs))
+            results = await asyncio.gather(*(job.result(timeout=60) for job in jobs))
             assert len([job async for job in client.jobs()]) == 30
             return [result["value"] for result in results]
 
@@ -37,7 +37,7 @@ def test_events_and_partials(server: ServerProcess, org: str) -> None:
     async def run() -> None:
         async with AsyncClient(server.url, org) as client:
             job = await client.submit("steps", count=5)
-            numbers = [event.event_seq async for event in job.events(timeout=20)]
+            numbers = [event.event_seq async for event in job.events(timeout=60)]
             assert numbers == list(range(1, len(numbers) + 1))
             assert [len(partial.result["done"]) async for partial in job.partials()] == [1, 2, 3, 4, 5]
             assert len(await job.snapshots()) == 6
@@ -57,7 +57,7 @@ def test_cancel_and_retry(server: ServerProcess, org: str) -> None:
             job = await client.submit("hang")
             await until_step(job, "hanging")
             await job.cancel("enough")
-            assert (await job.wait(timeout=10)).status is Status.CANCELED
+            assert (await job.wait(timeout=60)).status is Status.CANCELED
             with pytest.raises(JobCanceled, match="enough"):
                 await job.result()
             again = await job.retry()
@@ -80,7 +80,7 @@ def test_waiting_gives_up_and_can_be_canceled(server: ServerProcess, org: str, t
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(job.wait(), 0.1)
             (tmp_path / "go").touch()
-            assert (await job.result(timeout=10)) == {"passed": str(tmp_path / "go")}
+            assert (await job.result(timeout=60)) == {"passed": str(tmp_path / "go")}
             with pytest.raises(NotFound):
                 await client.get_result("nothing")
             with pytest.raises(NotFound):

@@ -24,7 +24,7 @@ def _kinds(events: list[OrgEvent]) -> list[str]:
 def test_what_is_there_ends_and_its_place_goes_on(client: Client) -> None:
     """Without following; kinds can be chosen, and a limit leaves the rest for later."""
     first = client.submit("echo", value=1)
-    first.wait(10)
+    first.wait(60)
     feed = client.events(follow=False)
     found = list(feed)
     assert _kinds(found) == ["queued", "started", "completed"]
@@ -43,13 +43,13 @@ def test_what_is_there_ends_and_its_place_goes_on(client: Client) -> None:
 
 def test_what_comes_is_seen_as_it_comes(client: Client) -> None:
     """From a place on, while the job has not begun; it ends after so many events, or after a time."""
-    client.submit("echo", value=1).wait(10)
+    client.submit("echo", value=1).wait(60)
     feed = client.events(limit=6)
     seen: list[OrgEvent] = []
     reading = threading.Thread(target=lambda: seen.extend(feed))
     reading.start()
     job = client.submit("echo", value=2)
-    reading.join(20)
+    reading.join(60)
     assert not reading.is_alive()
     assert _kinds(seen) == 2 * ["queued", "started", "completed"]
     assert {event.subject for event in seen[3:]} == {job.job_id}
@@ -63,9 +63,9 @@ def test_the_async_client_does_the_same(server: ServerProcess, org: str) -> None
         async with AsyncClient(server.url, org) as client:
             job = await client.submit("echo", value=1)
             feed = client.events(limit=3)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 assert _kinds([event async for event in feed]) == ["queued", "started", "completed"]
-            await job.wait(10)
+            await job.wait(60)
             assert [event async for event in client.events(feed.place, follow=False)] == []
 
     asyncio.run(main())

@@ -14,7 +14,7 @@ from tests.support.server import serving
 
 def follow(job: Job, seen: Queue[JobState]) -> Status:
     """Tells each state, and returns the last one."""
-    for state in job.states(timeout=30):
+    for state in job.states(timeout=60):
         seen.put(state)
     return state.status
 
@@ -25,19 +25,19 @@ def test_followers_come_through_a_restart(how: signal.Signals, tmp_path: Path) -
     store, go = tmp_path / "store.db", tmp_path / "go"
     seen: Queue[JobState] = Queue()
     with ThreadPoolExecutor() as threads:
-        with serving(store) as first:
+        with serving(store, settings={"LANGLAUF_LEASE_SECONDS": "2"}) as first:
             client = Client(first.url)
             job = client.submit("gate", path=str(go))
             states = threads.submit(follow, job, seen)
-            waiting = threads.submit(job.wait, 30)
-            events = threads.submit(lambda: [event.event_seq for event in job.events(timeout=30)])
-            while seen.get(timeout=10).step != "at the gate":
+            waiting = threads.submit(job.wait, 60)
+            events = threads.submit(lambda: [event.event_seq for event in job.events(timeout=60)])
+            while seen.get(timeout=60).step != "at the gate":
                 pass
             first.stop(how)
         go.touch()
         with serving(store, port=first.port):
-            assert waiting.result(30).status is Status.COMPLETED
-            assert states.result(30) is Status.COMPLETED
-            assert events.result(30) == list(range(1, job.status().event_seq + 1))
+            assert waiting.result(60).status is Status.COMPLETED
+            assert states.result(60) is Status.COMPLETED
+            assert events.result(60) == list(range(1, job.status().event_seq + 1))
             assert job.result() == {"passed": str(go)}
             client.close()

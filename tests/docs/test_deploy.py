@@ -157,7 +157,7 @@ def test_the_proxy_passes_streams_on_as_they_come(tmp_path: Path) -> None:
     with (
         live(tmp_path / "store", sample_app()) as server,
         _nginx(program, tmp_path, int(server.url.rpartition(":")[2])) as url,
-        httpx2.Client(base_url=url, timeout=10, trust_env=False) as http,
+        httpx2.Client(base_url=url, timeout=60, trust_env=False) as http,
     ):
         job_id = http.post("/analyze", json=body).json()["job"]["job_id"]
         kinds = []

@@ -208,6 +208,6 @@ def set_up(url: str, setting: str) -> None:
     """Sets up the whole server, and waits until it is so."""
     name, _, value = setting.partition(" = ")
     execute(url, f"ALTER SYSTEM SET {setting}", "SELECT pg_reload_conf()")
-    deadline = steady() + 10
+    deadline = steady() + 60
     while fetch(url, f"SHOW {name}")[0][0] != value:
         assert steady() < deadline, f"{setting} was not taken over"

@@ -77,7 +77,7 @@ def test_a_cut_is_silent_and_heals() -> None:
             host.cut()
             assert not reached()
             host.heal()
-            assert reached()
+            eventually(reached)
         finally:
             listening.kill()
             listening.wait()

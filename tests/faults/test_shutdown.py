@@ -1,5 +1,6 @@
 """SIGTERM: nothing new is begun, what runs may finish, what cannot is given back at once, and the exit code is 0."""
 
+import re
 import signal
 import socket
 import subprocess
@@ -13,15 +14,16 @@ from typing import Any
 import httpx2
 import pytest
 
-from langlauf.domain.instant import from_text
+from tests.support.processes import eventually
 from tests.support.server import ROOT, ServerProcess, command, environment, serving, working
 from tests.support.stores import query
 
 STUBBORN_APP = "tests.support.stubborn_app:app"
 _ASYNC = {"async_mode": {"requested": True, "allow_duplicate": True}}
-#: A stop that waits for nobody; a busy machine included.
-PROMPT = 8.0
-LONG_GRACE = {"LANGLAUF_SHUTDOWN_GRACE": "60", "LANGLAUF_LEASE_SECONDS": "60"}
+#: Seconds for what must not wait for anything that lasts ten minutes here; a busy machine may need most of them.
+PROMPT = 60.0
+LONG = "600"
+LONG_GRACE = {"LANGLAUF_SHUTDOWN_GRACE": LONG, "LANGLAUF_LEASE_SECONDS": LONG}
 
 
 def _submit(url: str, **body: Any) -> str:
@@ -33,7 +35,7 @@ def _submit(url: str, **body: Any) -> str:
 
 def _until(url: str, job_id: str, enough: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """The job once it is as wished."""
-    with httpx2.Client(base_url=url, timeout=30, trust_env=False) as http:
+    with httpx2.Client(base_url=url, timeout=60, trust_env=False) as http:
         for _ in range(600):
             job: dict[str, Any] = http.get(f"/analyze/jobs/{job_id}", params={"wait": 1}).json()["job"]
             if enough(job):
@@ -53,7 +55,8 @@ def _ended(job: dict[str, Any]) -> bool:
 def _stopping(server: ServerProcess) -> None:
     """Asks the server to stop, and returns when it no longer listens."""
     server.process.send_signal(signal.SIGTERM)
-    for _ in range(500):
+    deadline = time.monotonic() + PROMPT
+    while time.monotonic() < deadline:
         try:
             socket.create_connection(("127.0.0.1", server.port), timeout=1).close()
         except ConnectionRefusedError:
@@ -109,7 +112,7 @@ def test_nothing_is_claimed_once_the_stop_has_begun(tmp_path: Path) -> None:
 def test_a_long_job_is_released_and_another_worker_goes_on_at_once(tmp_path: Path) -> None:
     """It costs no retry and no loss, and no time but the other worker's poll."""
     store, gate = tmp_path / "store.db", tmp_path / "gate"
-    settings = {"LANGLAUF_SHUTDOWN_GRACE": "0.3", "LANGLAUF_LEASE_SECONDS": "60", "LANGLAUF_POLL_SECONDS": "0.1"}
+    settings = {"LANGLAUF_SHUTDOWN_GRACE": "0.3", "LANGLAUF_LEASE_SECONDS": LONG, "LANGLAUF_POLL_SECONDS": "0.1"}
     with serving(store, settings=settings) as server:
         job_id = _submit(server.url, analysis="gate", path=str(gate))
         _until(server.url, job_id, _started)
@@ -120,9 +123,9 @@ def test_a_long_job_is_released_and_another_worker_goes_on_at_once(tmp_path: Pat
                 gate.touch()
                 job = _until(reader.url, job_id, _ended)
     assert (job["status"], job["attempt"], job["retry_count"], job["error_count"]) == ("completed", 2, 0, 0)
-    at = {event["event_type"]: from_text(event["occurred_at"]) for event in job["events"]}
-    assert "job.lease_lost" not in at
-    assert at["job.attempt_started"] - at["job.released"] < 2_000_000
+    kinds = [event["event_type"] for event in job["events"]]
+    assert "job.lease_lost" not in kinds
+    assert kinds[kinds.index("job.released") + 1] == "job.attempt_started"
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
@@ -163,7 +166,7 @@ def test_a_third_signal_kills_also_where_the_loop_hangs(tmp_path: Path) -> None:
         try:
             _until(server.url, _submit(server.url, analysis="blocking"), _started)
             sent = 0
-            while worker.poll() is None and sent < 20:
+            while worker.poll() is None and sent < 300:
                 worker.send_signal(signal.SIGTERM)
                 sent += 1
                 time.sleep(0.2)  # signals that arrive together count as one
@@ -178,7 +181,7 @@ def test_a_third_signal_kills_also_where_the_loop_hangs(tmp_path: Path) -> None:
 def test_what_does_not_end_is_not_waited_for(tmp_path: Path, analysis: str) -> None:
     """A thread and a coroutine that go on for minutes: their jobs are given back, and the program ends."""
     store = tmp_path / "store.db"
-    with serving(store, app=STUBBORN_APP, settings={"LANGLAUF_LEASE_SECONDS": "60"}) as server:
+    with serving(store, app=STUBBORN_APP, settings={"LANGLAUF_LEASE_SECONDS": LONG}) as server:
         job_id = _submit(server.url, analysis=analysis)
         _until(server.url, job_id, _started)
         server.process.send_signal(signal.SIGTERM)
@@ -186,10 +189,17 @@ def test_what_does_not_end_is_not_waited_for(tmp_path: Path, analysis: str) -> N
     _released(store, job_id)
 
 
+def _open_polls(server: ServerProcess) -> int:
+    """Return how many long polls wait in the server."""
+    text = httpx2.get(f"{server.url}/metrics", timeout=60, trust_env=False).text
+    [value] = re.findall(r"^langlauf_polls_open (\d+)", text, re.MULTILINE)
+    return int(value)
+
+
 def test_open_long_polls_are_answered(tmp_path: Path) -> None:
     """Whoever waits gets the job as it is, with the connection closed after the answer."""
     store = tmp_path / "store.db"
-    settings = {"LANGLAUF_SHUTDOWN_GRACE": "1", "LANGLAUF_LEASE_SECONDS": "60"}  # a late heartbeat would be news
+    settings = {"LANGLAUF_SHUTDOWN_GRACE": "1", "LANGLAUF_LEASE_SECONDS": LONG}  # a late heartbeat would be news
     with serving(store, settings=settings) as server, ThreadPoolExecutor(20) as threads:
         job_id = _submit(server.url, analysis="hang")
         _until(server.url, job_id, _started)
@@ -198,33 +208,29 @@ def test_open_long_polls_are_answered(tmp_path: Path) -> None:
         asked = threading.Barrier(21)
 
         def poll(number: int) -> int:
-            with httpx2.Client(timeout=30, trust_env=False) as http:
+            with httpx2.Client(timeout=60, trust_env=False) as http:
                 http.get(f"{server.url}/health")
                 asked.wait()
                 return http.get(address, headers={"If-None-Match": etag}).status_code
 
         polls = [threads.submit(poll, number) for number in range(20)]
         asked.wait()
-        time.sleep(1)  # a poll that has not arrived yet would meet a closed door
+        eventually(lambda: _open_polls(server) == 20)  # one that has not arrived yet would meet a closed door
         assert not any(poll.done() for poll in polls)
-        began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         assert [poll.result(PROMPT) for poll in polls] == [304] * 20
         assert server.process.wait(PROMPT) == 0, "".join(server.log)
-        assert time.monotonic() - began < PROMPT
         assert "Traceback" not in "".join(server.log)
 
 
 def test_idle_connections_are_closed(tmp_path: Path) -> None:
     """200 of them, and some that never ask to the end, hold up nothing."""
-    with serving(tmp_path / "store.db") as server:
+    with serving(tmp_path / "store.db", settings={"LANGLAUF_HEAD_SECONDS": LONG}) as server:
         idle = [_asked_once(server) for _ in range(200)]
-        slow = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(5)]
+        slow = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(5)]
         for connection in slow:
             connection.sendall(b"GET /health HTTP/1.1\r\nHos")
-        began = time.monotonic()
         assert server.stop() == 0
-        assert time.monotonic() - began < PROMPT
         assert [connection.recv(1) for connection in idle] == [b""] * 200
         for connection in (*idle, *slow):
             connection.close()
@@ -232,7 +238,7 @@ def test_idle_connections_are_closed(tmp_path: Path) -> None:
 
 def _asked_once(server: ServerProcess) -> socket.socket:
     """A connection that was answered and is kept."""
-    connection = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
     connection.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n")
     received = b""
     while not received.endswith(b"}"):
@@ -248,7 +254,7 @@ def test_a_stop_in_the_middle_of_claims_leaves_no_lease_behind(tmp_path: Path, w
     begun, stop = threading.Event(), threading.Event()
 
     def pour() -> None:
-        with httpx2.Client(timeout=10, trust_env=False) as http:
+        with httpx2.Client(timeout=60, trust_env=False) as http:
             while not stop.is_set():
                 try:
                     body = {"analysis": "hang", "options": _ASYNC}
@@ -259,10 +265,10 @@ def test_a_stop_in_the_middle_of_claims_leaves_no_lease_behind(tmp_path: Path, w
                     accepted.append(answer.json()["job"]["job_id"])
                     begun.set()
 
-    settings = {"LANGLAUF_LEASE_SECONDS": "60", "LANGLAUF_MAX_RUNNING": "100000"}
+    settings = {"LANGLAUF_LEASE_SECONDS": LONG, "LANGLAUF_MAX_RUNNING": "100000"}
     with serving(store, settings=settings) as server, ThreadPoolExecutor(4) as threads:
         pouring = [threads.submit(pour) for _ in range(4)]
-        assert begun.wait(20)
+        assert begun.wait(60)
         time.sleep(wait)  # the moment of the signal is the point of the test
         code = server.stop()
         stop.set()

@@ -103,7 +103,7 @@ def test_clients_come_through_a_restart_of_the_server(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
 
     async def body() -> tuple[list[Restless], int]:
-        with serving(store) as server:
+        with serving(store, settings={"LANGLAUF_LEASE_SECONDS": "1"}) as server:
             port, job_id = server.port, _submit(server.url, str(gate))
             clients = [Restless(job_id, SEED + number) for number in range(5)]
             following = [asyncio.create_task(client.follow(port)) for client in clients]

@@ -88,7 +88,7 @@ def test_the_outer_application_submits_without_http(mounted: Foreign) -> None:
 def test_the_client_works_under_the_prefix(mounted: Foreign) -> None:
     """Its address is that of the mount point."""
     with Client(f"{str(mounted.http.base_url).rstrip('/')}/tools", key="token-of-ada") as client:
-        assert client.submit("word_count", text="a b c d").result(timeout=30) == {"words": 4}
+        assert client.submit("word_count", text="a b c d").result(timeout=60) == {"words": 4}
 
 
 def test_the_sign_in_of_the_outer_application_decides_the_org(tmp_path: Path) -> None:

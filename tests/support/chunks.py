@@ -20,7 +20,7 @@ def place_of(item: int) -> dict[str, int]:
 
 def tick(item: dict[str, Any]) -> None:
     """Notes every moment in which it computes, for a long time."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while time.monotonic() < until:
         note(item["file"], f"{time.clock_gettime(time.CLOCK_BOOTTIME):.3f} {os.getpid()} {parent(parent(os.getpid()))}")
         time.sleep(0.02)
@@ -32,7 +32,7 @@ def kill(item: dict[str, Any]) -> str:
     with open(item["file"], encoding="utf-8") as lines:  # noqa: PTH123 - as short as can be
         if lines.read().count("killer") <= item["times"]:
             os.kill(parent(parent(os.getpid())), item["signal"])
-            time.sleep(60)
+            time.sleep(600)
     return "survived"
 
 

@@ -25,7 +25,7 @@ class DaskCluster:
         """A new scheduler, perhaps where another one was."""
         self._file.unlink(missing_ok=True)
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
-        eventually(lambda: self._address() is not None, 60)
+        eventually(lambda: self._address() is not None)
 
     @property
     def executor(self) -> str:

@@ -78,4 +78,4 @@ def line_to(url: str) -> Iterator[Line]:
         yield line
     finally:
         line.close()
-        thread.join(10)
+        thread.join(60)

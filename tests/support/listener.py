@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-_PATIENCE = 20
+_PATIENCE = 60
 
 
 class Sent(NamedTuple):

@@ -31,7 +31,7 @@ class Gates:
 
     def wait_until_reached(self, name: str) -> None:
         """Called by a test."""
-        assert self._reached[name].wait(10), f"no analysis came to the gate {name}"
+        assert self._reached[name].wait(60), f"no analysis came to the gate {name}"
 
     def open(self, name: str) -> None:
         """Called by a test: whoever waits goes on."""
@@ -131,7 +131,7 @@ class Live:
         self.url = url
         self.app = app
         self.server = server
-        self.http = httpx2.Client(base_url=url, timeout=30, trust_env=False)
+        self.http = httpx2.Client(base_url=url, timeout=60, trust_env=False)
 
     def submit(self, analysis: str, /, org: str = "default-org", **values: Any) -> dict[str, Any]:
         """Submits a job that must be accepted."""
@@ -196,7 +196,7 @@ def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, *
 
     thread = threading.Thread(target=serve, name="live-server")
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
     assert urls, "the server did not start"
     running = Live(urls[0], app, server)
     running.loop = loops[0]
@@ -205,5 +205,5 @@ def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, *
     finally:
         running.http.close()
         server.should_exit = True
-        thread.join(40)
+        thread.join(60)
         assert not thread.is_alive(), "the server did not stop"

@@ -148,9 +148,11 @@ async def cube(item: int) -> int:
     return item**3
 
 
-def pid_of(item: int) -> int:
-    """Says where it ran, after a while."""
-    time.sleep(0.2)
+def pid_of(item: dict[str, Any]) -> int:
+    """Notes where it runs, and says so once as many processes as it is told have noted themselves."""
+    note(item["file"], str(os.getpid()))
+    while len(set(Path(item["file"]).read_text(encoding="utf-8").splitlines())) < item["together"]:
+        time.sleep(0.01)
     return os.getpid()
 
 
@@ -164,9 +166,10 @@ async def maps_on_loop(job: Job, items: list[dict[str, Any]]) -> dict[str, Any]:
     return {"squares": await job.map(square, items), "cubes": await job.map(cube, [1, 2, 2])}
 
 
-async def spreads(job: Job, parts: int) -> dict[str, Any]:
+async def spreads(job: Job, parts: int, together: int, file: str) -> dict[str, Any]:
     """Maps over processes and says which."""
-    return {"pids": await job.map(pid_of, list(range(parts)), key=lambda item: f"part-{item}")}
+    items = [{"n": number, "together": together, "file": file} for number in range(parts)]
+    return {"pids": await job.map(pid_of, items, key=lambda item: f"part-{item['n']}")}
 
 
 def plain_app() -> Langlauf:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from standardwebhooks import Webhook
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Arrived(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from tests.support.sse import EventParser, ServerEvent
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Chunks:

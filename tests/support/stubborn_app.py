@@ -6,7 +6,7 @@ import time
 from langlauf import Job, Langlauf
 
 app = Langlauf()
-_LONG = 120.0
+_LONG = 600.0
 
 
 @app.analysis

@@ -21,7 +21,7 @@ def run(app: Langlauf, folder: Path, body: Body, **environment: str) -> None:
     """Runs the application while the test's body works with it."""
     known = {
         "ASYNC_JOBS_STORE_FILE": str(folder / "store.db"),
-        "LANGLAUF_LEASE_SECONDS": "1",
+        "LANGLAUF_LEASE_SECONDS": "60",  # a busy machine may pause this process for longer than a short one
         "LANGLAUF_WATCHDOG": "0",  # it would end the tests' own process
         "LANGLAUF_SWEEP_SECONDS": "0.1",
         "LANGLAUF_POLL_SECONDS": "0.1",
@@ -39,7 +39,7 @@ def run(app: Langlauf, folder: Path, body: Body, **environment: str) -> None:
     asyncio.run(main())
 
 
-async def ended(runtime: Runtime, job_id: str, seconds: float = 10) -> JobView:
+async def ended(runtime: Runtime, job_id: str, seconds: float = 60) -> JobView:
     """The job at its end."""
     view = await runtime.services.followers.until(insider(ORG), job_id, seconds, lambda view: view.job.terminal)
     assert view is not None
@@ -47,7 +47,7 @@ async def ended(runtime: Runtime, job_id: str, seconds: float = 10) -> JobView:
     return view
 
 
-async def done(app: Langlauf, runtime: Runtime, analysis: str, /, seconds: float = 20, **values: Any) -> JobView:
+async def done(app: Langlauf, runtime: Runtime, analysis: str, /, seconds: float = 60, **values: Any) -> JobView:
     """Submits a job and waits for its end."""
     job = await app.submit(analysis, **values)
     return await ended(runtime, job.job_id, seconds)
@@ -79,7 +79,7 @@ async def cancel(runtime: Runtime, job_id: str) -> None:
     await runtime.store.cancel(request)
 
 
-async def lines_of(file: Path, count: int, seconds: float = 20) -> list[str]:
+async def lines_of(file: Path, count: int, seconds: float = 60) -> list[str]:
     """The lines of a file that other processes write, once there are so many."""
     async with asyncio.timeout(seconds):
         while len(lines := _lines(file)) < count:  # noqa: ASYNC110 - other processes write it, without a signal

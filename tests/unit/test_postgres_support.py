@@ -12,7 +12,8 @@ import asyncpg
 import pytest
 
 from langlauf.clock import new_id
-from tests.support.postgres import address, execute, fetch, fresh_database, own_server, shared_server, template
+from langlauf.settings import load_settings
+from tests.support.postgres import RUN, address, execute, fetch, fresh_database, own_server, shared_server, template
 from tests.support.postgres_programs import SOURCE, Programs, find, of_the_wheel
 from tests.support.postgres_server import running
 from tests.support.processes import alive, eventually
@@ -48,6 +49,12 @@ def test_the_server_of_the_run_is_there_for_everybody(database: str) -> None:
     )
     assert (version >= 150_000, autovacuum) == (True, "on")
     assert address(shared_server(), "any") == address(database, "any")
+
+
+def test_what_processes_of_a_run_share_is_no_setting_of_the_program(postgres: str) -> None:
+    """A test process knows the folder of its run, and commands in it read its environment as it is."""
+    assert Path(os.environ[RUN]).is_dir()
+    load_settings()
 
 
 def test_a_template_is_filled_once_and_copied_by_many() -> None:

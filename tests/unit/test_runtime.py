@@ -69,6 +69,7 @@ def test_what_cannot_be_given_back_is_counted(tmp_path: Path, monkeypatch: pytes
 
     async def body(_: Langlauf, runtime: Runtime) -> None:
         other.append(apsw.Connection(str(path)))
+        other[0].set_busy_timeout(60_000)  # a write of the worker may be under way
         other[0].execute("BEGIN EXCLUSIVE")
         runtime.drain()
         runtime.hurry()

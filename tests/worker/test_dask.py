@@ -39,7 +39,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
 
 
 def _run(cluster: DaskCluster, folder: Path, body: Body, **environment: str) -> None:
-    run(chunks_app(), folder, body, LANGLAUF_EXECUTOR=cluster.executor, LANGLAUF_LEASE_SECONDS="3", **environment)
+    run(chunks_app(), folder, body, LANGLAUF_EXECUTOR=cluster.executor, **environment)
 
 
 @pytest.mark.parametrize("analysis", ["maps", "maps_plainly"])
@@ -47,7 +47,7 @@ def test_values_come_in_the_order_of_the_items(cluster: DaskCluster, tmp_path: P
     """From processes beside the cluster's workers, also where there are more items than are under way at once."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        view = await done(app, runtime, analysis, function="place_of", items=[*range(30)], seconds=60)
+        view = await done(app, runtime, analysis, function="place_of", items=[*range(30)])
         found = await result(runtime, view)
         assert [value["item"] for value in found] == [*range(30)]
         workers = {worker.pid for worker in cluster.workers}
@@ -111,7 +111,7 @@ def test_only_the_name_of_the_runner_and_bytes_are_sent(
     monkeypatch.setattr(Client, "_send_to_scheduler", listen)
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        await done(app, runtime, "maps", function="cube", items=[2], seconds=60)
+        await done(app, runtime, "maps", function="cube", items=[2])
 
     with dask.config.set({"distributed.diagnostics.computations.nframes": 5}):
         _run(cluster, tmp_path, body)
@@ -145,7 +145,7 @@ def test_a_resume_computes_only_what_is_missing(cluster: DaskCluster, tmp_path: 
     items[3]["fail"] = "value"
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        job = (await done(app, runtime, "maps", function="square", items=items, seconds=60)).job
+        job = (await done(app, runtime, "maps", function="square", items=items)).job
         assert (job.status, job.error_code) == (Status.FAILED, "validation_error")
         again = await runtime.services.control.retry(insider(ORG), job.job_id, resume=True, idempotency_key=None)
         assert isinstance(again, Accepted)
@@ -175,9 +175,7 @@ def test_few_chunks_are_under_way_at_once(
     monkeypatch.setattr(Session, "ask", count)
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        found = await result(
-            runtime, await done(app, runtime, "maps", function="cube", items=[*range(200)], seconds=60)
-        )
+        found = await result(runtime, await done(app, runtime, "maps", function="cube", items=[*range(200)]))
         assert found == [number**3 for number in range(200)]
 
     _run(cluster, tmp_path, body)
@@ -188,7 +186,7 @@ def test_items_may_be_large_and_prints_are_logged_under_their_job(cluster: DaskC
     """Nobody is warned of the size; what a chunk prints is in the log of its Dask worker."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        view = await done(app, runtime, "maps", function="length", items=["x" * 12_000_000], seconds=60)
+        view = await done(app, runtime, "maps", function="length", items=["x" * 12_000_000])
         assert await result(runtime, view) == [12_000_000]
         [line] = [line for line in cluster.log.splitlines() if "12000000 letters" in line]
         assert view.job.job_id in line
@@ -212,7 +210,7 @@ def test_a_cluster_without_the_application_says_what_to_install(cluster: DaskClu
     """The function's module is missing there."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        job = (await done(app, runtime, "maps", function="missing", items=[1], seconds=60)).job
+        job = (await done(app, runtime, "maps", function="missing", items=[1])).job
         assert (job.status, job.error_code, job.attempt) == (Status.FAILED, "internal", 1)
         assert (job.error_message or "").startswith("tests.nowhere:missing cannot be imported")
         assert "install the application there" in (job.error_message or "")
@@ -225,7 +223,7 @@ def test_a_cluster_without_langlauf_says_what_to_install(tmp_path: Path) -> None
     (tmp_path / "langlauf.py").write_text("raise ModuleNotFoundError('No module named langlauf')\n", "utf-8")
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        job = (await done(app, runtime, "maps", function="cube", items=[1], seconds=60)).job
+        job = (await done(app, runtime, "maps", function="cube", items=[1])).job
         assert (job.status, job.error_code, job.attempt) == (Status.FAILED, "internal", 1)
         assert "(ModuleNotFoundError): install langlauf" in (job.error_message or "")
         assert bare.workers[0].poll() is None
@@ -241,7 +239,7 @@ def test_another_version_of_the_message_is_refused_in_words(
     monkeypatch.setattr(executor, "write", lambda call: wire.write(msgspec.structs.replace(call, form=wire.FORM + 1)))
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        job = (await done(app, runtime, "maps", function="cube", items=[1], seconds=60)).job
+        job = (await done(app, runtime, "maps", function="cube", items=[1])).job
         assert (job.status, job.error_code, job.attempt) == (Status.FAILED, "internal", 1)
         assert "another version of langlauf" in (job.error_message or "")
 
@@ -279,7 +277,7 @@ def test_a_cluster_may_ask_for_tls(tmp_path: Path) -> None:
     }
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        assert await result(runtime, await done(app, runtime, "maps", function="cube", items=[2], seconds=60)) == [8]
+        assert await result(runtime, await done(app, runtime, "maps", function="cube", items=[2])) == [8]
 
     with (
         dask.config.set({f"distributed.comm.tls.{name}": value for name, value in tls.items()}),

@@ -11,14 +11,16 @@ import pytest
 from langlauf import Client, Langlauf
 from langlauf.bootstrap import Runtime
 from langlauf.domain.state import Status
+from langlauf.service.tenant import insider
 from langlauf.worker.dask import connection
 from tests.support.chunks import chunks_app
 from tests.support.dask import DaskCluster, dask_cluster
 from tests.support.processes import alive, eventually
 from tests.support.server import serving
-from tests.support.working import Body, cancel, done, ended, lines_of, result, run
+from tests.support.working import ORG, Body, cancel, done, ended, lines_of, result, run
 
-LEASE = 3.0
+#: For tests in which a lease ends.
+SHORT_LEASE = {"LANGLAUF_LEASE_SECONDS": "3"}
 
 
 @pytest.fixture(scope="module")
@@ -29,24 +31,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
 
 
 def _run(executor: str, folder: Path, body: Body, app: Langlauf | None = None, **environment: str) -> None:
-    known = {"LANGLAUF_EXECUTOR": executor, "LANGLAUF_LEASE_SECONDS": str(LEASE), **environment}
-    run(app or chunks_app(), folder, body, **known)
-
-
-def _now() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+    run(app or chunks_app(), folder, body, LANGLAUF_EXECUTOR=executor, **environment)
 
 
 def _pids(file: Path) -> set[int]:
     return {int(line.split()[1]) for line in file.read_text("utf-8").splitlines()}
 
 
-def _gone(file: Path, since: float, within: float) -> None:
-    """Every process that noted a tick is gone within the time, and none ticked later."""
-    pids = _pids(file)
-    eventually(lambda: not any(alive(pid) for pid in pids), since + within - _now())
-    last = max(float(line.split()[0]) for line in file.read_text("utf-8").splitlines())
-    assert last - since < within
+def _wait_until_gone(file: Path) -> None:
+    """Wait until every process that noted a tick is gone; by itself each would tick for ten minutes."""
+    eventually(lambda: not any(alive(pid) for pid in _pids(file)))
 
 
 def _ticking(file: Path, count: int) -> list[dict[str, object]]:
@@ -60,12 +54,11 @@ def test_a_cancel_ends_the_processes_of_chunks_that_run(cluster: DaskCluster, tm
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         job = await app.submit(analysis, function="tick", items=_ticking(ledger, 6))
-        await lines_of(ledger, 1, 60)
-        await asyncio.to_thread(eventually, lambda: len(_pids(ledger)) == 2, 60)
-        asked_at = _now()
+        await lines_of(ledger, 1)
+        await asyncio.to_thread(eventually, lambda: len(_pids(ledger)) == 2)
         await cancel(runtime, job.job_id)
         assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
-        await asyncio.to_thread(_gone, ledger, asked_at, 1.0)
+        await asyncio.to_thread(_wait_until_gone, ledger)
         assert await result(runtime, await done(app, runtime, "maps", function="cube", items=[2])) == [8]
         assert len(_pids(ledger)) == 2, "one for each thread of the cluster"
 
@@ -78,11 +71,10 @@ def test_a_function_that_clings_to_its_map_does_not_keep_it(cluster: DaskCluster
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         job = await app.submit("clings", function="tick", items=_ticking(ledger, 2))
-        await lines_of(ledger, 20, 60)
-        asked_at = _now()
+        await lines_of(ledger, 20)
         await cancel(runtime, job.job_id)
         assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
-        await asyncio.to_thread(_gone, ledger, asked_at, 1.0)
+        await asyncio.to_thread(_wait_until_gone, ledger)
 
     _run(cluster.executor, tmp_path, body)
 
@@ -92,29 +84,33 @@ def test_a_time_limit_ends_the_processes(cluster: DaskCluster, tmp_path: Path) -
     ledger = tmp_path / "ledger"
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        job = (await done(app, runtime, "maps", function="tick", items=_ticking(ledger, 2), seconds=60)).job
+        job = (await done(app, runtime, "maps", function="tick", items=_ticking(ledger, 2))).job
         assert (job.status, job.error_code) == (Status.FAILED, "timeout")
-        await asyncio.to_thread(_gone, ledger, _now(), 1.0)
+        if ledger.exists():
+            await asyncio.to_thread(_wait_until_gone, ledger)
 
-    _run(cluster.executor, tmp_path, body, chunks_app(timeout=3, max_retries=0))
+    for limit in (2, 8, 32):  # on a busy machine a short one is over before a chunk has begun
+        if not ledger.exists():
+            _run(cluster.executor, tmp_path, body, chunks_app(timeout=limit, max_retries=0))
+    assert ledger.exists()
 
 
-@pytest.mark.parametrize(("how", "within"), [(signal.SIGKILL, 1.0), (signal.SIGSTOP, LEASE)])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_chunks_end_with_the_worker_that_asked_for_them(
-    cluster: DaskCluster, tmp_path: Path, how: signal.Signals, within: float
+    cluster: DaskCluster, tmp_path: Path, how: signal.Signals
 ) -> None:
     """Killed, Dask notices; paused, nobody does, but its signs of life fail to come before its lease is over."""
     ledger = tmp_path / "ledger"
-    settings = {"LANGLAUF_EXECUTOR": cluster.executor, "LANGLAUF_LEASE_SECONDS": str(LEASE)}
+    settings = {"LANGLAUF_EXECUTOR": cluster.executor, **(SHORT_LEASE if how is signal.SIGSTOP else {})}
     with serving(tmp_path / "store.db", app="tests.support.chunks:app", settings=settings) as server:
         with Client(server.url) as client:
             client.submit("maps", function="tick", items=_ticking(ledger, 4))
-        eventually(lambda: ledger.exists() and ledger.stat().st_size > 500, 60)
-        asked_at = _now()
+        eventually(lambda: ledger.exists() and ledger.stat().st_size > 500)
         server.process.send_signal(how)
-        _gone(ledger, asked_at, within)
-        time.sleep(LEASE / 3)  # nothing tells that nothing begins
-        _gone(ledger, asked_at, within)
+        _wait_until_gone(ledger)
+        begun = _pids(ledger)
+        time.sleep(1)  # nothing tells that nothing begins
+        assert _pids(ledger) == begun
         server.stop(signal.SIGKILL)
 
 
@@ -125,12 +121,12 @@ def test_a_dask_worker_that_dies_costs_nothing_until_a_chunk_kills_too_many(tmp_
         for how in (signal.SIGKILL, signal.SIGTERM):
             file = tmp_path / how.name
             item = {"file": str(file), "times": 1, "signal": how}
-            view = await done(app, runtime, "maps", function="kill", items=[item], seconds=60)
+            view = await done(app, runtime, "maps", function="kill", items=[item])
             assert await result(runtime, view) == ["survived"]
             assert (view.job.attempt, view.job.crash_count) == (1, 0)
             assert file.read_text("utf-8").splitlines() == ["killer", "killer"]
         item = {"file": str(tmp_path / "again"), "times": 9, "signal": signal.SIGKILL}
-        job = (await done(app, runtime, "maps", function="kill", items=[item], seconds=60)).job
+        job = (await done(app, runtime, "maps", function="kill", items=[item])).job
         assert (job.status, job.error_code, job.retryable) == (Status.FAILED, "worker_lost", True)
         assert "after 3 deaths" in (job.error_message or "")
         assert (tmp_path / "again").read_text("utf-8").splitlines() == ["killer"] * 3
@@ -163,16 +159,18 @@ def test_a_map_goes_on_with_a_new_scheduler(tmp_path: Path, monkeypatch: pytest.
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         job = await app.submit("maps", function="square_after", items=items)
-        await lines_of(ledger, 3, 60)
-        await lines_of(ticks, 3, 60)
-        asked_at = _now()
+        until = runtime.services.followers.until
+        view = await until(insider(ORG), job.job_id, 60, lambda view: view.job.progress_percent >= 75)
+        assert view is not None
+        assert view.job.progress_percent == 75, "three of four chunks are stored"
+        await lines_of(ticks, 3)
         cluster.scheduler.kill()
         cluster.scheduler.wait()
-        await asyncio.to_thread(_gone, ticks, asked_at, LEASE)
+        await asyncio.to_thread(_wait_until_gone, ticks)
         ticks.rename(tmp_path / "no longer")
         await asyncio.to_thread(cluster.start_scheduler, port)
         cluster.add_worker()
-        view = await ended(runtime, job.job_id, 60)
+        view = await ended(runtime, job.job_id)
         assert await result(runtime, view) == [0, 1, 4, 9]
         assert view.job.attempt >= 2
         assert sorted(ledger.read_text("utf-8").splitlines()) == [f"square {number}" for number in range(4)]
@@ -180,4 +178,5 @@ def test_a_map_goes_on_with_a_new_scheduler(tmp_path: Path, monkeypatch: pytest.
     with dask_cluster(tmp_path, workers=1) as cluster:
         port = cluster.executor.rpartition(":")[2]
         app = chunks_app(max_retries=50)
-        _run(cluster.executor, tmp_path, body, app, LANGLAUF_RETRY_BASE="0.5", LANGLAUF_RETRY_CAP="0.5")
+        quick = {"LANGLAUF_RETRY_BASE": "0.5", "LANGLAUF_RETRY_CAP": "0.5", **SHORT_LEASE}
+        _run(cluster.executor, tmp_path, body, app, **quick)

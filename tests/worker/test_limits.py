@@ -33,7 +33,7 @@ def run(app: Langlauf, folder: Path, body: Body, **environment: str) -> None:
 
 async def ended(runtime: Runtime, job_id: str) -> JobView:
     """The job at its end."""
-    view = await runtime.services.followers.until(insider("default-org"), job_id, 10, lambda view: view.job.terminal)
+    view = await runtime.services.followers.until(insider("default-org"), job_id, 60, lambda view: view.job.terminal)
     assert view is not None
     return view
 
@@ -53,13 +53,13 @@ def test_what_one_org_may_not_start_another_gets_at_once(tmp_path: Path) -> None
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         jobs = [await app.submit("meet", org=org) for org in ("org-a",) * 9 + ("org-b",) * 9 + ("org-c", "org-d")]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await met.wait()
         assert inside == {"org-a": 1, "org-b": 1, "org-c": 1, "org-d": 1}
         leave.set()
         for job in jobs:
             view = await runtime.services.followers.until(
-                insider(job.org_id), job.job_id, 10, lambda view: view.job.terminal
+                insider(job.org_id), job.job_id, 60, lambda view: view.job.terminal
             )
             assert view is not None
             assert view.job.status is Status.COMPLETED

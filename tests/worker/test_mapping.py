@@ -1,6 +1,5 @@
 """`job.map`: chunks side by side in processes, each kept, none computed twice."""
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,9 @@ def test_chunks_run_side_by_side(tmp_path: Path) -> None:
     """As many processes as are set, and no more."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        found = await result(runtime, await done(app, runtime, "spreads", parts=6))
+        found = await result(
+            runtime, await done(app, runtime, "spreads", parts=6, together=3, file=str(tmp_path / "pids"))
+        )
         assert len(set(found["pids"])) == 3
         assert os.getpid() not in found["pids"]
 
@@ -99,9 +100,8 @@ def test_a_canceled_map_ends_its_processes(tmp_path: Path) -> None:
     """Nothing of it computes on."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        job = await app.submit("spreads", parts=500)
-        await runtime.services.followers.until(insider(ORG), job.job_id, 10, lambda view: view.job.status == "running")
-        await asyncio.sleep(0.5)  # some chunks are under way: any moment will do
+        job = await app.submit("spreads", parts=500, together=500, file=str(tmp_path / "pids"))
+        await lines_of(tmp_path / "pids", 1)
         await cancel(runtime, job.job_id)
         assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
         assert (await result(runtime, await done(app, runtime, "add", a=1)))["sum"] == 2

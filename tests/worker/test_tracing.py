@@ -35,7 +35,7 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Collecto
         with (
             serving(store, app=APP, settings={"LANGLAUF_WORKERS": "0", **tracing}) as server,
             working(store, app=APP, settings={**tracing, "OTEL_SERVICE_NAME": "elsewhere"}),
-            httpx2.Client(base_url=server.url, timeout=30) as http,
+            httpx2.Client(base_url=server.url, timeout=60) as http,
         ):
             for name, body in JOBS.items():
                 headers = {"traceparent": PARENT, "tracestate": "rojo=1"}
