@@ -137,7 +137,7 @@ async def post_office(
     finally:
         server.close()
         await server.wait_closed()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await office.quiet.wait()
             await asyncio.sleep(0)  # what is lost is closed in the next round
 
@@ -156,7 +156,7 @@ def post_office_beside() -> Iterator[PostOffice]:
     thread = threading.Thread(target=asyncio.run, args=(main(),))
     thread.start()
     try:
-        yield ready.result(timeout=10)
+        yield ready.result(timeout=60)
     finally:
         over.set()
         thread.join()

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from standardwebhooks import Webhook
 
-PATIENCE = 20.0
+#: Seconds to wait for what will come, on a machine however busy.
+PATIENCE = 60.0
 
 
 class Arrived(NamedTuple):
@@ -164,7 +165,7 @@ def in_turn(*manners: Manner) -> Manner:
 
 def hang(handler: Handler) -> None:
     """Never answers."""
-    handler.server.closing.wait(PATIENCE)
+    handler.server.closing.wait()
 
 
 def drip(text: bytes) -> Manner:

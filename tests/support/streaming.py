@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from tests.support.sse import EventParser, ServerEvent
 
-PATIENCE = 20.0
+#: Seconds to wait for what will come, on a machine however busy.
+PATIENCE = 60.0
 
 
 class Chunks:
