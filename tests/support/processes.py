@@ -27,7 +27,7 @@ def _status(pid: int) -> list[str]:
         return []
 
 
-def wait_until(reached: Callable[[], bool], seconds: float = 20) -> None:
+def wait_until(reached: Callable[[], bool], seconds: float = 60) -> None:
     """Looks again and again at what gives no signal: files and processes of others."""
     deadline = time.monotonic() + seconds
     while not reached():
