@@ -4,11 +4,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.support.chromium import FLAGS, chromium
 from tests.support.live import Live, live
 
+#: Milliseconds to wait for what will come, on a machine however busy; the default of `expect` is five seconds.
+PATIENCE = 60_000
+expect.set_options(timeout=PATIENCE)
 #: Opens a tab in a browser profile of its own; options are those of Playwright's `new_context`.
 OpenTab = Callable[..., Page]
 
@@ -44,7 +47,7 @@ def tab(browser: Browser, site: Live, troubles: list[str]) -> Iterator[OpenTab]:
     def open_tab(**options: Any) -> Page:
         context = browser.new_context(**{"base_url": site.url, "locale": "en-GB", **options})
         contexts.append(context)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENCE)
         return listened(context.new_page(), site.url, troubles)
 
     yield open_tab

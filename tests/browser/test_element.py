@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, expect
 
 from langlauf.clock import new_id
+from tests.browser.conftest import PATIENCE
 from tests.browser.reading import assert_accessible, assert_fits
 from tests.support.keys import OPERATOR
 from tests.support.line import Line, line_to
@@ -74,7 +75,7 @@ def line(jobs: Live) -> Iterator[Line]:
 def context(browser: Browser) -> Iterator[BrowserContext]:
     """A browser profile."""
     context = browser.new_context(locale="en-GB", viewport={"width": 320, "height": 600})
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(PATIENCE)
     yield context
     context.close()
 
@@ -210,7 +211,7 @@ def test_a_server_that_streams_nothing_is_polled(context: BrowserContext, host: 
     page = context.new_page()
     page.route("**/events", lambda route: route.abort())
     page.goto(host.page(jobs.url, f'src="{jobs.url}/jobs/{job_id}" token="{token(jobs, job_id)}" poll=1'))
-    expect(element(page)).to_contain_text("Live (polling)", timeout=20_000)
+    expect(element(page)).to_contain_text("Live (polling)")
     GATES.open(gate)
     expect(element(page)).to_contain_text("Completed")
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.delivery.rig import rig
+from tests.delivery.rig import Rig, rig
 from tests.support.certificates import make_certificate
 from tests.support.dns import Answers, naming
 from tests.support.receiver import receiving
@@ -23,6 +23,8 @@ from tests.support.receiver import receiving
 PUBLIC, PUBLIC_SIX = "1.2.3.4", "2606:4700::1234"
 INNER = ["127.0.0.1", "10.9.9.9", "169.254.169.254", "192.168.7.7", "::1", "fd00::7"]
 PORTS = [80, 443, 3128]
+#: A name that is never answered.
+SILENT = "silent.example.org"
 
 #: What a name stands for, and whether the message for it may arrive.
 NAMES: dict[str, tuple[Answers, bool]] = {
@@ -50,7 +52,7 @@ NAMES: dict[str, tuple[Answers, bool]] = {
     "last-bad.example.org": ([[*(f"1.2.3.{number}" for number in range(5, 25)), "127.0.0.1"]], False),
     "alias-inward.example.org": ([["inner.example.org"]], False),
     "unknown.example.org": ([[]], False),
-    "silent.example.org": ([None], False),
+    SILENT: ([None], False),
 }
 #: Addresses that could not be registered, but got into the store all the same.
 SPELLED = [
@@ -70,7 +72,7 @@ def _set_up(folder: Path) -> None:
         _run("ip", "address", "add", f"{address}/128", "dev", "lo", "nodad")
     _run("ip", "link", "set", "lo", "up")
     for name, text in {
-        "resolv.conf": "nameserver 127.0.0.1\noptions timeout:2 attempts:1\n",
+        "resolv.conf": "nameserver 127.0.0.1\noptions timeout:30 attempts:1\n",
         "nsswitch.conf": "hosts: files dns\n",
         "hosts": "127.0.0.1 localhost\n::1 localhost\n",
     }.items():
@@ -106,6 +108,26 @@ def _counting(calls: Counter[str]) -> Iterator[None]:
         yield
 
 
+def _folder(parent: Path, name: str) -> Path:
+    made = parent / name
+    made.mkdir()
+    return made
+
+
+def _url(name: str) -> str:
+    return f"https://{name}/{name}"
+
+
+def _sent(sending: Rig, *urls: str) -> dict[str, tuple[str, int, str | None]]:
+    """Send one message to each address; return its end, its tries and its error."""
+    endpoints = {one.endpoint_id: one.url for one in sending.endpoints(*urls)}
+    sending.run_job()
+    return {
+        endpoints[one.endpoint_id or ""]: (one.delivery_status, one.attempt_count, one.last_error)
+        for one in sending.settled(number=len(urls))
+    }
+
+
 def main(folder: Path) -> None:
     """Sends to all of them, and prints what came of it."""
     _set_up(folder)
@@ -124,17 +146,14 @@ def main(folder: Path) -> None:
         _counting(calls),
         receiving(PUBLIC, 443, trust=trust) as four,
         receiving(PUBLIC_SIX, 443, trust=trust) as six,
-        rig(folder, **settings) as sending,
     ):
-        urls = [*(f"https://{name}/{name}" for name in NAMES), *SPELLED]
-        endpoints = {one.endpoint_id: one.url for one in sending.endpoints(*urls)}
-        sending.run_job()
-        messages = sending.settled(number=len(urls))
+        with rig(_folder(folder, "answered"), **settings) as sending:
+            messages = _sent(sending, *(_url(name) for name in NAMES if name != SILENT), *SPELLED)
+        # Alone, because its tries last until their deadline, which must be short and cut off no other name.
+        with rig(_folder(folder, "silent"), **settings, LANGLAUF_WEBHOOK_SECONDS="0.3") as sending:
+            messages |= _sent(sending, _url(SILENT))
         found = {
-            "messages": {
-                endpoints[one.endpoint_id or ""]: [one.delivery_status, one.attempt_count, one.last_error]
-                for one in messages
-            },
+            "messages": messages,
             "asked": names.asked,
             "arrived": Counter(one.path for one in (*four.requests, *six.requests)),
             "hosts": sorted({one.headers["host"] for one in (*four.requests, *six.requests)}),

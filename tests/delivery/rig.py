@@ -19,10 +19,11 @@ from tests.support.live import Live, live
 
 T = TypeVar("T")
 ORG = "default-org"
+#: Tries follow each other quickly; none is cut off while its receiver is merely slow on a busy machine.
 QUICK = {
-    "LANGLAUF_WEBHOOK_ALLOW": "127.0.0.0/8,::1/128",
+    "LANGLAUF_WEBHOOK_ALLOW": "127.0.0.0/8",
     "LANGLAUF_WEBHOOK_SCHEDULE": "0.2,0.2,0.2,0.2",
-    "LANGLAUF_WEBHOOK_SECONDS": "1",
+    "LANGLAUF_WEBHOOK_SECONDS": "60",
 }
 
 
@@ -85,7 +86,7 @@ class Rig:
         """What became of a message, the last try first."""
         return self.ask(lambda store: store.tenant(message.org_id).delivery_attempts(message.notification_id, limit=50))
 
-    def until(self, condition: Callable[[], T], seconds: float = 20.0) -> T:
+    def until(self, condition: Callable[[], T], seconds: float = 60.0) -> T:
         """What the condition gives, as soon as it gives something."""
         end = time.monotonic() + seconds
         while not (found := condition()):

@@ -2,12 +2,14 @@
 
 import socket
 import ssl
-import statistics
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.delivery.rig import Rig, rig
+import pytest
+
+from langlauf.delivery import exchange
+from tests.delivery.rig import rig
 from tests.support.certificates import make_certificate
 from tests.support.receiver import Handler, Manner, answer, cut_off, drip, endless, hang, receiving
 
@@ -39,8 +41,6 @@ CASES: dict[str, Case] = {
     "away": Case(answer(503, Retry_After="nonsense"), "failed", "answered 503"),
     "inward": Case(answer(302, Location="http://169.254.169.254/"), "failed", "redirect"),
     "moved": Case(answer(308, Location="/elsewhere"), "failed", "redirect"),
-    "hangs": Case(hang, "failed", "no answer within"),
-    "drips-head": Case(drip(_OK * 20), "failed", "no answer within"),
     "drips-body": Case(drips_body, "sent", tries=1),
     "endless": Case(endless, "sent", tries=1),
     "endless-head": Case(cut_off(_OK + b"x: y\r\n" * 5_000), "failed", "head of the answer is too long"),
@@ -53,10 +53,13 @@ CASES: dict[str, Case] = {
     "silent": Case(cut_off(b""), "failed", "closed without an answer"),
     "garbage": Case(cut_off(b"\x00\x16\x03\x01SSH-2.0-hello\r\n\r\n"), "failed", "no HTTP"),
 }
+#: Those whose answer never comes to its end.
+UNENDING: dict[str, Manner] = {"hangs": hang, "drips-head": drip(_OK * 1_000)}
 
 
-def test_every_manner_of_answering_has_its_outcome(tmp_path: Path) -> None:
+def test_every_manner_of_answering_has_its_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All at once, at one server: what each of them does to its own message, and to no other."""
+    monkeypatch.setattr(exchange, "_REPLY_SECONDS", 0.2)  # for the body that drips
     with rig(tmp_path, LANGLAUF_WEBHOOK_SCHEDULE="0.1") as sending, receiving() as receiver:
         receiver.manners = {f"/{name}": case.manner for name, case in CASES.items()}
         made = sending.endpoints(*(receiver.url(f"/{name}") for name in CASES))
@@ -73,11 +76,31 @@ def test_every_manner_of_answering_has_its_outcome(tmp_path: Path) -> None:
         arrived = receiver.of(f"/{name}")
         assert len(arrived) == case.tries
         assert {one.message_id for one in arrived} == {messages[name].notification_id}
-        assert all(attempt.seconds < 1.5 and len(attempt.reply or "") <= 1_000 for attempt in attempts[name])
+        assert all(len(attempt.reply or "") <= 1_000 for attempt in attempts[name])
+    [dripped] = attempts["drips-body"]
+    assert dripped.seconds < 60, "all of that body would have taken 100 seconds"
     assert receiver.of("/elsewhere") == []
     assert [endpoints[one] for one in disabled] == ["gone"]
     busy = receiver.of("/busy")
     assert busy[1].at - busy[0].at >= 1, "the receiver asked to be left alone for a second"
+
+
+def test_an_answer_that_does_not_come_is_given_up_at_the_deadline(tmp_path: Path) -> None:
+    """Whether nothing comes, bytes drip, or no secure connection comes about; every try is given up so."""
+    quick = {"LANGLAUF_WEBHOOK_SCHEDULE": "0.1", "LANGLAUF_WEBHOOK_SECONDS": "0.3"}
+    with (
+        rig(tmp_path, **quick) as sending,
+        receiving() as receiver,
+        socket.create_server(("127.0.0.1", 0)) as mute,
+    ):
+        receiver.manners = {f"/{name}": manner for name, manner in UNENDING.items()}
+        urls = [*map(receiver.url, receiver.manners), f"https://127.0.0.1:{mute.getsockname()[1]}/"]
+        sending.endpoints(*urls)
+        sending.run_job()
+        messages = sending.settled(number=len(urls))
+    for message in messages:
+        assert (message.delivery_status, message.attempt_count) == ("failed", 2)
+        assert "no answer within 0.3 s" in (message.last_error or "")
 
 
 def test_of_an_answer_little_is_kept_and_no_secret(tmp_path: Path) -> None:
@@ -107,7 +130,6 @@ def test_a_certificate_must_be_one_that_is_trusted_and_of_that_name(tmp_path: Pa
         rig(tmp_path, LANGLAUF_WEBHOOK_SCHEDULE="0.1") as sending,
         receiving(trust=_tls(tmp_path)) as strange,
         receiving() as plain,
-        socket.create_server(("127.0.0.1", 0)) as mute,
         closing(socket.socket()) as closed,
     ):
         closed.bind(("127.0.0.1", 0))  # nobody listens
@@ -116,12 +138,11 @@ def test_a_certificate_must_be_one_that_is_trusted_and_of_that_name(tmp_path: Pa
             for url, error in {
                 strange.url(): "certificate is not to be trusted",
                 plain.url().replace("http:", "https:"): "no secure connection",
-                f"https://127.0.0.1:{mute.getsockname()[1]}/": "no answer within",
                 f"http://127.0.0.1:{closed.getsockname()[1]}/": "no connection: Connection refused",
             }.items()
         }
         sending.run_job()
-        messages = sending.settled(number=4)
+        messages = sending.settled(number=3)
     for one in messages:
         assert one.delivery_status == "failed"
         assert wrong[one.endpoint_id or ""] in (one.last_error or "")
@@ -143,35 +164,29 @@ def test_an_authority_of_ones_own_may_vouch_for_receivers(tmp_path: Path) -> Non
 
 def test_one_that_hangs_does_not_hold_up_the_others(tmp_path: Path) -> None:
     """Ten messages for one that never answers, while another one is told of ten jobs."""
-    with rig(tmp_path, LANGLAUF_WEBHOOK_SECONDS="8") as sending, receiving() as receiver:
+    with rig(tmp_path, LANGLAUF_WEBHOOK_SECONDS="600") as sending, receiving() as receiver:
         receiver.manners["/hangs"] = hang
         sending.endpoint(receiver.url("/hangs"), org="slow")
         sending.endpoint(receiver.url("/well"), org="quick")
         for _ in range(10):
             sending.run_job("slow")
         receiver.wait_for(1, "/hangs")
-        times = [_told_after(sending, "quick", number) for number in range(10)]
+        for number in range(1, 11):
+            sending.run_job("quick")
+            receiver.wait_for(number, "/well")
+        receiver.wait_for(2, "/hangs")
         assert len(receiver.of("/well")) == 10
         assert len(receiver.of("/hangs")) == 2, "two at once, and no more"
-    assert max(times) < 4, "far less than what the other one takes"
-    assert statistics.median(times) < 1
-
-
-def _told_after(sending: Rig, org: str, number: int) -> float:
-    """How long after the end of a job its message was there."""
-    sending.run_job(org)
-    newest = sending.settled(org, number + 1)[0]
-    assert newest.sent_at is not None
-    return (newest.sent_at - newest.created_at) / 1_000_000
 
 
 def test_what_could_not_be_told_is_told_when_the_receiver_is_back(tmp_path: Path) -> None:
-    with rig(tmp_path, LANGLAUF_WEBHOOK_SCHEDULE="1,1,1,1,1,1") as sending:
-        with receiving() as before:
-            port = before.port
-            sending.endpoint(before.url())
+    with rig(tmp_path, LANGLAUF_WEBHOOK_SCHEDULE=",".join(["0.5"] * 100)) as sending, closing(socket.socket()) as kept:
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))  # it does not listen: calls are refused, and no other program gets the port
+        port = kept.getsockname()[1]
+        sending.endpoint(f"http://127.0.0.1:{port}/hook")
         jobs = {sending.run_job()["job_id"] for _ in range(2)}
-        sending.until(lambda: all(one.attempt_count for one in sending.messages()))
+        sending.until(lambda: all(one.last_error for one in sending.messages()))
         with receiving(port=port) as after:
             after.wait_for(2)
             messages = sending.settled(number=2)

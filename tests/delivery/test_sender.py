@@ -1,7 +1,6 @@
 """The sender as a part of a server: how it starts, pauses, stops and gets by without a store."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,9 +24,10 @@ from langlauf.telemetry import COUNTS, Fact
 from tests.delivery.rig import rig
 from tests.support.outbox import HOOK, MAIL
 from tests.support.receiver import answer, hang, in_turn, receiving
-from tests.support.stores import Maker, SetClock
+from tests.support.stores import Maker, SetClock, query
 
-PATIENCE = 10.0
+#: Seconds to wait for what will come, on a machine however busy.
+PATIENCE = 60.0
 
 
 def test_on_postgresql_as_well(tmp_path: Path, database: str) -> None:
@@ -55,8 +55,12 @@ def test_one_that_fails_again_and_again_is_left_alone(tmp_path: Path) -> None:
             return known.paused_until is not None
 
         sending.until(paused)
-        time.sleep(1)  # nothing happens, that is the point
-        assert 5 <= len(receiver.requests) <= 6, "two were on their way when the fifth failed"
+        # A message of another org is sent twice, a tenth of a second apart: what was due meanwhile was passed over.
+        receiver.manners["/other"] = in_turn(answer(500), answer(200))
+        sending.endpoint(receiver.url("/other"), org="other")
+        sending.run_job("other")
+        receiver.wait_for(2, "/other")
+        assert 5 <= len(receiver.of("/hook")) <= 6, "two were on their way when the fifth failed"
         assert sending.ask(lambda store: store.deliveries.figures()).paused_lanes == 1
 
 
@@ -73,14 +77,15 @@ def test_a_webhook_to_this_very_server_is_not_sent(tmp_path: Path) -> None:
 
 
 def test_a_stop_does_not_wait_for_a_receiver_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is let go, and its claim ends by itself; after the start it arrives under the same id."""
-    monkeypatch.setattr(sending_room, "_GRACE_SECONDS", 0.3)
+    """It is let go; after the start, when its claim is over, it arrives under the same id."""
+    monkeypatch.setattr(sending_room, "_GRACE_SECONDS", 0.1)
     with receiving() as receiver:
         receiver.manners["/hook"] = in_turn(hang, answer(200))
-        with rig(tmp_path, LANGLAUF_WEBHOOK_SECONDS="1.5") as sending:
+        with rig(tmp_path, LANGLAUF_WEBHOOK_SECONDS="600") as sending:
             sending.endpoint(receiver.url())
             sending.run_job()
             receiver.wait_for(1)
+        query(tmp_path / "store.db", "UPDATE notifications SET claimed_until = 1, scheduled_at = 1")  # it has passed
         with rig(tmp_path) as sending:
             first, second = receiver.wait_for(2)
             [message] = sending.settled()

@@ -54,3 +54,10 @@ def until(condition: Callable[[], bool]) -> None:
     began = time.monotonic()
     while not condition():
         assert time.monotonic() - began < EFFECT_SECONDS, "it took too long"
+
+
+def lose_store(server: Live) -> None:
+    """Let reads fail from now on, as if the disk were gone. Closed in its own thread, while no statement runs."""
+    assert server.app.runtime is not None
+    store: Any = server.app.runtime.store.inner  # type: ignore[attr-defined]
+    store._reader_thread.submit(store._reader.close).result()

@@ -1,13 +1,14 @@
 """Jobs over HTTP: status, waiting, lists, logs, messages, cancel and retry."""
 
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from langlauf.clock import new_id
 from tests.support.live import COMPUTED, GATES, Live
+from tests.support.processes import eventually
 
 pytestmark = pytest.mark.both_stores
 HIDDEN = {"request_payload_ref", "lost_count", "imported_at", "idempotency_key", "lease_token", "worker_id"}
@@ -75,11 +76,17 @@ def test_a_long_poll_answers_at_the_change(server: Live) -> None:
     GATES.wait_until_reached(gate)
     path = f"/analyze/jobs/{job_id}"
     etag = server.http.get(path).headers["etag"]
-    threading.Timer(0.3, GATES.open, [gate]).start()
-    began = time.monotonic()
-    response = server.http.get(path, params={"wait": 20}, headers={"If-None-Match": etag})
+    assert server.app.runtime is not None
+    places = server.app.runtime.services.followers.places
+    with ThreadPoolExecutor(1) as pool:
+        poll = pool.submit(server.http.get, path, params={"wait": 30}, headers={"If-None-Match": etag})
+        eventually(lambda: places.taken("poll") == 1)
+        assert not poll.done()
+        GATES.open(gate)
+        opened_at = time.monotonic()
+        response = poll.result()
     assert (response.status_code, response.json()["job"]["status"]) == (200, "completed")
-    assert 0.2 < time.monotonic() - began < 10
+    assert time.monotonic() - opened_at < 25, "it was answered at the change, not at the end of its time"
 
 
 def test_a_long_poll_without_a_change_is_answered_in_time(server: Live) -> None:

@@ -15,7 +15,7 @@ from langlauf.domain.keys import hash_of
 from langlauf.http.operations import OPERATIONS, Operation
 from tests.http.closed import Closed, call, path_of, run_job, stable, until
 from tests.http.test_errors import assert_problem
-from tests.support.keys import EFFECT_SECONDS, OPERATOR, bearer, make_key, revoke_key
+from tests.support.keys import OPERATOR, bearer, make_key, revoke_key
 from tests.support.live import GATES, Live, live
 from tests.support.stores import query
 
@@ -208,7 +208,7 @@ def test_a_revoked_key_stops_working_while_in_use(closed: Closed) -> None:
 
 def test_a_key_expires_while_in_use(closed: Closed) -> None:
     """Without anybody doing anything."""
-    key = make_key(closed.store, "org-a", expires_at=after(SystemClock().now(), 2))
+    key = make_key(closed.store, "org-a", expires_at=after(SystemClock().now(), 5))
 
     def status() -> int:
         return closed.live.http.get("/analyze/jobs", headers=bearer(key.text)).status_code
@@ -233,7 +233,7 @@ def test_whoever_waits_with_a_key_is_let_go_when_it_is_revoked(closed: Closed) -
     )
     GATES.open(gate)
     assert_problem(answer, 401, "unauthorized")
-    assert time.monotonic() - began < EFFECT_SECONDS
+    assert time.monotonic() - began < 25, "it was answered because of the key, not at the end of its 30 seconds"
 
 
 def test_the_first_key_closes_an_open_server(tmp_path: Path) -> None:

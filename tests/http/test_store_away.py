@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.http.closed import lose_store
 from tests.http.test_errors import assert_problem
 from tests.support.keys import EFFECT_SECONDS, bearer, make_key
 from tests.support.live import Live, live
@@ -26,8 +27,7 @@ def test_nobody_is_let_in_while_the_store_cannot_be_read(has_keys: bool, tmp_pat
         shown = bearer(make_key(tmp_path / "store.db", "acme").text) if has_keys else {}
         _until(server, 401 if has_keys else 200, {})
         assert server.http.get("/analyze/jobs", headers=shown).status_code == 200
-        assert server.app.runtime is not None
-        server.app.runtime.store.inner._reader.close()  # type: ignore[attr-defined]  # as if the disk were gone
+        lose_store(server)
         for headers in ({}, shown, bearer("llk_of-nobody")):
             _until(server, 503, headers)
             response = server.http.get("/analyze/jobs", headers=headers)

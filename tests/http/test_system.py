@@ -127,7 +127,7 @@ def test_stopping_does_not_cancel_what_a_caller_waits_for(tmp_path: Path) -> Non
         caller.start()
         GATES.wait_until_reached(gate)
         server.server.should_exit = True
-        caller.join(10)
+        caller.join(60)
     GATES.open(gate)
     [(status, job_id)] = answers
     assert status == 503
@@ -152,7 +152,7 @@ def test_stopping_lets_waiting_callers_go_and_gives_jobs_back(tmp_path: Path) ->
         poller.start()
         server.http.get("/health")
         server.server.should_exit = True
-        poller.join(10)
+        poller.join(60)
     assert answers == [304]
     GATES.open(gate)
     with live(tmp_path) as server:

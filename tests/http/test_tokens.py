@@ -162,7 +162,7 @@ def test_a_token_ends_with_its_key(closed: Closed, job: dict[str, Any]) -> None:
     etag = closed.live.http.get(f"/analyze/jobs/{job_id}", headers=bearer(waiting)).headers["etag"]
     revoke_key(closed.store, key.key.key_id)
     known = bearer(waiting, **{"If-None-Match": etag})
-    answer = closed.live.http.get(f"/analyze/jobs/{job_id}?wait=30", headers=known, timeout=5)
+    answer = closed.live.http.get(f"/analyze/jobs/{job_id}?wait=30", headers=known, timeout=25)
     GATES.open(gate)
     assert_problem(answer, 401, "unauthorized")
     assert_problem(closed.live.http.get(path, headers=bearer(token)), 401, "unauthorized")

@@ -78,10 +78,10 @@ def test_the_client_passes_it_on(traced: Live) -> None:
     """By option; one that cannot be read is not sent. Every request of the client has an id."""
     with Client(traced.url) as client:
         job = client.submit("here", options=SubmitOptions(traceparent=PARENT))
-        assert job.result(timeout=20)["traceparent"] == PARENT
+        assert job.result(timeout=60)["traceparent"] == PARENT
         assert len(job.status().request_id) == 36
         unreadable = client.submit("here", options=SubmitOptions(traceparent="a\nb"))
-        assert unreadable.result(timeout=20)["traceparent"] is None
+        assert unreadable.result(timeout=60)["traceparent"] is None
 
 
 def test_a_submission_without_http_may_belong_to_a_trace(tmp_path: Path) -> None:

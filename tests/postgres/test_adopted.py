@@ -73,9 +73,9 @@ def test_two_calls_take_each_row_once(earlier: str) -> None:
             async with other.transaction():
                 await other.execute("SELECT FROM public.reading_jobs WHERE id = $1 FOR UPDATE", held)
                 async with first.transaction():
-                    count, ids = await asyncio.wait_for(first.fetchrow(CHECK), 5)
+                    count, ids = await asyncio.wait_for(first.fetchrow(CHECK), 60)
                     assert (count, [str(one) for one in ids]) == (1, [free])
-                    assert tuple(await asyncio.wait_for(second.fetchrow(CHECK), 5)) == (0, [])
+                    assert tuple(await asyncio.wait_for(second.fetchrow(CHECK), 60)) == (0, [])
             count, ids = await second.fetchrow(CHECK)
             assert (count, [str(one) for one in ids]) == (1, [held])
 
@@ -141,7 +141,7 @@ def test_a_table_in_use_is_waited_for(earlier: str, monkeypatch: pytest.MonkeyPa
             await other.execute("UPDATE public.reading_jobs SET question = 'in hand'")
             doing = asyncio.create_task(adopting.adopt_reading_jobs(earlier))
             for _ in range(5):
-                assert await asyncio.wait_for(reader.fetchval("SELECT count(*) FROM public.reading_jobs"), 2) == 50
+                assert await asyncio.wait_for(reader.fetchval("SELECT count(*) FROM public.reading_jobs"), 60) == 50
                 await asyncio.sleep(0.1)
             assert not doing.done()
             await busy.commit()

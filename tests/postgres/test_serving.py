@@ -43,10 +43,10 @@ def test_any_server_knows_what_another_accepted(servers: list[ServerProcess]) ->
     with Client(first, "org-a") as client, Client(second, "org-a") as beside, Client(second, "org-b") as stranger:
         job = client.submit("steps", count=3)
         seen = beside.job(job.job_id)
-        numbers = [event.event_seq for event in seen.events(timeout=30)]
+        numbers = [event.event_seq for event in seen.events(timeout=60)]
         assert numbers == list(range(1, len(numbers) + 1))
         assert len(numbers) > 3
-        assert seen.result(timeout=30) == {"done": [0, 1, 4]}
+        assert seen.result(timeout=60) == {"done": [0, 1, 4]}
         with pytest.raises(NotFound):
             stranger.job(job.job_id).status()
 
@@ -71,7 +71,7 @@ def test_commands_work_with_the_same_login(store: str, command: list[str]) -> No
 def test_every_server_tells_the_same_of_the_store(servers: list[ServerProcess]) -> None:
     """What waits, runs and works, with rights on functions alone; of its own, each tells its connections."""
     with Client(servers[0].url, "org-a") as client:
-        client.submit("steps", count=1).result(timeout=30)
+        client.submit("steps", count=1).result(timeout=60)
     for server in servers:
         now = read_scrape(httpx2.get(f"{server.url}/metrics").text)
         assert (now.value("langlauf_store_up"), now.value("langlauf_build_info", store="postgresql")) == (1, 1)
@@ -100,9 +100,9 @@ def test_endpoints_and_deliveries_are_the_same_at_every_server(servers: list[Ser
         mode = {"async_mode": {"requested": True, "notify": notify}}
         job = first.post("/analyze", json={"analysis": "steps", "input": {"count": 1}, "options": mode}).json()["job"]
         with Client(servers[0].url, "org-hooks") as client:
-            client.job(job["job_id"]).wait(timeout=30)
+            client.job(job["job_id"]).wait(timeout=60)
             again = client.job(job["job_id"]).retry()
-            again.wait(timeout=30)
+            again.wait(timeout=60)
         assert second.patch(one, json={"enabled": False}).status_code == 200
         for job_id in (job["job_id"], again.job_id):
             told = second.get("/analyze/deliveries", params={"job": job_id}).json()["deliveries"]

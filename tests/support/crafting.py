@@ -8,7 +8,7 @@ import apsw
 def lengthen_log(store: Path, job_id: str, count: int, size: int) -> int:
     """Adds events with payloads of a size to a job's log; returns the number of the last."""
     connection = apsw.Connection(str(store))
-    connection.set_busy_timeout(10_000)
+    connection.set_busy_timeout(60_000)
     try:
         with connection:
             connection.execute(
@@ -30,7 +30,7 @@ def lengthen_log(store: Path, job_id: str, count: int, size: int) -> int:
 def change(store: Path, *statements: str) -> None:
     """Runs statements in one transaction."""
     connection = apsw.Connection(str(store))
-    connection.set_busy_timeout(10_000)
+    connection.set_busy_timeout(60_000)
     try:
         with connection:
             for statement in statements:

@@ -15,6 +15,9 @@ from langlauf import Job, Langlauf, PermanentError, TransientError
 from langlauf.http.server import Server, make_server
 from langlauf.settings import load_settings
 
+#: Seconds to wait for what will come: far more than it takes on a busy machine, and less than a test's own limit.
+PATIENCE = 60.0
+
 
 class Gates:
     """Named gates: an analysis waits at one until the test opens it."""
@@ -31,7 +34,7 @@ class Gates:
 
     def wait_until_reached(self, name: str) -> None:
         """Called by a test."""
-        assert self._reached[name].wait(60), f"no analysis came to the gate {name}"
+        assert self._reached[name].wait(PATIENCE), f"no analysis came to the gate {name}"
 
     def open(self, name: str) -> None:
         """Called by a test: whoever waits goes on."""
@@ -131,7 +134,7 @@ class Live:
         self.url = url
         self.app = app
         self.server = server
-        self.http = httpx2.Client(base_url=url, timeout=60, trust_env=False)
+        self.http = httpx2.Client(base_url=url, timeout=PATIENCE, trust_env=False)
 
     def submit(self, analysis: str, /, org: str = "default-org", **values: Any) -> dict[str, Any]:
         """Submits a job that must be accepted."""
@@ -196,7 +199,7 @@ def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, *
 
     thread = threading.Thread(target=serve, name="live-server")
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(PATIENCE), "the server did not start in time"
     assert urls, "the server did not start"
     running = Live(urls[0], app, server)
     running.loop = loops[0]
@@ -205,5 +208,5 @@ def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, *
     finally:
         running.http.close()
         server.should_exit = True
-        thread.join(60)
+        thread.join(PATIENCE)
         assert not thread.is_alive(), "the server did not stop"

@@ -78,9 +78,7 @@ class Network:
     @classmethod
     def made(cls, stack: ExitStack) -> Self:
         """A network that lives as long as the stack."""
-        missing = [word for word in ("ip", "unshare", "nsenter") if shutil.which(word) is None]
-        if missing or os.geteuid() != 0:
-            raise NoNetwork(f"{NO_NETWORK} Missing: {', '.join(missing) or 'root'}.")
+        check_namespaces("--net")
         network = cls(stack)
         network._join()
         return network
@@ -131,6 +129,14 @@ class Network:
         if not holder.stdout.readline():
             raise NoNetwork(f"{NO_NETWORK} {holder.stderr.read().decode().strip()}")
         return holder.pid, ("nsenter", f"--net=/proc/{holder.pid}/ns/net", "--")
+
+
+def check_namespaces(*kinds: str) -> None:
+    """Raise `NoNetwork` where this user cannot make namespaces of these kinds, which are flags of `unshare`."""
+    missing = [word for word in ("ip", "unshare", "nsenter") if shutil.which(word) is None]
+    if missing or os.geteuid() != 0:
+        raise NoNetwork(f"{NO_NETWORK} Missing: {', '.join(missing) or 'root'}.")
+    _run("unshare", *kinds, "true")
 
 
 @contextmanager

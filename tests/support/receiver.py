@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from standardwebhooks import Webhook
 
+#: Seconds to wait for what will come, on a machine however busy.
 PATIENCE = 60.0
 
 
@@ -164,7 +165,7 @@ def in_turn(*manners: Manner) -> Manner:
 
 def hang(handler: Handler) -> None:
     """Never answers."""
-    handler.server.closing.wait(PATIENCE)
+    handler.server.closing.wait()
 
 
 def drip(text: bytes) -> Manner:

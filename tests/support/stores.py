@@ -65,6 +65,7 @@ def with_store(path: Path | str, clock: SetClock, use: Callable[[SqliteStore], A
 def query(path: Path | str, sql: str, *values: object) -> list[tuple[object, ...]]:
     """Looks into the file past the store."""
     connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(60_000)  # a server may be writing
     try:
         return connection.execute(sql, values).fetchall()
     finally:

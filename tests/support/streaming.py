@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from tests.support.sse import EventParser, ServerEvent
 
+#: Seconds to wait for what will come, on a machine however busy.
 PATIENCE = 60.0
 
 

@@ -2,8 +2,11 @@
 
 import os
 import signal
+import socket
 import time
 from pathlib import Path
+
+from tests.support.missing import Missing
 
 #: What programs need to be found and to keep temporary files, and what steers the run itself.
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "CI", "VIRTUAL_ENV", "PY_COLORS", "COVERAGE_PROCESS_START")
@@ -25,3 +28,12 @@ def isolate(home: Path) -> None:
     for number in _SIGNALS:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
+
+
+def check_ipv6() -> None:
+    """Raise `Missing` where this machine has no IPv6."""
+    try:
+        with socket.socket(socket.AF_INET6) as made:
+            made.bind(("::1", 0))
+    except OSError as error:
+        raise Missing(f"These tests need the IPv6 loopback address ::1: {error}.") from None

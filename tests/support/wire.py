@@ -30,7 +30,7 @@ class Reply(NamedTuple):
 class Wire:
     """One connection to a server."""
 
-    def __init__(self, url: str, *, timeout: float = 10.0, receive_buffer: int | None = None) -> None:
+    def __init__(self, url: str, *, timeout: float = 60.0, receive_buffer: int | None = None) -> None:
         parts = urlsplit(url)
         self.socket = socket.socket()
         if receive_buffer is not None:
