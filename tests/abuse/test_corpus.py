@@ -69,7 +69,7 @@ class Target:
             fields.append(("Content-Length", str(len(body))))
         lines += [f"{name}: {value}" for name, value in fields]
         self.asked += 1
-        wire = self._wire or Wire(self.server.url, timeout=20)
+        wire = self._wire or Wire(self.server.url)
         wire.send("\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b""))
         reply = wire.reply(to_head=method == "HEAD")
         self._wire = wire

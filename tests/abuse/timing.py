@@ -76,7 +76,10 @@ def mann_whitney(first: Sequence[float], second: Sequence[float]) -> float:
 def measure(folder: Path, *, pairs: int = PAIRS, seed: int = 0) -> list[Figures]:
     """Two samples for each operation, drawn in turns of random order on one connection."""
     drawn = random.Random(seed)
-    with serving(folder / "store.db") as server, httpx2.Client(base_url=server.url, trust_env=False) as client:
+    with (
+        serving(folder / "store.db") as server,
+        httpx2.Client(base_url=server.url, timeout=60, trust_env=False) as client,
+    ):
         job_id, result_id = _make(client)
         found = []
         for name, (method, path) in ASKED.items():
