@@ -87,6 +87,13 @@ def test_patience_ends() -> None:
     assert Patience(seconds=10).delay(0, 9.95, None) is None
 
 
+def test_a_client_that_tried_for_hours_waits_no_longer_than_before() -> None:
+    """The delay stays at its longest, however often it was tried."""
+    patience = Patience(seconds=1e9)
+    waits = [patience.delay(tries, 0.0, None) for tries in (30, 5_000)]
+    assert all(wait is not None and patience.longest / 2 <= wait <= patience.longest for wait in waits)
+
+
 def test_at_the_deadline_trouble_is_told() -> None:
     """When nobody waits any more, nothing is repeated."""
     talk = ask(Request(path="/x"), FOLLOWING, Deadline(0))

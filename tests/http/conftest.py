@@ -48,7 +48,7 @@ def server(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             LANGLAUF_MAX_RUNNING="16",
             LANGLAUF_MAX_RESULT="2000000",
             LANGLAUF_CORS_ORIGINS="https://ui.example",
-            LANGLAUF_SYNC_LIMIT="3",
+            LANGLAUF_SYNC_LIMIT="8",
             LANGLAUF_DELIVERIES="0",
         ) as running,
     ):
@@ -61,7 +61,7 @@ def closed(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("keys")
     with bed_of(store_kind, folder) as bed:
         admin = make_key(bed.place, "org-a", *GRANTABLE)
-        settings = {"LANGLAUF_STORE": bed.place, "API_AUTH_TOKEN": OPERATOR, "LANGLAUF_SYNC_LIMIT": "5"}
+        settings = {"LANGLAUF_STORE": bed.place, "API_AUTH_TOKEN": OPERATOR, "LANGLAUF_SYNC_LIMIT": "20"}
         with live(folder, **settings) as running:
             yield Closed(running, bed.place, admin.text)
 

@@ -98,7 +98,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
     def delay(self, tries: int, spent: float, asked: float | None) -> float | None:
         """Seconds before the next try, or None when it is enough. What the server asks for is not undercut."""
-        backoff: float = min(self.longest, self.first * 2.0**tries) * (0.5 + draw() / 2)
+        backoff: float = min(self.longest, self.first * 2.0 ** min(tries, 60)) * (0.5 + draw() / 2)
         wished = backoff if asked is None else asked + backoff
         if (asked is None and self.repeats is not None and tries >= self.repeats) or spent + wished > self.seconds:
             return None

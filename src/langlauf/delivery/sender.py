@@ -30,6 +30,8 @@ _MOST_OF_LANE = 2
 #: How long at most between two looks, and how long at least after one that found nothing.
 _LOOK_SECONDS = 1.0
 _REST_SECONDS = 0.2
+#: Two to the power of a thousand is no float: a store may be away for days.
+_MOST_DOUBLINGS = 60
 _LONGEST_REST = 10.0
 #: What a claim lasts at most beyond the try itself, to write down how it went.
 _LONGEST_MARGIN = 15.0
@@ -61,7 +63,7 @@ class Sender:
         self._claim_seconds = settings.webhook_seconds + min(settings.webhook_seconds, _LONGEST_MARGIN)
         self._sending: set[asyncio.Task[None]] = set()
         self._loop: asyncio.Task[None] | None = None
-        self._draining = False
+        self._draining = asyncio.Event()
         self._freed = asyncio.Event()
         #: looks in a row at which the store was away
         self._away = 0
@@ -82,7 +84,7 @@ class Sender:
 
     async def stop(self) -> None:
         """Claims no more; what is on its way may arrive within the grace, then it is let go."""
-        self._draining = True
+        self._draining.set()
         self._hints.outbox()
         if self._loop is not None:
             # A claim that is under way commits whatever happens to this task: what it got is sent, not left.
@@ -94,7 +96,7 @@ class Sender:
             await _end(task)
 
     async def _send_for_ever(self) -> None:
-        while not self._draining:
+        while not self._draining.is_set():
             try:
                 found = await self._look()
             except Exception as error:  # noqa: BLE001 - sending goes on, whatever went wrong at one look
@@ -137,7 +139,7 @@ class Sender:
 
     async def _rest(self, found: int) -> None:
         """Waits until there may be more. A look that found nothing is not repeated at every change of a job."""
-        if not found and not self._draining:
+        if not found and not self._draining.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_REST_SECONDS):
                     await self._freed.wait()
@@ -147,10 +149,10 @@ class Sender:
         if self._away == 0:
             tell(Fact.STORE_UNAVAILABLE, logging.ERROR, error=error, reason=str(error), part="sender")
         self._away += 1
-        seconds = min(_LOOK_SECONDS * 2.0**self._away, _LONGEST_REST)
+        seconds = min(_LOOK_SECONDS * 2.0 ** min(self._away, _MOST_DOUBLINGS), _LONGEST_REST)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._hints.closing.wait()
+                await self._draining.wait()
 
     async def _deliver(self, delivery: Delivery) -> None:
         started = steady()
