@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 from langlauf.clock import new_id
+from tests.long import is_long
 from tests.support.missing import Missing
 from tests.support.postgres import RUN, begin_run, fresh_database, shared_server
 from tests.support.server import ServerProcess, serving
@@ -17,43 +18,6 @@ from tests.support.surroundings import isolate
 from tests.support.tiers import ALL, SEED_NAME, choose_seed
 from tests.support.time_limit import time_limit
 
-#: What `make test` leaves out and `make test-all` runs: tests whose id begins so.
-LONG = (
-    "tests/fuzz/",
-    "tests/abuse/test_scenarios.py",
-    *(
-        f"tests/faults/test_scenarios.py::test_every_promise_is_kept[{scenario}]"
-        for scenario in (
-            *("cancel", "timeout", "expiry", "fairness", "abandoned", "gil", "watchdog", "children", "latency"),
-            *("deliveries", "restarts", "replies", "clock"),
-        )
-    ),
-    "tests/browser/test_every_page.py::test_every_page_is_accessible_and_fits[light-320-docs",
-    "tests/worker/test_dask_stopping.py",
-    "tests/worker/test_dask.py::test_a_cluster_may_ask_for_tls",
-    "tests/worker/test_dask.py::test_a_cluster_without_langlauf_says_what_to_install",
-    "tests/worker/test_hostile.py::test_many_items_do_not_hold_up_the_event_loop",
-    "tests/docs/test_recipes.py::test_the_checks_and_the_list_after_a_deployment_work",
-    "tests/docs/test_recipes.py::test_the_steps_of_an_upgrade_work",
-    "tests/docs/test_recipes.py::test_the_backup_works",
-    *(
-        f"tests/faults/test_shutdown.py::test_a_stop_in_the_middle_of_claims_leaves_no_lease_behind[{seconds}]"
-        for seconds in ("0.0", "0.15", "0.3")
-    ),
-    "tests/bundled/ontology/test_analysis.py::test_tens_of_thousands_of_terms_stay_small_and_quick",
-    "tests/unit/test_bench.py::test_a_complete_run_measures_everything",
-    "tests/unit/test_bench_postgres.py::test_processes_share_the_jobs_in_flight",
-    "tests/unit/test_bench_postgres.py::test_the_store_is_measured_beside_bare_statements",
-    "tests/unit/test_postgres_support.py::test_the_programs_of_the_wheel_run_from_anywhere",
-)
-#: Parameters with which the tests of a folder are long: with another one they show nearly the same.
-LONG_WITH = {
-    "tests/browser/": {"dark"},
-    "tests/blobs/test_serving.py": {"objects"},
-    "tests/store_contract/": {"memory", "blobs"},
-    "tests/abuse/test_corpus.py": {"memory", "postgres"},
-    "tests/http/": {"postgres"},
-}
 #: Seconds for each of setup, test and teardown: many times what any takes alone on a quiet machine.
 LIMIT, LONG_LIMIT = 120, 900
 
@@ -61,7 +25,7 @@ LIMIT, LONG_LIMIT = 120, 900
 def pytest_configure(config: pytest.Config) -> None:
     """Begin the run in the process that leads it: its end is the end of what the run shares."""
     config.addinivalue_line("markers", "limit(seconds): another time limit than the usual one")
-    config.addinivalue_line("markers", "long: runs in `make test-all` alone; conftest.py says which tests are")
+    config.addinivalue_line("markers", "long: runs in `make test-all` alone; tests/long.py says which tests are")
     if not hasattr(config, "workerinput"):
         config.add_cleanup(begin_run())
         choose_seed()
@@ -89,19 +53,12 @@ def pytest_report_header() -> list[str]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is long, and leave it out of `make test`."""
     for item in items:
-        if _is_long(item):
+        if is_long(item.nodeid):
             item.add_marker("long")
     if not ALL:
         left_out = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("long")]
-
-
-def _is_long(item: pytest.Item) -> bool:
-    words = set(item.nodeid.partition("[")[2].rstrip("]").split("-"))
-    return item.nodeid.startswith(LONG) or any(
-        item.nodeid.startswith(folder) and words & long for folder, long in LONG_WITH.items()
-    )
 
 
 @contextmanager

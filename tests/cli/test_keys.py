@@ -10,20 +10,16 @@ import httpx2
 import pytest
 
 from langlauf.domain.keys import hash_of
+from tests.support.commands import run_command
 from tests.support.keys import bearer
+from tests.support.processes import eventually
 from tests.support.server import ROOT, SAMPLE_APP, command, environment, serving
 
 KEY = re.compile(r"llk_[0-9A-Za-z]{50}")
 
 
-def _run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*words), cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=60, check=False
-    )
-
-
 def _json(*words: str) -> Any:
-    done = _run(*words, "--json")
+    done = run_command(*words, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -31,12 +27,12 @@ def _json(*words: str) -> Any:
 def test_a_key_is_printed_once_and_kept_as_a_hash(tmp_path: Path) -> None:
     """Standard output is the key alone, so that a shell can take it; the store has its hash and not its text."""
     store = tmp_path / "store.db"
-    made = _run("keys", "create", "--org", "acme", "--name", "ci", "--store", str(store))
+    made = run_command("keys", "create", "--org", "acme", "--name", "ci", "--store", str(store))
     assert made.returncode == 0, made.stderr
     text = made.stdout.removesuffix("\n")
     assert KEY.fullmatch(text)
     assert text not in made.stderr
-    listed = _run("keys", "list", "--store", str(store))
+    listed = run_command("keys", "list", "--store", str(store))
     assert text[:16] in listed.stdout
     assert text not in listed.stdout
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -65,7 +61,7 @@ def test_a_key_is_revoked_for_good(tmp_path: Path) -> None:
     first, again = _json("keys", "revoke", key_id, *store), _json("keys", "revoke", key_id, *store)
     assert first == again
     assert first["revoked_at"] is not None
-    assert _run("keys", "revoke", "llk_unknown", *store).returncode == 4
+    assert run_command("keys", "revoke", "llk_unknown", *store).returncode == 4
 
 
 def test_a_key_that_was_found_somewhere_is_revoked_as_it_is(tmp_path: Path) -> None:
@@ -73,7 +69,7 @@ def test_a_key_that_was_found_somewhere_is_revoked_as_it_is(tmp_path: Path) -> N
     store = ("--store", str(tmp_path / "store.db"))
     made = _json("keys", "create", "--org", "acme", *store)
     assert _json("keys", "revoke", made["key"], *store)["key_id"] == made["key_id"]
-    assert _run("keys", "revoke", made["key"][:-1] + "!", *store).returncode == 4
+    assert run_command("keys", "revoke", made["key"][:-1] + "!", *store).returncode == 4
 
 
 @pytest.mark.parametrize(
@@ -96,13 +92,13 @@ def test_a_key_that_was_found_somewhere_is_revoked_as_it_is(tmp_path: Path) -> N
 def test_what_cannot_be_is_a_usage_error(tmp_path: Path, words: tuple[str, ...]) -> None:
     """Exit code 2, and no store is made for it."""
     store = tmp_path / "store.db"
-    done = _run("keys", *words, "--store", str(store))
+    done = run_command("keys", *words, "--store", str(store))
     assert (done.returncode, store.exists()) == (2, False), done.stderr
 
 
 def test_a_store_in_memory_has_no_keys_of_its_own() -> None:
     """Exit code 1 and why."""
-    done = _run("keys", "list", "--store", "memory://")
+    done = run_command("keys", "list", "--store", "memory://")
     assert (done.returncode, "in memory" in done.stderr) == (1, True)
 
 
@@ -115,14 +111,12 @@ def test_keys_beside_a_running_server(tmp_path: Path) -> None:
         taken = httpx2.get(address, headers=bearer(made["key"]), trust_env=False)
         assert taken.status_code == 200
         assert httpx2.get(address, trust_env=False).status_code == 401
-        assert _run("jobs", "--url", server.url).returncode == 6
-        assert _run("jobs", "--url", server.url, "--key", made["key"]).returncode == 0
-        assert _run("jobs", "--url", server.url, "--key", made["key"], "--org", "other").returncode == 6
+        assert run_command("jobs", "--url", server.url).returncode == 6
+        assert run_command("jobs", "--url", server.url, "--key", made["key"]).returncode == 0
+        assert run_command("jobs", "--url", server.url, "--key", made["key"], "--org", "other").returncode == 6
         _json("keys", "revoke", made["key_id"], "--store", str(store))
-        for _ in range(1_000):
-            if httpx2.get(address, headers=bearer(made["key"]), trust_env=False).status_code == 401:
-                break
-        assert _run("jobs", "--url", server.url, "--key", made["key"]).returncode == 6
+        eventually(lambda: httpx2.get(address, headers=bearer(made["key"]), trust_env=False).status_code == 401)
+        assert run_command("jobs", "--url", server.url, "--key", made["key"]).returncode == 6
     log = "".join(server.log)
     assert made["key"] not in log
 
@@ -131,7 +125,7 @@ def test_a_store_with_a_key_may_listen_beyond_this_machine(tmp_path: Path) -> No
     """Without one it is refused, and told how to make one; nothing is made by being refused."""
     store = tmp_path / "store.db"
     beyond = ("serve", SAMPLE_APP, "--host", "0.0.0.0", "--port", "0", "--store", str(store))  # noqa: S104 - the point
-    refused = _run(*beyond)
+    refused = subprocess.run(command(*beyond), cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
     assert (refused.returncode, store.exists()) == (1, False)
     assert "langlauf keys create" in refused.stderr
     made = _json("keys", "create", "--org", "acme", "--store", str(store))

@@ -5,14 +5,18 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import apsw
 import httpx2
 
+from tests.support.commands import run_command
+from tests.support.processes import eventually
 from tests.support.server import ROOT, SAMPLE_APP, command, environment, serving
 
 
-def _run(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:
+def _serve(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run a server that must not start, in a process of its own: if it did, it would take this one along."""
     return subprocess.run(
         command(*words), cwd=ROOT, env=environment(**settings), capture_output=True, text=True, check=False
     )
@@ -28,20 +32,21 @@ def test_the_sweep_takes_back_what_a_killed_server_left(tmp_path: Path) -> None:
             job = httpx2.get(f"{server.url}{job['status_url']}", trust_env=False).json()["job"]
         server.process.send_signal(signal.SIGKILL)
         server.process.wait()
-    for _ in range(200):  # the lease of the dead server ends within a second
-        swept = json.loads(_run("sweep", "--store", str(store)).stdout)
-        if swept["updated_count"]:
-            break
+
+    def sweep() -> Any:
+        return json.loads(run_command("sweep", "--store", str(store)).stdout)
+
+    swept = eventually(lambda: (found := sweep())["updated_count"] and found)  # once the lease of the dead server ended
     assert swept == {"updated_count": 1, "updated_jobs": [job["job_id"]]}
-    assert json.loads(_run("sweep", "--store", str(store)).stdout) == {"updated_count": 0, "updated_jobs": []}
+    assert sweep() == {"updated_count": 0, "updated_jobs": []}
 
 
 def test_migrate_brings_a_store_up_to_date(tmp_path: Path) -> None:
     """A new file gets every step, an up-to-date one none; only its owner may read it."""
     store = tmp_path / "new" / "store.db"
-    first = json.loads(_run("migrate", "--store", str(store), "--json").stdout)
+    first = json.loads(run_command("migrate", "--store", str(store), "--json").stdout)
     assert first["applied"][0] == "0001_jobs"
-    again = json.loads(_run("migrate", "--store", str(store), "--json").stdout)
+    again = json.loads(run_command("migrate", "--store", str(store), "--json").stdout)
     assert (again["applied"], again["schema"]) == ([], first["schema"])
     assert store.stat().st_mode & 0o777 == 0o600
 
@@ -49,13 +54,14 @@ def test_migrate_brings_a_store_up_to_date(tmp_path: Path) -> None:
 def test_a_store_of_a_newer_program_is_refused(tmp_path: Path) -> None:
     """Exit code 1 with what to do, and the file stays as it is."""
     store = tmp_path / "store.db"
-    _run("migrate", "--store", str(store))
+    run_command("migrate", "--store", str(store))
     connection = apsw.Connection(str(store))
     connection.execute("PRAGMA user_version = 999")
     connection.close()
     before = store.read_bytes()
     for words in (("migrate",), ("sweep",), ("serve", SAMPLE_APP, "--port", "0")):
-        refused = _run(*words, "--store", str(store))
+        run = _serve if words[0] == "serve" else run_command
+        refused = run(*words, "--store", str(store))
         assert refused.returncode == 1, refused.stderr
         assert "newer program" in refused.stderr
         assert "Traceback" not in refused.stderr
@@ -72,7 +78,7 @@ def test_a_bad_setting_stops_the_program(tmp_path: Path) -> None:
         ({"LANGLAUF_STORE": str(tmp_path)}, "folder"),
         ({"LANGLAUF_HOST": "0.0.0.0"}, "--allow-open"),  # noqa: S104 - that it is refused is the point
     ):
-        stopped = _run("serve", SAMPLE_APP, "--port", "0", **settings)
+        stopped = _serve("serve", SAMPLE_APP, "--port", "0", **settings)
         assert stopped.returncode == 1, stopped.stderr
         assert said in stopped.stderr
         assert "Traceback" not in stopped.stderr
@@ -81,16 +87,16 @@ def test_a_bad_setting_stops_the_program(tmp_path: Path) -> None:
 def test_an_application_that_cannot_be_loaded_is_named() -> None:
     """A wrong module, a wrong name and something else than an application."""
     for target in ("no_such_module:app", "tests.support.sample_app:nothing", "tests.support.sample_app:Path"):
-        stopped = _run("serve", target)
+        stopped = _serve("serve", target)
         assert (stopped.returncode, target in stopped.stderr) == (1, True)
 
 
 def test_openapi_prints_the_description() -> None:
     """Of the bundled analyses, or of an application."""
-    document = json.loads(_run("openapi").stdout)
+    document = json.loads(run_command("openapi").stdout)
     assert document["openapi"].startswith("3.1")
     assert "AddressInput" in document["components"]["schemas"]
-    assert "gate" in _run("openapi", SAMPLE_APP).stdout
+    assert "gate" in run_command("openapi", SAMPLE_APP).stdout
 
 
 def test_a_worker_alone_runs_what_a_server_accepts(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from tests.faults.suite import ON_HOSTS, SCENARIOS, run_scenario
 from tests.support.tiers import ALL, choose_seed
 
 #: How much of the full measure: `make test` runs only a few scenarios, and of those a smoke.
-SCALE = 0.1 if ALL else 0.02
+SCALE = 0.1 if ALL else 0.01
 #: Of those on hosts, and of one whose every round starts a process.
-SLOWER_SCALE = 0.05 if ALL else 0.02
+SLOWER_SCALE = 0.05 if ALL else 0.01
 SLOWER = {*ON_HOSTS, "deliveries"}
 
 

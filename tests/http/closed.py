@@ -54,6 +54,7 @@ def until(condition: Callable[[], bool]) -> None:
     began = time.monotonic()
     while not condition():
         assert time.monotonic() - began < EFFECT_SECONDS, "it took too long"
+        time.sleep(0.02)
 
 
 def lose_store(server: Live) -> None:

@@ -24,6 +24,8 @@ SETTINGS = {
 }
 _LONGEST_PAUSE = 1.2
 _PATIENCE = 60.0
+#: Below this share of the full measure only the last shape is played.
+_ALL_SHAPES = 0.02
 
 
 class Shape(NamedTuple):
@@ -66,9 +68,10 @@ class Found(NamedTuple):
 
 async def run(plan: Plan) -> list[Figure]:
     """Kills its way through all shapes of a deployment."""
-    total = sum(plan.times(shape.rounds) for shape in SHAPES)
+    shapes = SHAPES if plan.scale >= _ALL_SHAPES else SHAPES[-1:]
+    total = sum(plan.times(shape.rounds) for shape in shapes)
     found: list[Found] = []
-    for number, shape in enumerate(SHAPES):
+    for number, shape in enumerate(shapes):
         done = sum(len(one.kills) for one in found)
         found.append(await _deployment(plan, shape, f"kill-{number}", done, total))
     return _figures(plan, found)

@@ -1,0 +1,123 @@
+"""What is long: left out of `make test`, run by `make test-all`. What nothing else shows stays in `make test`."""
+
+#: Tests whose id begins so, one a line.
+_BEGINNINGS = """
+# Scenarios and floods: four smokes stay (kill, stop, cut, and the tests of shutdown)
+tests/fuzz/
+tests/abuse/test_scenarios.py
+tests/abuse/test_timing.py::test_the_scenario_runs
+tests/faults/test_scenarios.py::test_every_promise_is_kept[abandoned]
+tests/faults/test_scenarios.py::test_every_promise_is_kept[cancel]
+tests/faults/test_scenarios.py::test_every_promise_is_kept[children]
+tests/faults/test_scenarios.py::test_every_promise_is_kept[clock]
+tests/faults/test_scenarios.py::test_every_promise_is_kept[deliveries]
+tests/faults/test_scenarios.py::test_every_promise_is_kept[expiry]
+tests/faults/test_scenarios.py::test_every_promise_is_kept[fairness]
+tests/faults/test_scenarios.py::test_every_promise_is_kept[gil]
+tests/faults/test_scenarios.py::test_every_promise_is_kept[latency]
+tests/faults/test_scenarios.py::test_every_promise_is_kept[replies]
+tests/faults/test_scenarios.py::test_every_promise_is_kept[restarts]
+tests/faults/test_scenarios.py::test_every_promise_is_kept[timeout]
+tests/faults/test_scenarios.py::test_every_promise_is_kept[watchdog]
+tests/faults/test_scenarios.py::test_the_harness_sees_a_missing_fence
+tests/faults/test_cancel.py::test_a_cancel_does_not_wait_for_a_worker_that_is_gone[9]
+tests/faults/test_shutdown.py::test_a_second_signal_ends_the_grace[2]
+tests/faults/test_shutdown.py::test_a_stop_in_the_middle_of_claims_leaves_no_lease_behind[0.0]
+tests/faults/test_shutdown.py::test_a_stop_in_the_middle_of_claims_leaves_no_lease_behind[0.15]
+tests/faults/test_shutdown.py::test_a_stop_in_the_middle_of_claims_leaves_no_lease_behind[0.3]
+tests/faults/test_shutdown.py::test_a_third_signal_kills
+tests/faults/test_shutdown.py::test_a_worker_alone_stops_in_the_same_way
+tests/faults/test_shutdown.py::test_idle_connections_are_closed
+tests/faults/test_shutdown.py::test_what_does_not_end_is_not_waited_for[threaded]
+
+# Programs that are started again and again
+tests/blobs/test_serving.py
+tests/bundled/test_running.py::test_a_killed
+tests/bundled/test_running.py::test_address_shows_its_map
+tests/cli/test_backup.py::test_a_backup_under_load
+tests/cli/test_exit_codes.py::test_5_full
+tests/client/test_restart.py
+tests/docs/test_recipes.py
+tests/http/test_streams_resume.py::test_clients_come_through_a_restart_of_the_server
+tests/http/test_streams_resume.py::test_what_another_process_writes_arrives
+tests/http/test_streams_shutdown.py::test_a_stop_does_not_wait_for_a_client_that_does_not_read
+tests/worker/test_dask.py
+tests/worker/test_dask_stopping.py
+tests/worker/test_hostile.py::test_a_death_has_a_name_whatever_the_signal
+tests/worker/test_hostile.py::test_files_beside_a_script_and_a_missing_guard
+tests/worker/test_hostile.py::test_many_items_do_not_hold_up_the_event_loop
+tests/worker/test_processes.py::test_a_process_that_dies_costs_its_own_attempt_only[exit]
+tests/worker/test_processes.py::test_a_process_that_dies_costs_its_own_attempt_only[segfault]
+tests/worker/test_supervision.py::test_a_signal_to_the_whole_family
+tests/worker/test_supervision.py::test_cpu_bound_jobs
+tests/worker/test_supervision.py::test_the_process_of_a_paused_worker
+tests/worker/test_tracing.py
+tests/worker/test_watchdog.py::test_a_blocked_worker_is_ended_before_another_takes_over[lock]
+
+# Browsers
+tests/browser/test_attacks.py
+tests/browser/test_element.py
+tests/browser/test_frame.py
+tests/browser/test_letters.py
+tests/browser/test_lists.py
+tests/browser/test_live.py::test_seven_tabs
+tests/browser/test_live.py::test_the_stream_of_a_tab
+tests/browser/test_live.py::test_where_streams_do_not_work
+tests/browser/test_live.py::test_without_a_connection
+tests/browser/test_ops.py
+tests/browser/test_result.py
+tests/browser/test_webhooks.py
+tests/ui/test_showing_charts.py::test_a_chart_that_eats_all_memory_ends_its_process_alone
+
+# Databases and servers of their own
+tests/postgres/test_adopted.py
+tests/postgres/test_adopting.py
+tests/postgres/test_contention.py
+tests/postgres/test_costs.py
+tests/postgres/test_earlier_callers.py
+tests/postgres/test_keeping_logins.py
+tests/postgres/test_lost_answers.py::test_an_end_that_was_given_up_and_written_again_is_told
+tests/postgres/test_lost_answers.py::test_what_was_refused_is_not_carried_out_when_the_network_is_back
+tests/postgres/test_roles.py
+tests/postgres/test_serving.py
+tests/unit/test_postgres_support.py
+
+# Large inputs, and the benchmarks at work
+tests/bundled/ontology/test_analysis.py::test_tens_of_thousands_of_terms_stay_small_and_quick
+tests/unit/test_bench.py::test_a_complete_run_measures_everything
+tests/unit/test_bench_postgres.py
+"""
+
+#: Parameters with which the tests below a path are long: with another one they show nearly the same.
+_PARAMETERS = {
+    "tests/abuse/test_corpus.py": "memory postgres",
+    "tests/browser/": "dark",
+    "tests/browser/test_every_page.py": """
+        again cancel docs errors job_backoff job_canceled job_canceling job_running job_silent job_working
+        jobs_filtered jobs_none ops_orgs ops_workers problem problems result_failed result_partial start_other states
+        version
+    """,
+    "tests/docs/test_code.py": "docs/python.md",
+    "tests/doctor/": "postgres",
+    "tests/http/": "postgres",
+    "tests/http/test_tenancy.py": "token",
+    "tests/mounting/": "django starlette",
+    "tests/store_contract/": "memory blobs",
+    "tests/store_contract/test_copying.py": "12 30",
+    "tests/unit/test_verify.py": "postgres",
+}
+
+_LINES = tuple(line for line in _BEGINNINGS.splitlines() if line and not line.startswith("#"))
+
+
+def is_long(test_id: str) -> bool:
+    """Whether `make test` leaves out the test with this id."""
+    parameters = set(test_id.partition("[")[2].rstrip("]").split("-"))
+    return test_id.startswith(_LINES) or any(
+        test_id.startswith(path) and parameters & set(words.split()) for path, words in _PARAMETERS.items()
+    )
+
+
+def unused(test_ids: set[str]) -> list[str]:
+    """Return the lines that no test begins with."""
+    return [line for line in (*_LINES, *_PARAMETERS) if not any(one.startswith(line) for one in test_ids)]
