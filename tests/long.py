@@ -43,11 +43,21 @@ tests/http/test_streams_resume.py::test_what_another_process_writes_arrives
 tests/http/test_streams_shutdown.py::test_a_stop_does_not_wait_for_a_client_that_does_not_read
 tests/worker/test_dask.py
 tests/worker/test_dask_stopping.py
+tests/doctor/test_server.py::test_the_whole_server
 tests/worker/test_hostile.py::test_a_death_has_a_name_whatever_the_signal
+tests/worker/test_hostile.py::test_a_step_that_cannot_be_said_is_an_error_of_the_analysis
+tests/worker/test_hostile.py::test_the_end_of_a_file_is_an_error_like_others
+tests/worker/test_hostile.py::test_without_its_output_a_function_still_returns
 tests/worker/test_hostile.py::test_files_beside_a_script_and_a_missing_guard
 tests/worker/test_hostile.py::test_many_items_do_not_hold_up_the_event_loop
+tests/worker/test_mapping.py::test_a_map_with_a_step_reports_how_far_it_is
+tests/worker/test_mapping.py::test_chunks_run_side_by_side
+tests/worker/test_processes.py::test_a_function_that_holds_the_interpreter_lock_keeps_its_lease
+tests/worker/test_processes.py::test_a_lost_keeper_is_replaced
 tests/worker/test_processes.py::test_a_process_that_dies_costs_its_own_attempt_only[exit]
 tests/worker/test_processes.py::test_a_process_that_dies_costs_its_own_attempt_only[segfault]
+tests/worker/test_processes.py::test_memory_is_limited_where_it_is_set
+tests/worker/test_processes.py::test_whoever_waits_for_a_process_gets_the_first_that_is_free
 tests/worker/test_supervision.py::test_a_signal_to_the_whole_family
 tests/worker/test_supervision.py::test_cpu_bound_jobs
 tests/worker/test_supervision.py::test_the_process_of_a_paused_worker
@@ -58,14 +68,26 @@ tests/worker/test_watchdog.py::test_a_blocked_worker_is_ended_before_another_tak
 tests/browser/test_attacks.py
 tests/browser/test_element.py
 tests/browser/test_frame.py
+tests/browser/test_job.py::test_a_job_is_stopped_without_a_script
+tests/browser/test_job.py::test_a_version_can_be_kept_in_view
+tests/browser/test_job.py::test_links_and_commands_are_copied
 tests/browser/test_letters.py
 tests/browser/test_lists.py
+tests/browser/test_live.py::test_a_page_of_a_context_without_locks
+tests/browser/test_live.py::test_a_reader_can_stop_all_of_it
 tests/browser/test_live.py::test_seven_tabs
 tests/browser/test_live.py::test_the_stream_of_a_tab
+tests/browser/test_live.py::test_what_a_reader_is_busy_with_stays
 tests/browser/test_live.py::test_where_streams_do_not_work
 tests/browser/test_live.py::test_without_a_connection
+tests/browser/test_live.py::test_without_a_script_the_page_loads_itself_again
 tests/browser/test_ops.py
 tests/browser/test_result.py
+tests/browser/test_start.py::test_a_text_comes_out_of_a_file
+tests/browser/test_start.py::test_it_works_below_a_prefix
+tests/browser/test_start.py::test_shortcuts_go_places
+tests/browser/test_start.py::test_the_switch_changes_colours_at_once
+tests/browser/test_start.py::test_times_are_those_of_the_reader
 tests/browser/test_webhooks.py
 tests/ui/test_showing_charts.py::test_a_chart_that_eats_all_memory_ends_its_process_alone
 
@@ -78,7 +100,15 @@ tests/postgres/test_earlier_callers.py
 tests/postgres/test_keeping_logins.py
 tests/postgres/test_lost_answers.py::test_an_end_that_was_given_up_and_written_again_is_told
 tests/postgres/test_lost_answers.py::test_what_was_refused_is_not_carried_out_when_the_network_is_back
+tests/postgres/test_keeping.py
 tests/postgres/test_roles.py
+tests/store_contract/test_copying.py::test_a_copy_goes_on_with_the_work
+tests/store_contract/test_copying.py::test_a_copy_is_the_same_and_sound[postgres-postgres]
+tests/store_contract/test_copying.py::test_a_copy_that_was_killed_goes_on
+tests/store_contract/test_copying.py::test_a_source_that_changes_is_found_out
+tests/store_contract/test_copying.py::test_a_store_in_use_is_not_filled
+tests/store_contract/test_copying.py::test_running_work_is_not_copied_unasked
+tests/store_contract/test_copying.py::test_there_and_back_again_is_the_same
 tests/postgres/test_serving.py
 tests/unit/test_postgres_support.py
 
@@ -91,11 +121,12 @@ tests/unit/test_bench_postgres.py
 #: Parameters with which the tests below a path are long: with another one they show nearly the same.
 _PARAMETERS = {
     "tests/abuse/test_corpus.py": "memory postgres",
+    "tests/blobs/": "objects",
     "tests/browser/": "dark",
     "tests/browser/test_every_page.py": """
-        again cancel docs errors job_backoff job_canceled job_canceling job_running job_silent job_working
-        jobs_filtered jobs_none ops_orgs ops_workers problem problems result_failed result_partial start_other states
-        version
+        again cancel diff docs errors job_backoff job_canceled job_canceling job_queued job_running job_silent
+        job_working jobs_filtered jobs_none not_found ops_orgs ops_workers problem problems result_failed
+        result_partial settings start_other states version
     """,
     "tests/docs/test_code.py": "docs/python.md",
     "tests/doctor/": "postgres",
@@ -103,7 +134,9 @@ _PARAMETERS = {
     "tests/http/test_tenancy.py": "token",
     "tests/mounting/": "django starlette",
     "tests/store_contract/": "memory blobs",
-    "tests/store_contract/test_copying.py": "12 30",
+    "tests/store_contract/test_delivery_guards.py": "postgres",
+    "tests/store_contract/test_erasing.py": "postgres",
+    "tests/store_contract/test_holding.py": "postgres",
     "tests/unit/test_verify.py": "postgres",
 }
 
