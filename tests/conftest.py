@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 from langlauf.clock import new_id
-from tests.long import is_long
+from tests.long import TEST_IDS, is_long
 from tests.support.missing import Missing
 from tests.support.postgres import RUN, begin_run, fresh_database, shared_server
 from tests.support.server import ServerProcess, serving
@@ -52,6 +52,7 @@ def pytest_report_header() -> list[str]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is long, and leave it out of `make test`."""
+    config.stash[TEST_IDS] = frozenset(item.nodeid for item in items)
     for item in items:
         if is_long(item.nodeid):
             item.add_marker("long")

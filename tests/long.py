@@ -1,5 +1,12 @@
 """What is long: left out of `make test`, run by `make test-all`. What nothing else shows stays in `make test`."""
 
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[1]
+#: The ids of all tests that a run collected, with those that it leaves out.
+TEST_IDS = pytest.StashKey[frozenset[str]]()
 #: Tests whose id begins so, one a line.
 _BEGINNINGS = """
 # Scenarios and floods: four smokes stay (kill, stop, cut, and the tests of shutdown)
@@ -151,6 +158,16 @@ def is_long(test_id: str) -> bool:
     )
 
 
-def unused(test_ids: set[str]) -> list[str]:
-    """Return the lines that no test begins with."""
-    return [line for line in (*_LINES, *_PARAMETERS) if not any(one.startswith(line) for one in test_ids)]
+def unused(test_ids: frozenset[str]) -> list[str]:
+    """Return the lines that no test begins with, of the files whose tests were collected or that are not there."""
+    files = {one.partition("::")[0] for one in test_ids}
+    return [line for line in (*_LINES, *_PARAMETERS) if _judged(line, files) and not _begins(line, test_ids)]
+
+
+def _judged(line: str, files: set[str]) -> bool:
+    path = line.partition("::")[0]
+    return path in files or not (_ROOT / path).exists()
+
+
+def _begins(line: str, test_ids: frozenset[str]) -> bool:
+    return any(one.startswith(line) for one in test_ids)

@@ -1,12 +1,8 @@
 """The list of what is long names tests that there are."""
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.long import is_long, unused
-from tests.support.server import ROOT, environment
+from tests.long import TEST_IDS, is_long, unused
 
 
 @pytest.mark.parametrize(
@@ -25,10 +21,6 @@ def test_paths_and_parameters_are_matched(test_id: str, long: bool) -> None:
     assert is_long(test_id) is long
 
 
-def test_every_line_names_a_test() -> None:
+def test_every_line_names_a_test(request: pytest.FixtureRequest) -> None:
     """A test that was renamed would else come back into `make test` without a word."""
-    words = [sys.executable, "-m", "pytest", "--collect-only", "-q"]
-    env = environment(LANGLAUF_TEST_ALL="1")
-    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2_000:]
-    assert unused({line for line in done.stdout.splitlines() if "::" in line}) == []
+    assert unused(request.config.stash[TEST_IDS]) == []
