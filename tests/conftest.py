@@ -98,7 +98,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
     for reason, number in reasons.items():
         text = reason.removeprefix("Skipped: ")
-        terminalreporter.write_line(f"left out: {number} tests. {text} make test-all fails without it.", yellow=True)
+        terminalreporter.write_line(
+            f"left out: {number} tests. {text} They run in make test-all, which fails without it.", yellow=True
+        )
 
 
 @pytest.fixture(scope="session")
