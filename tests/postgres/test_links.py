@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import asyncpg
 import pytest
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.store.postgres import links as links_module
+from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.links import Links
 from tests.support.postgres import fetch
 from tests.support.postgres_stores import migrated_database
@@ -130,3 +132,27 @@ def test_a_caller_that_goes_away_breaks_nothing() -> None:
         assert await links.call("pg_backend_pid") == pid
 
     _play(1, scene)
+
+
+def test_an_error_that_a_cancel_led_to_does_not_stand_in_for_it() -> None:
+    """A rollback after a cancel may fail; a loop that outlives errors would then never hear that it is to stop."""
+
+    async def main(url: str) -> None:
+        link, begun = Link(url, "test"), asyncio.Event()
+
+        async def work(_: object) -> None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise asyncpg.InterfaceError("another operation is in progress") from None
+
+        task = asyncio.create_task(link.use(work))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await link.close()
+
+    with migrated_database() as url:
+        asyncio.run(main(url))

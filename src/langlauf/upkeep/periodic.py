@@ -33,6 +33,7 @@ class Periodic:
         self._pause = pause
         self._done = done
         self._task: asyncio.Task[None] | None = None
+        self._stopping = False
 
     @property
     def alive(self) -> bool:
@@ -50,6 +51,7 @@ class Periodic:
         """Ends, in the middle of the action if need be: every action is safe to cut and to repeat."""
         if self._task is None:
             return
+        self._stopping = True
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -65,4 +67,6 @@ class Periodic:
             except Exception as error:  # noqa: BLE001 - upkeep outlives whatever goes wrong in one round
                 DUTIES.add(self.name, "failed")
                 tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty=self.name)
+            if self._stopping:  # an error that the cancel led to stands in for it
+                return
             await self._pause(self.every)

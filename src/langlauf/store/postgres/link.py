@@ -135,6 +135,7 @@ class Link:
                     reason: Exception = error
                 except _AWAY as error:
                     self._drop()
+                    _raise_if_canceled(error)
                     reason = error
                 except asyncpg.PostgresError as error:
                     raise StoreError(f"the database refused a statement: {error}") from error
@@ -171,6 +172,13 @@ async def connect(address: Address) -> Any:
         connection.terminate()
         raise
     return connection
+
+
+def _raise_if_canceled(error: Exception) -> None:
+    """Raise the cancel that an error stands in for: a rollback after a cancel may fail, and would hide it."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError from error
 
 
 def _forget_unsent(connection: Any) -> None:
