@@ -52,7 +52,7 @@ def test_a_code_of_an_analysis_has_no_page(server: Live) -> None:
     response = server.http.post("/analyze", json={"analysis": "failing", "how": "permanent"})
     problem = response.json()
     assert (response.status_code, problem["error"]) == (422, "address_intel")
-    assert (problem["type"], problem["title"]) == ("about:blank", "Unprocessable Entity")
+    assert (problem["type"], problem["title"]) == ("about:blank", "Unprocessable Content")
 
 
 @pytest.mark.parametrize("how", ["large", "strange", "unstorable"])

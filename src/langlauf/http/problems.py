@@ -119,6 +119,15 @@ def not_found() -> Problem:
     return Problem(404, "not_found", "There is nothing here, or it is not yours to see.")
 
 
+#: As RFC 9110 has them; Python does since 3.13.
+_PHRASES = {
+    413: "Content Too Large",
+    414: "URI Too Long",
+    416: "Range Not Satisfiable",
+    422: "Unprocessable Content",
+}
+
+
 def type_of(code: str, base: str) -> str:
     """Where a code is explained, seen from the caller; an analysis' own code has no page."""
     return f"{base}/problems/{code}" if code in TITLES or code in JOB_TITLES else _NO_PAGE
@@ -126,7 +135,12 @@ def type_of(code: str, base: str) -> str:
 
 def title_of(code: str, status: int) -> str:
     """What a code means; for a code of an analysis' own, what the status means."""
-    return TITLES.get(code) or JOB_TITLES.get(code) or HTTPStatus(status).phrase
+    return TITLES.get(code) or JOB_TITLES.get(code) or phrase_of(status)
+
+
+def phrase_of(status: int) -> str:
+    """Return what HTTP calls a status, whatever older versions of Python call it."""
+    return _PHRASES.get(status) or HTTPStatus(status).phrase
 
 
 def problem_response(problem: Problem, request_id: str, base: str) -> Response:

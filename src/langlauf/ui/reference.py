@@ -1,7 +1,6 @@
 """The API reference, read from the OpenAPI document, so that it says what the document says."""
 
 import re
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -12,7 +11,7 @@ from langlauf.http.context import Context
 from langlauf.http.document.problems import OWN_CODE, problem_schemas
 from langlauf.http.document.samples import Schema, ref_name
 from langlauf.http.openapi import build_document
-from langlauf.http.problems import ProblemOut
+from langlauf.http.problems import ProblemOut, phrase_of
 from langlauf.ui.fields import Field, Part, fields_of, kind_of, to_json
 from langlauf.ui.rendering import PUBLIC, Rendering
 from langlauf.ui.visit import Visit
@@ -144,7 +143,7 @@ def _answer(status: int, described: Schema) -> Answer:
     content = contents.get(media, {})
     return Answer(
         status=status,
-        phrase=HTTPStatus(status).phrase,
+        phrase=phrase_of(status),
         media=media,
         kind=_kind(media, content),
         description=described["description"],

@@ -63,7 +63,7 @@ def _center(column: Column, rows: list[int]) -> Any:
 def outliers(matrix: Matrix, labels: Labels, choice: Choice) -> dict[str, Any]:
     """Rows that lie much further from the middle of their group than its other rows do, the furthest first."""
     far: list[dict[str, Any]] = []
-    for number in range(1, int(labels.max()) + 1):
+    for number in range(1, int(np.max(labels)) + 1):
         places = np.flatnonzero(labels == number)
         distances = _distances(matrix.values[places])
         typical = float(np.median(distances))

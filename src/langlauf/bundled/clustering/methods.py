@@ -34,7 +34,7 @@ def fit(values: Floats, k: int, method: Method, seed: int) -> dict[str, Any]:
         except ValueError as error:
             found, bic, problem = np.zeros(len(values), dtype=np.int64), None, str(error)
         labels = by_size(found)
-        groups = int(labels.max())
+        groups = int(np.max(labels))
         per_group = _silhouettes(values, labels, seed) if problem is None and groups > 1 else None
     notes = [_note(k, str(one.message)) for one in caught] + ([_note(k, problem)] if problem else [])
     return {
@@ -75,7 +75,7 @@ def by_size(found: Labels) -> Labels:
     """The groups numbered from 1 on: larger ones first, those of equal size by their first row."""
     groups, first, sizes = np.unique(found, return_index=True, return_counts=True)
     order = sorted(range(len(groups)), key=lambda at: (-int(sizes[at]), int(first[at])))
-    numbers = np.zeros(int(groups.max()) + 1, dtype=np.int64)
+    numbers = np.zeros(int(np.max(groups)) + 1, dtype=np.int64)
     for number, at in enumerate(order, start=1):
         numbers[groups[at]] = number
     return numbers[found]
@@ -87,7 +87,7 @@ def inertia(values: Floats, labels: Labels) -> float:
 
 
 def _groups(values: Floats, labels: Labels) -> list[Floats]:
-    return [values[labels == group] for group in range(1, int(labels.max()) + 1)]
+    return [values[labels == group] for group in range(1, int(np.max(labels)) + 1)]
 
 
 def sample(count: int, most: int, seed: int) -> npt.NDArray[np.int64]:
@@ -103,7 +103,7 @@ def _silhouettes(values: Floats, labels: Labels, seed: int) -> dict[str, Any] | 
     if not 1 < len(np.unique(own)) < len(rows):
         return None
     scores = silhouette_samples(values[rows], own)
-    groups = [scores[own == group] for group in range(1, int(labels.max()) + 1)]
+    groups = [scores[own == group] for group in range(1, int(np.max(labels)) + 1)]
     return {
         "mean": _figure(float(scores.mean())),
         "groups": [_figure(float(members.mean())) if len(members) else None for members in groups],
