@@ -12,7 +12,7 @@ from tests.support.missing import Missing
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "CI", "VIRTUAL_ENV", "PY_COLORS", "COVERAGE_PROCESS_START")
 _KEPT_PREFIXES = ("LANGLAUF_TEST_", "PYTEST_")
 #: The time zone is half an hour off every whole one, so that local time taken for UTC shows on any machine.
-_FIXED = {"LANG": "C.UTF-8", "TZ": "XXX-5:30", "TERM": "dumb"}
+_FIXED = {"LANG": "C.UTF-8", "TZ": "IST-5:30", "TERM": "dumb"}
 #: CI systems start background jobs with some of these ignored, and programs under test would inherit that.
 _SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD)
 
