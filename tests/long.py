@@ -13,6 +13,8 @@ _BEGINNINGS = """
 tests/fuzz/
 tests/abuse/test_scenarios.py
 tests/abuse/test_timing.py::test_the_scenario_runs
+tests/abuse/test_corpus.py::test_hostile_headers_are_answered
+tests/abuse/test_corpus.py::test_pages_are_as_hard_to_break
 tests/faults/test_scenarios.py::test_every_promise_is_kept[abandoned]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[cancel]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[children]
@@ -45,9 +47,13 @@ tests/cli/test_backup.py::test_a_backup_under_load
 tests/cli/test_exit_codes.py::test_5_full
 tests/client/test_restart.py
 tests/docs/test_recipes.py
+tests/http/test_streams_limits.py::test_idle_streams_cost_one_look_for_all
 tests/http/test_streams_resume.py::test_clients_come_through_a_restart_of_the_server
 tests/http/test_streams_resume.py::test_what_another_process_writes_arrives
 tests/http/test_streams_shutdown.py::test_a_stop_does_not_wait_for_a_client_that_does_not_read
+tests/mounting/test_mounting.py::test_a_prefix_that_a_proxy_cuts_off_is_in_every_address
+tests/mounting/test_mounting.py::test_two_applications_live_side_by_side
+tests/unit/test_dask_lease.py::test_a_process_lives_while_the_count_goes_up_and_no_longer
 tests/worker/test_dask.py
 tests/worker/test_dask_stopping.py
 tests/doctor/test_server.py::test_the_whole_server
@@ -70,6 +76,7 @@ tests/worker/test_supervision.py::test_cpu_bound_jobs
 tests/worker/test_supervision.py::test_the_process_of_a_paused_worker
 tests/worker/test_tracing.py
 tests/worker/test_watchdog.py::test_a_blocked_worker_is_ended_before_another_takes_over[lock]
+tests/worker/test_watchdog.py::test_a_paused_worker_is_refused_but_not_ended
 
 # Browsers
 tests/browser/test_attacks.py

@@ -78,7 +78,8 @@ def test_a_bad_setting_stops_the_program(tmp_path: Path) -> None:
         ({"LANGLAUF_STORE": str(tmp_path)}, "folder"),
         ({"LANGLAUF_HOST": "0.0.0.0"}, "--allow-open"),  # noqa: S104 - that it is refused is the point
     ):
-        stopped = _serve("serve", SAMPLE_APP, "--port", "0", **settings)
+        words = ("serve", SAMPLE_APP, "--port", "0") if "LANGLAUF_HOST" in settings else ("sweep",)
+        stopped = (_serve if words[0] == "serve" else run_command)(*words, **settings)
         assert stopped.returncode == 1, stopped.stderr
         assert said in stopped.stderr
         assert "Traceback" not in stopped.stderr
@@ -87,7 +88,7 @@ def test_a_bad_setting_stops_the_program(tmp_path: Path) -> None:
 def test_an_application_that_cannot_be_loaded_is_named() -> None:
     """A wrong module, a wrong name and something else than an application."""
     for target in ("no_such_module:app", "tests.support.sample_app:nothing", "tests.support.sample_app:Path"):
-        stopped = _serve("serve", target)
+        stopped = run_command("openapi", target)
         assert (stopped.returncode, target in stopped.stderr) == (1, True)
 
 
