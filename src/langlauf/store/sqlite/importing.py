@@ -134,7 +134,8 @@ def _write(tx: Transaction, record: ImportedJob) -> None:
     for event in record.events:
         tx.past_event(event)
     for result in record.results:
-        tx.append("insert_result", (*msgspec.structs.astuple(result.snapshot), result.payload, result.views))
+        row = (*msgspec.structs.astuple(result.snapshot), result.payload, result.views, result.schema_text)
+        tx.append("insert_imported_result", row)
     for message in record.notifications:
         tx.append("insert_notification", msgspec.structs.astuple(message))
     if job.status is Status.QUEUED:

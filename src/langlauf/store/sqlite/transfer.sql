@@ -15,6 +15,9 @@ SELECT 1 FROM jobs WHERE org_id = :org_id AND job_id = :job_id
 -- name: insert_chunk
 INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at) VALUES (?, ?, ?, ?, ?)
 
+-- name: insert_imported_result
+INSERT INTO job_results ({snapshot_names}, payload, views, schema_text) VALUES ({snapshot_values}, ?, ?, ?)
+
 -- name: every_job
 SELECT {job_columns}, input.payload, used.idempotency_key
 FROM jobs AS job
@@ -34,8 +37,9 @@ WHERE :org_id IS NULL OR event.org_id = :org_id
 ORDER BY event.org_id, event.job_id, event.event_seq
 
 -- name: every_result
-SELECT {snapshot_columns}, snapshot.payload, snapshot.views FROM job_results AS snapshot
-WHERE :org_id IS NULL OR snapshot.org_id = :org_id
+-- What retention removed is no result any more: the earlier system would count it as one.
+SELECT {snapshot_columns}, snapshot.payload, snapshot.views, snapshot.schema_text FROM job_results AS snapshot
+WHERE snapshot.removed_at IS NULL AND (:org_id IS NULL OR snapshot.org_id = :org_id)
 ORDER BY snapshot.org_id, snapshot.result_id
 
 -- name: every_notification
