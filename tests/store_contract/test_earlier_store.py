@@ -17,7 +17,6 @@ from tests.support.earlier import NOON, WRITTEN_BY_ITS_CODE, Document, earlier_s
 from tests.support.stores import DAY, Maker, SetClock
 
 
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bed]:
     """An empty store."""
