@@ -28,7 +28,7 @@ def brought(bed: Bed, folder: Path, document: Document) -> SetClock:
     """Imports a document, and checks that the store keeps every rule; returns the clock of the import."""
     file, clock = folder / "earlier.json", SetClock()
     file.write_text(json.dumps(document))
-    assert import_into(place_of(bed.place), file, clock=clock).imported
+    assert import_into(place_of(bed.place), file, default_analysis="address", clock=clock).imported
     assert bed.check(clock) == []
     return clock
 

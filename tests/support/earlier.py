@@ -21,7 +21,7 @@ def bring(folder: Path, document: Document, name: str = "store.v1") -> tuple[Pat
     earlier = folder / f"{name}.json"
     earlier.write_text(json.dumps(document, indent=2))
     path = folder / f"{name}.db"
-    return path, import_v1(str(path), earlier, clock=SetClock())
+    return path, import_v1(str(path), earlier, default_analysis="address", clock=SetClock())
 
 
 def earlier_store(**job: Any) -> Document:

@@ -32,6 +32,8 @@ from langlauf.store.v1_json import (
 from langlauf.store.v1_parts import Owner, make_event, read_events, read_notifications, read_results
 
 DEFAULT_ORG = "default-org"
+#: The analysis of jobs that were imported without knowing the application. None can be registered under this name.
+UNNAMED = "(default)"
 _DEFAULT_TIMEOUT = 1800.0
 _DEFAULT_RETRIES = 3
 _ORG = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$")
@@ -97,7 +99,7 @@ class _Reader:
         self._parts = parts
         self._now = now
         self._where = f"jobs.{key}"
-        self._analysis = job.analysis or default_analysis
+        self._analysis = job.analysis if job.analysis not in (None, "", UNNAMED) else default_analysis
         self._owner = Owner(
             org_id=job.org_id or DEFAULT_ORG,
             job_id=key,

@@ -22,7 +22,7 @@ from langlauf.store.v1_records import ImportedJob
 
 
 def import_v1(
-    url: str, json_path: Path, *, default_analysis: str = "address", clock: Clock | None = None, once: bool = True
+    url: str, json_path: Path, *, default_analysis: str, clock: Clock | None = None, once: bool = True
 ) -> ImportReport:
     """Brings the JSON store into the database, completely or not at all.
 
