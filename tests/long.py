@@ -124,6 +124,8 @@ tests/store_contract/test_copying.py::test_a_store_in_use_is_not_filled
 tests/store_contract/test_copying.py::test_running_work_is_not_copied_unasked
 tests/store_contract/test_copying.py::test_there_and_back_again_is_the_same
 tests/postgres/test_serving.py
+tests/store_contract/test_earlier_store.py::test_a_job_keeps_who_wanted_it_and_for_how_long[postgres]
+tests/store_contract/test_earlier_store.py::test_what_retention_removed_is_no_result_of_an_export[postgres]
 tests/unit/test_postgres_support.py
 
 # Large inputs, and the benchmarks at work

@@ -5,6 +5,7 @@ import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from langlauf.analysis.registry import Registry
@@ -47,6 +48,8 @@ from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.importing import import_v1
+from langlauf.store.sqlite.unnamed_jobs import name_jobs
+from langlauf.store.v1_records import UNNAMED
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import know_analyses
 from langlauf.tracing import end_tracing, set_up_tracing
@@ -113,17 +116,29 @@ class Runtime:
             await self._stopping
 
 
-async def open_store(settings: Settings, hints: Hints, default_analysis: str = "address") -> StoreWithBlobs:
-    """Opens the store that the settings name; a store of the earlier system is imported first, once."""
+async def open_store(settings: Settings, hints: Hints, default_analysis: str | None = None) -> StoreWithBlobs:
+    """Opens the store that the settings name; a store of the earlier system is imported first, once.
+
+    Its jobs are of the application's default analysis. Commands that know no application leave them without a name,
+    and the next server gives them one.
+    """
     place = place_of(settings.store_path)
     if place == SqlitePlace(MEMORY) and settings.blobs is not None:
         raise SettingsError("LANGLAUF_BLOBS would keep what a store in memory forgets: name a file as the store")
     blobs = blobs_of(settings)
-    if isinstance(place, SqlitePlace) and place.earlier is not None:
-        report = await asyncio.to_thread(import_v1, place.path, place.earlier, default_analysis=default_analysis)
+    if isinstance(place, SqlitePlace):
+        await asyncio.to_thread(_take_over, place, default_analysis)
+    return with_blobs(await open_at(place, hints, notify=settings.notify), blobs, settings)
+
+
+def _take_over(place: SqlitePlace, default_analysis: str | None) -> None:
+    """Imports the earlier store of a place, and names the jobs of one that was imported before."""
+    if place.earlier is not None:
+        report = import_v1(place.path, place.earlier, default_analysis=default_analysis or UNNAMED)
         if report.imported:
             tell(Fact.STORE_IMPORTED, source=str(place.earlier), jobs=report.jobs)
-    return with_blobs(await open_at(place, hints, notify=settings.notify), blobs, settings)
+    if default_analysis is not None and place.path != MEMORY and Path(place.path).exists():
+        name_jobs(place.path, default_analysis)
 
 
 async def open_at(place: Place, hints: Hints, *, notify: bool = False) -> Store:
@@ -242,7 +257,7 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
     async with AsyncExitStack() as stack:
         set_up_tracing()
         stack.push_async_callback(asyncio.to_thread, end_tracing)
-        store = await open_store(settings, hints, registry.default or "address")
+        store = await open_store(settings, hints, registry.default)
         stack.callback(tell, Fact.SERVER_STOPPED)
         stack.push_async_callback(store.close)
         await store.check_blobs()

@@ -44,6 +44,10 @@ def _unknown_analysis(ward: Ward) -> None:
     ward.use(lambda store: maker(store).queued())
 
 
+def _unknown_retry(ward: Ward) -> None:
+    ward.use(lambda store: maker(store).retrying())
+
+
 def _other_version(ward: Ward) -> None:
     ward.use(lambda store: store.workers.note(report(store, "worker-2", version="0.0.1")))
 
@@ -134,6 +138,7 @@ FAULTS = (
     Fault("workers", "error", _silent_worker),
     Fault("workers", "error", _nobody_there),
     Fault("unknown_analyses", "error", _unknown_analysis),
+    Fault("unknown_analyses", "error", _unknown_retry),
     Fault("worker_versions", "warning", _other_version),
     Fault("same_leases", "warning", _other_lease),
     Fault("duty_sweep", "error", _stale("sweep")),
@@ -141,7 +146,7 @@ FAULTS = (
     Fault("oldest_waiting", "warning", _waits_long),
     Fault("oldest_running", "warning", _runs_long),
     Fault("canceling", "warning", _does_not_stop),
-    Fault("retries", "warning", _retry_overdue),
+    Fault("retries", "warning", _retry_overdue, frozenset({"unknown_analyses"})),
     Fault("retention_lag", "warning", _kept_too_long),
     Fault("deliveries", "error", _overdue_message, frozenset({"duty_deliveries"})),
     Fault("endpoints", "warning", _endpoint_off),

@@ -47,7 +47,8 @@ def test_what_takes_too_long_is_found(earlier: str) -> None:
     assert (found["status"], found["error_code"], found["retry_count"]) == ("timeout", "TIMEOUT", 0)
     meta = json.loads(found["error_meta"])
     assert meta["threshold_seconds"] == 120
-    assert set(meta) == {"threshold_seconds", "started_at", "detected_at"}
+    assert set(meta) == {"threshold_seconds", "started_at", "detected_at", "retry_count", "max_retries"}
+    assert (meta["retry_count"], meta["max_retries"]) == (0, 3)
     assert all(
         re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00", meta[name])
         for name in ("started_at", "detected_at")
@@ -61,6 +62,17 @@ def test_what_takes_too_long_is_found(earlier: str) -> None:
     assert [tuple(one) for one in fetch(earlier, CHECK)] == [(0, [])]
     execute(earlier, "DELETE FROM public.reading_jobs WHERE question IS NULL")
     assert fetch(earlier, ROWS) == before
+
+
+def test_the_message_is_filled_where_there_is_a_column_for_it(earlier: str) -> None:
+    """A table that has `error` gets the message there, with whether a retry is left."""
+    execute(earlier, "ALTER TABLE public.reading_jobs ADD COLUMN error text")
+    adopt(earlier)
+    again, spent = overdue(earlier), overdue(earlier, retry_count=3)
+    fetch(earlier, CHECK)
+    assert row(earlier, again)["error"] == "Generating took longer than 120 seconds"
+    assert row(earlier, spent)["error"] == "Generating took longer than 120 seconds, and no retry is left"
+    assert "nothing to do" in adopt(earlier).stdout
 
 
 def test_two_calls_take_each_row_once(earlier: str) -> None:

@@ -54,6 +54,45 @@ def test_the_table_gets_what_the_document_says(earlier: str) -> None:
     assert [tuple(row) for row in fetch(earlier, CHECK)] == [(0, [])]
 
 
+def test_columns_and_the_function_say_what_they_are(earlier: str) -> None:
+    """Comments come with what is added, and one of others stays."""
+    execute(earlier, "ALTER TABLE public.reading_jobs ADD COLUMN retry_reason text")
+    execute(earlier, "COMMENT ON COLUMN public.reading_jobs.retry_reason IS 'own words'")
+    adopt(earlier)
+    rows = fetch(
+        earlier,
+        "SELECT attname::text, col_description(attrelid, attnum) FROM pg_attribute "
+        "WHERE attrelid = 'public.reading_jobs'::regclass AND attnum > 6",
+    )
+    found = {row[0]: row[1] for row in rows}
+    assert len(found) == 7
+    assert all(found.values())
+    assert found["retry_reason"] == "own words"
+    [[about]] = fetch(earlier, "SELECT obj_description('public.check_reading_timeouts()'::regprocedure, 'pg_proc')")
+    assert about.startswith("Langlauf: ")
+    execute(earlier, "COMMENT ON COLUMN public.reading_jobs.error_code IS NULL")
+    assert json.loads(adopt(earlier, "--json").stdout)["changes"] == ["comment on error_code"]
+
+
+def test_views_that_were_made_before_the_columns_are_told(earlier: str) -> None:
+    """A view of all columns does not get new ones by itself; one that chose its columns has what it wants."""
+    execute(
+        earlier,
+        "CREATE VIEW public.everything AS SELECT * FROM public.reading_jobs WHERE status <> 'cancelled'",
+        "CREATE VIEW public.chosen AS SELECT id, status FROM public.reading_jobs",
+        'CREATE MATERIALIZED VIEW public."All of it" AS SELECT * FROM public.reading_jobs',
+    )
+    done = adopt(earlier)
+    assert "public.everything was made before the columns" in done.stderr
+    found = json.loads(adopt(earlier, "--json").stdout)["views"]
+    assert found == ['public."All of it"', "public.everything"]
+    execute(
+        earlier,
+        "CREATE OR REPLACE VIEW public.everything AS SELECT * FROM public.reading_jobs WHERE status <> 'cancelled'",
+    )
+    assert json.loads(adopt(earlier, "--dry-run", "--json").stdout)["views"] == ['public."All of it"']
+
+
 def test_a_second_time_changes_nothing(earlier: str) -> None:
     """No row of the catalog is written again, and the answer says so."""
     adopt(earlier)
@@ -80,6 +119,7 @@ def test_a_dry_run_prints_what_the_real_one_does(earlier: str) -> None:
         "dry_run": False,
         "changes": [],
         "sql": [],
+        "views": [],
     }
     with fresh_database(server=earlier) as other:
         execute(other, EARLIER)

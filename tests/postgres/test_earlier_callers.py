@@ -1,6 +1,7 @@
 """What callers of the earlier schema find in `public`: two functions and a view, and who may use them."""
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -10,12 +11,14 @@ import pytest
 
 from langlauf.clock import SystemClock
 from langlauf.domain.attempt import Claim, ClaimRequest
+from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import after
 from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES, Failed, Retry
 from langlauf.domain.retry import Backoff
 from langlauf.hints import Hints
 from langlauf.settings import BY_NAME
 from langlauf.store.postgres.driver import PostgresStore
+from langlauf.store.postgres.verifying import check_database
 from tests.support.orders import accept
 from tests.support.postgres import address, execute, fetch, fresh_database, own_server
 from tests.support.stores import LEASE_SECONDS, Maker, SetClock
@@ -256,13 +259,34 @@ def test_the_view_has_the_words_of_the_earlier_schema(database: str) -> None:
     assert late["retry_reason"] == "timeout: Too long."
     assert (late["last_retry_at"] - late["started_at"]).total_seconds() == 1_800
     [[meta]] = fetch(database, "SELECT error_meta FROM reading_jobs WHERE id = $1", late["id"])
-    assert re.fullmatch(r'\{"started_at": "\S+Z", "detected_at": "\S+Z", "threshold_seconds": 1800\}', meta)
+    details = json.loads(meta)
+    assert re.fullmatch(r"\S+Z \S+Z", f"{details.pop('started_at')} {details.pop('detected_at')}")
+    assert details == {"threshold_seconds": 1800, "retry_count": 1, "max_retries": 3}
+    assert late["error"] == "Too long."
     own = rows[made["timeout of its own"]]
-    assert (own["error_code"], own["error_meta"]) == ("TIMEOUT", None)
+    assert (own["error_code"], own["error"]) == ("TIMEOUT", "TimeoutError")
+    assert json.loads(own["error_meta"]) == {"retry_count": 1, "max_retries": 3}
     failed = rows[made["failed"]]
-    assert (failed["error_code"], failed["error_meta"]) == ("VALIDATION_ERROR", '{"at": 1}')
+    assert (failed["error_code"], failed["error"]) == ("VALIDATION_ERROR", "No such place.")
+    assert json.loads(failed["error_meta"]) == {"at": 1, "retry_count": 0, "max_retries": 3}
     assert rows[made["pending"]]["started_at"] is None
-    assert rows[made["generating"]]["error_code"] is None
+    generating = rows[made["generating"]]
+    assert (generating["error_code"], generating["error_meta"], generating["error"]) == (None, None, None)
+
+
+def test_what_is_there_says_what_it_is(database: str) -> None:
+    """Both functions, the view and each of its columns have a comment."""
+    play(database, nothing)
+    silent = fetch(
+        database,
+        "SELECT attname FROM pg_attribute WHERE attrelid = 'public.reading_jobs'::regclass AND attnum > 0 "
+        "AND col_description(attrelid, attnum) IS NULL UNION ALL "
+        "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace "
+        "AND obj_description(oid, 'pg_proc') IS NULL UNION ALL "
+        "SELECT relname FROM pg_class WHERE oid = 'public.reading_jobs'::regclass "
+        "AND obj_description(oid, 'pg_class') IS NULL",
+    )
+    assert silent == []
 
 
 def test_a_worker_lost_after_a_timeout_is_no_timeout(database: str) -> None:
@@ -298,7 +322,11 @@ def test_details_that_cannot_be_shown(database: str, meta: str) -> None:
     play(database, scene)
     execute(database, f"UPDATE langlauf.jobs SET error_meta = $${meta}$$ WHERE error_code = 'validation_error'")
     rows = fetch(database, "SELECT error_code, error_meta FROM reading_jobs ORDER BY created_at")
-    assert [tuple(row) for row in rows] == [("VALIDATION_ERROR", None), ("X" * 50, '{"at": 2}')]
+    counts = {"retry_count": 0, "max_retries": 3}
+    assert [(row[0], json.loads(row[1])) for row in rows] == [
+        ("VALIDATION_ERROR", counts),
+        ("X" * 50, {"at": 2} | counts),
+    ]
 
 
 def test_what_an_earlier_system_has_stays(database: str) -> None:
@@ -316,6 +344,29 @@ def test_what_an_earlier_system_has_stays(database: str) -> None:
     assert {
         row["name"] for row in fetch(database, "SELECT name FROM langlauf.offered() WHERE name LIKE 'public%'")
     } == {"public.check_job_timeouts()"}
+
+
+def test_a_schema_that_was_dropped_is_made_again(database: str) -> None:
+    """What it left in `public` is taken over: the view is back, both functions work, and the schema is intact."""
+    play(database, overdue)
+    execute(database, "DROP SCHEMA langlauf CASCADE")
+    left = fetch(database, "SELECT proname::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1")
+    assert [row[0] for row in left] == ["check_job_timeouts", "check_reading_timeouts"]
+    play(database, overdue)
+    [[count, ids]] = fetch(database, READING)
+    assert (count, len(ids)) == (4, 4)
+    assert len(fetch(database, "SELECT * FROM reading_jobs")) == 4
+    assert [tuple(row) for row in fetch(database, JOB)] == [(0, [])]
+    assert [one for one in check_database(database) if one.rule == "schema_intact"] == []
+
+
+def test_a_function_of_others_is_not_replaced(database: str) -> None:
+    """The start says which one is in the way, and nothing is made."""
+    execute(database, "CREATE FUNCTION public.check_job_timeouts() RETURNS integer LANGUAGE sql AS 'SELECT 42'")
+    with pytest.raises(LanglaufError, match="check_job_timeouts"):
+        play(database, nothing)
+    assert fetch(database, "SELECT check_job_timeouts()") == [(42,)]
+    assert fetch(database, "SELECT to_regnamespace('langlauf')") == [(None,)]
 
 
 def refused(url: str, role: str, question: str) -> bool:
@@ -407,18 +458,24 @@ UNION SELECT relowner::regrole::text FROM pg_class WHERE oid = 'public.reading_j
     ids=["superuser", "owner of the database", "somebody else"],
 )
 def test_what_they_run_as(place: str, rights: str, owner: str) -> None:
-    """The engine's role, whoever migrates; where `public` is not his to arrange, his own. They work in each case."""
+    """The engine's role, whoever migrates; where `public` is not his to arrange, his own. They work in each case.
+
+    So they do where the schema was dropped and is made again beside what it left.
+    """
     database = place.rpartition("/")[2]
     execute(place, "CREATE ROLE service_role", "CREATE ROLE authenticated", "CREATE ROLE keeper LOGIN CREATEROLE")
     for role in ("langlauf_api", "langlauf_engine"):
         if fetch(place, "SELECT FROM pg_roles WHERE rolname = $1", role):
             execute(place, f"GRANT {role} TO keeper WITH ADMIN OPTION")
     execute(place, rights.format(database=f'"{database}"'))
-    play(place if rights == "SELECT" else address(place, database, "keeper"), overdue)
-    assert [row[0] for row in fetch(place, _OWNERS)] == [owner]
-    assert not fetch(place, "SELECT WHERE has_schema_privilege('langlauf_engine', 'public', 'CREATE')")
-    assert len(as_role(place, "service_role", VIEW)) == 4
-    assert [tuple(row) for row in as_role(place, "authenticated", JOB)] == [(4, [])]
+    login = place if rights == "SELECT" else address(place, database, "keeper")
+    for _ in range(2):
+        play(login, overdue)
+        assert [row[0] for row in fetch(place, _OWNERS)] == [owner]
+        assert not fetch(place, "SELECT WHERE has_schema_privilege('langlauf_engine', 'public', 'CREATE')")
+        assert len(as_role(place, "service_role", VIEW)) == 4
+        assert [tuple(row) for row in as_role(place, "authenticated", JOB)] == [(4, [])]
+        execute(login, "DROP SCHEMA langlauf CASCADE")
 
 
 def test_roles_that_come_later(place: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -119,7 +120,7 @@ def test_the_commands_take_a_database(bed: Bed, tmp_path: Path) -> None:
     checked = run(verify, "--store", bed.place, "--json")
     assert (checked.exit_code, json.loads(checked.stdout)["ok"]) == (0, True)
     assert run(export_store, out, "--store", bed.place).exit_code == 0
-    import_into_file(str(tmp_path / "s.db"), earlier)
+    import_into_file(str(tmp_path / "s.db"), earlier, default_analysis="address")
     assert run(export_store, from_file, "--store", tmp_path / "s.db").exit_code == 0
     assert _without_times(out) == _without_times(from_file)
 
@@ -158,12 +159,12 @@ def test_a_job_that_is_there_already_is_not_imported(bed: Bed, tmp_path: Path) -
     """Nothing of a file is taken over where one of its jobs is known, and other files still are."""
     earlier = tmp_path / "one.json"
     earlier.write_text(json.dumps(FULL))
-    assert import_v1(bed.place, earlier).imported
+    assert import_v1(bed.place, earlier, default_analysis="address").imported
     other = tmp_path / "other.json"
     other.write_text(json.dumps(FULL | {"schema_version": 2}))
     before = fetch(bed.place, "SELECT count(*) FROM langlauf.job_events")
     with pytest.raises(StoreError, match="is in the store already"):
-        import_v1(bed.place, other)
+        import_v1(bed.place, other, default_analysis="address")
     assert fetch(bed.place, "SELECT count(*) FROM langlauf.job_events") == before
 
 
@@ -173,7 +174,8 @@ def test_two_programs_import_once(bed: Bed, tmp_path: Path) -> None:
     earlier.write_text(json.dumps(FULL))
 
     async def both() -> list[bool]:
-        runs = [asyncio.to_thread(import_v1, bed.place, earlier) for _ in range(3)]
+        brought = partial(import_v1, bed.place, earlier, default_analysis="address")
+        runs = [asyncio.to_thread(brought) for _ in range(3)]
         return [report.imported for report in await asyncio.gather(*runs)]
 
     assert sorted(asyncio.run(both())) == [False, False, True]

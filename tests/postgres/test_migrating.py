@@ -13,6 +13,7 @@ from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.migrating import PACKAGE, applied_migrations, migrate
 from tests.postgres.isolation import let_in
 from tests.support.postgres import execute, fetch
+from tests.support.postgres_stores import migrated_database
 
 KNOWN = migrations_in(PACKAGE)
 _LATER = """
@@ -144,3 +145,13 @@ def test_an_empty_database_has_schema_nothing(database: str) -> None:
     assert asyncio.run(_schema(database)) == 0
     apply(database, KNOWN)
     assert asyncio.run(_schema(database)) == len(KNOWN)
+
+
+def test_what_a_dropped_schema_left_is_taken_over() -> None:
+    """Functions in `public` outlive the schema; the next start works beside them, and the view is whole again."""
+    with migrated_database() as url:
+        execute(url, "DROP SCHEMA langlauf CASCADE")
+        assert fetch(url, "SELECT to_regprocedure('public.check_job_timeouts()') IS NOT NULL") == [(True,)]
+        assert len(apply(url, KNOWN)) == len(KNOWN)
+        assert [tuple(row) for row in fetch(url, "SELECT * FROM check_reading_timeouts()")] == [(0, [])]
+        assert fetch(url, "SELECT error, error_meta FROM reading_jobs") == []

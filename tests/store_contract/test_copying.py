@@ -93,7 +93,7 @@ def fill(bed: Bed, clock: SetClock, folder: Path) -> None:
 
 def brought(bed: Bed, file: Path, clock: SetClock) -> ImportReport:
     """Imports a file of the earlier system."""
-    return import_into(place_of(bed.place), file, clock=clock)
+    return import_into(place_of(bed.place), file, default_analysis="address", clock=clock)
 
 
 def copied(source: Bed, target: Bed, *, running: bool = True, watch: Watch = lambda *_: None) -> copying.CopyReport:

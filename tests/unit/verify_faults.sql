@@ -212,7 +212,7 @@ UPDATE job_results SET result_kind = 'final' WHERE job_id = :stopped;
 -- fault: one_final_result on plain, also newest_result schema_intact
 DROP INDEX idx_job_results_final;
 INSERT INTO job_results
-SELECT org_id, 'twin', job_id, 'final', 2, schema_version, result_payload_ref, created_at, NULL, NULL, '1', NULL
+SELECT org_id, 'twin', job_id, 'final', 2, schema_version, result_payload_ref, created_at, NULL, NULL, '1', NULL, NULL
 FROM job_results WHERE job_id = :plain;
 
 -- fault: newest_result on completed, also snapshots_told

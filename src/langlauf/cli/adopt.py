@@ -31,9 +31,11 @@ def adopt(table: str, store: str | None, schema: str, dry_run: bool, as_json: bo
     changes = [step.what for step in done.steps]
     if as_json:
         sql = [step.sql for step in done.steps]
-        print_json({"table": done.table, "dry_run": dry_run, "changes": changes, "sql": sql})
+        print_json({"table": done.table, "dry_run": dry_run, "changes": changes, "sql": sql, "views": done.views})
     elif dry_run:
         click.echo(done.script(), nl=False)
         note(f"{done.table}: {len(changes)} changes to make" if changes else f"{done.table}: nothing to do")
     else:
         click.echo(f"{done.table}: " + (f"adopted; {', '.join(changes)}" if changes else "nothing to do"))
+    for view in done.views:
+        note(f"The view {view} was made before the columns and does not show them: make it anew to see them.")

@@ -16,6 +16,7 @@ from langlauf.client.shapes import (
     InboxMessage,
     JobState,
     JobSummary,
+    JobWithEvents,
     Marked,
     Notification,
     OrgEvent,
@@ -249,7 +250,7 @@ class AsyncJob:
         """All snapshots stored so far, without their payloads."""
         return await self._run(self._core.snapshots(self.job_id))
 
-    async def cancel(self, reason: str | None = None) -> JobSummary:
+    async def cancel(self, reason: str | None = None) -> JobWithEvents:
         """Stops the job, or asks its worker to; the answer tells which. Repeating it changes nothing."""
         return await self._run(self._core.cancel(self.job_id, reason))
 

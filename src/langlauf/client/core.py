@@ -18,10 +18,12 @@ from langlauf.client.following import EventLog, Watch
 from langlauf.client.listing import Pages, page_of_jobs, page_of_messages
 from langlauf.client.shapes import (
     DEFAULT_OPTIONS,
+    CancelAnswer,
     InboxMessage,
     JobAnswer,
     JobState,
     JobSummary,
+    JobWithEvents,
     Marked,
     Notification,
     NotificationsAnswer,
@@ -98,10 +100,10 @@ class Core:
         reply = yield from ask(request)
         return read(reply, JobAnswer).job
 
-    def cancel(self, job_id: str, reason: str | None) -> Talk[JobSummary]:
-        """The job, ended or stopping. Repeating it changes nothing."""
+    def cancel(self, job_id: str, reason: str | None) -> Talk[JobWithEvents]:
+        """The job, ended or stopping, with its latest events. Repeating it changes nothing."""
         reply = yield from ask(_post(f"{self._job(job_id)}/cancel", {"reason": reason}))
-        return read(reply, JobAnswer).job
+        return read(reply, CancelAnswer).job
 
     def status(self, job_id: str) -> Talk[JobState]:
         """The job as it is now."""

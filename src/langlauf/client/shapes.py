@@ -134,10 +134,15 @@ class OrgEvent(msgspec.Struct, frozen=True, kw_only=True):
     data: OrgEventData
 
 
-class JobState(JobSummary, frozen=True, kw_only=True):
-    """A job with its latest events and, once completed, its result; a large result is left out."""
+class JobWithEvents(JobSummary, frozen=True, kw_only=True):
+    """A job with its latest events, as a cancel answers with it."""
 
     events: list[Event]
+
+
+class JobState(JobWithEvents, frozen=True, kw_only=True):
+    """A job with its latest events and, once completed, its result; a large result is left out."""
+
     result: Any
 
 
@@ -208,6 +213,12 @@ class JobAnswer(msgspec.Struct, frozen=True):
     """One job."""
 
     job: JobSummary
+
+
+class CancelAnswer(msgspec.Struct, frozen=True):
+    """One job with its events."""
+
+    job: JobWithEvents
 
 
 class StateAnswer(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from langlauf.client.shapes import (
     InboxMessage,
     JobState,
     JobSummary,
+    JobWithEvents,
     Marked,
     Notification,
     OrgEvent,
@@ -248,7 +249,7 @@ class Job:
         """All snapshots stored so far, without their payloads."""
         return self._run(self._core.snapshots(self.job_id))
 
-    def cancel(self, reason: str | None = None) -> JobSummary:
+    def cancel(self, reason: str | None = None) -> JobWithEvents:
         """Stops the job, or asks its worker to; the answer tells which. Repeating it changes nothing."""
         return self._run(self._core.cancel(self.job_id, reason))
 

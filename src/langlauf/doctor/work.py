@@ -1,5 +1,7 @@
 """Workers and jobs: somebody is there for what waits, and nothing is stuck."""
 
+from collections import Counter
+
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, ago, fine, odd, some, wrong
 from langlauf.doctor.patient import Patient
@@ -41,11 +43,15 @@ def worker_versions(patient: Patient) -> Seen:
 
 def unknown_analyses(patient: Patient) -> Seen:
     known = known_by(patient.workers, patient.now)
-    nobodys = [queue for queue in patient.queues if queue.analysis not in known]
-    if nobodys and known:
-        names = sorted({queue.analysis for queue in nobodys})
-        count = sum(queue.waiting for queue in nobodys)
-        return wrong(f"{count} jobs of {some(names)} wait, and no worker knows them", "langlauf worker MODULE:APP")
+    waiting = Counter[str]()
+    for queue in patient.queues:
+        waiting[queue.analysis] += queue.waiting
+    # A job that had started waits as well where nobody holds it: for its next attempt, or as its worker was lost.
+    waiting.update(job.analysis for job in patient.underway if job.lease_until is None)
+    unknown = {name: count for name, count in waiting.items() if count and name not in known}
+    if unknown and known:
+        words = f"{sum(unknown.values())} jobs of {some(sorted(unknown))} wait, and no worker knows them"
+        return wrong(words, "langlauf worker MODULE:APP")
     return fine("every analysis that waits has a worker" if known else "no worker is there to ask")
 
 
@@ -112,7 +118,10 @@ CHECKS = (
     ),
     Check("worker_versions", Needs.ROWS, "All workers and this program have the same version.", worker_versions),
     Check(
-        "unknown_analyses", Needs.ROWS, "Every analysis with waiting jobs is known to a live worker.", unknown_analyses
+        "unknown_analyses",
+        Needs.ROWS,
+        "Every analysis with jobs that wait, for a start or for their next attempt, is known to a live worker.",
+        unknown_analyses,
     ),
     Check("ended_leases", Needs.ROWS, "No lease has been over for longer than two sweeps.", ended_leases),
     Check("oldest_waiting", Needs.ROWS, "No job has waited for more than 5 minutes.", oldest_waiting),

@@ -43,3 +43,5 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     payload: str | None
     #: what the analysis wants people to see of it (`domain.showing`), as JSON text
     views: str | None = None
+    #: the name of its schema where the earlier system gave it one; `schema_version` has the number in it
+    schema_text: str | None = None

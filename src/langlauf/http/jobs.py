@@ -20,10 +20,12 @@ from langlauf.http.problems import Problem, not_found
 from langlauf.http.requests import choice, free_text, refuse_unknown, whole_number
 from langlauf.http.responses import answer
 from langlauf.http.schemas import (
+    CancelAnswer,
     CancelBody,
     EventsAnswer,
     JobsAnswer,
     JobStatusOut,
+    JobWithEventsOut,
     NotificationsAnswer,
     ResultsAnswer,
     RetryBody,
@@ -158,12 +160,23 @@ class Jobs:
         """Stops a job, or asks its worker to. Repeating it changes nothing."""
         refuse_unknown(request)
         wish: CancelBody = convert(CancelBody, await self._context.body(request, optional=True))
-        done = await self._services.control.cancel(caller, request.path_params["job_id"], wish.reason)
-        if done is None:
-            raise not_found()
+        job_id = request.path_params["job_id"]
+        done = await self._services.control.cancel(caller, job_id, wish.reason)
         if isinstance(done, NotCancelable):
             raise Problem(409, "not_cancelable", f"{done.view.job.analysis} was registered as not cancelable.")
-        return await self._context.job_answer(request, caller, done, 200 if done.job.terminal else 202)
+        if done is None:
+            raise not_found()
+        # Read once more, job and events of one moment: a worker may have written the end meanwhile.
+        found = await self._services.reads.of(caller).status(job_id, events=EVENTS_IN_STATUS, inline_limit=0)
+        if found is None:
+            raise not_found()
+        moment = await self._services.reads.moment(found.view)
+        links = self._context.links(request)
+        events = [event_out(event) for event in found.events]
+        job = JobWithEventsOut(**job_fields(found.view.job, moment, links), events=events)
+        headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(job_id)}
+        body = CancelAnswer(request_id=caller.request_id, job=job)
+        return answer(body, 200 if found.view.job.terminal else 202, headers=headers)
 
     async def retry(self, request: Request, caller: Caller) -> Response:
         """Makes a new job of one that has ended."""

@@ -207,10 +207,15 @@ class EventOut(msgspec.Struct, kw_only=True):
     request_id: str
 
 
-class JobStatusOut(JobOut, kw_only=True):
-    """A job with its latest events and, once completed, its result."""
+class JobWithEventsOut(JobOut, kw_only=True):
+    """A job with its latest events."""
 
     events: list[EventOut]
+
+
+class JobStatusOut(JobWithEventsOut, kw_only=True):
+    """A job with its latest events and, once completed, its result."""
+
     result: JsonValue
 
 
@@ -281,6 +286,12 @@ class AcceptedAnswer(JobAnswer, kw_only=True):
 
     accepted: Literal[True] = True
     job: Annotated[JobOut, msgspec.Meta(extra_json_schema=_MADE_HERE)]
+
+
+class CancelAnswer(Answer, kw_only=True):
+    """One job, ended or stopping, with its events."""
+
+    job: JobWithEventsOut
 
 
 class StatusAnswer(Answer, kw_only=True):

@@ -143,11 +143,11 @@ class _Export:
             yield job_id, entries
 
     def _results(self) -> Iterator[Entry]:
-        for *columns, text, views in self._rows("every_result"):
+        for *columns, text, views, schema_text in self._rows("every_result"):
             result = Result(*columns)
-            is_blob = result.result_payload_ref != INLINE and result.removed_at is None
-            payload = self._blob(result) if is_blob else text
-            yield result.result_id, result_entry(StoredResult(snapshot=result, payload=payload, views=views))
+            payload = text if result.result_payload_ref == INLINE else self._blob(result)
+            stored = StoredResult(snapshot=result, payload=payload, views=views, schema_text=schema_text)
+            yield result.result_id, result_entry(stored)
 
     def _blob(self, result: Result) -> str:
         if self._payloads is None:

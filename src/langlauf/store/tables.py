@@ -21,7 +21,7 @@ TABLES = (
     Table("jobs", Job.__struct_fields__),
     Table("job_inputs", ("org_id", "job_id", "queued_at", "payload")),
     Table("job_events", Event.__struct_fields__),
-    Table("job_results", (*Snapshot.__struct_fields__, "payload", "views")),
+    Table("job_results", (*Snapshot.__struct_fields__, "payload", "views", "schema_text")),
     Table("notifications", Notification.__struct_fields__),
     # Behind the events: what is told of those that are copied was told where they come from.
     Table("delivery_attempts", DeliveryAttempt.__struct_fields__),

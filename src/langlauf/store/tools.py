@@ -13,6 +13,7 @@ from langlauf.store.exporting import ExportReport, Write
 from langlauf.store.importing import ImportReport
 from langlauf.store.location import Place, PostgresPlace
 from langlauf.store.sqlite import copying, examining, exporting, importing, verifying
+from langlauf.store.sqlite.unnamed_jobs import has_unnamed_jobs
 from langlauf.store.verify import Violation, Watch
 
 # The library of PostgreSQL comes with an extra: its modules are imported where a database is named.
@@ -62,6 +63,11 @@ def copy_store(source: Place, target: Place, *, running: bool, watch: Watch) -> 
         raise CopyRefused(f"{source.shown} cannot be copied into itself")
     with _reading(source)() as first:
         first.live_leases()  # a source that cannot be read makes no target
+    if not isinstance(source, PostgresPlace) and has_unnamed_jobs(source.path):
+        raise CopyRefused(
+            f"{source.shown} has jobs of the earlier system that belong to no analysis yet: "
+            "start `langlauf serve` on it once, with the application that is to run them"
+        )
     with _target(target) as opened:
         return Copy(_reading(source), opened, _reading(target, unfinished=True), watch).run(running=running)
 

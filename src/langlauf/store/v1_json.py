@@ -5,7 +5,7 @@ summaries, input) are carried as text and never rebuilt, so that no digit is los
 """
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,8 @@ SCHEMA_VERSION = 5
 ABSENT = msgspec.Raw()
 T = TypeVar("T")
 Number = int | float
+#: What an integer column of every store holds.
+SmallNumber = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 #: What the earlier system knew nothing of.
 _OURS_ALONE = frozenset({"read_at", "endpoint_id", "target", "lane", "claimed_until", "tries_from"})
 
@@ -53,7 +55,9 @@ class EarlierJob(msgspec.Struct, kw_only=True):
     max_retries: int | None = None
     trace_id: str | None = None
     request_id: str | None = None
-    requested_by_user_id: str | None = None
+    requested_by_user_id: str | int | None = None
+    #: the earlier system's code has the same under this name
+    owner_user_id: str | int | None = None
     api_key_id: str | None = None
     progress_percent: Number | None = None
     step: str | None = None
@@ -106,13 +110,14 @@ class EarlierEvent(msgspec.Struct, kw_only=True):
 
 
 class EarlierResult(msgspec.Struct, kw_only=True):
-    """A snapshot. `removed_at` marks a tombstone; the earlier system had none."""
+    """A snapshot. `removed_at` marks one whose payload retention took; the earlier system dropped it entirely."""
 
     job_id: str
     result_kind: ResultKind
     result_seq: int
     result_id: str | None = None
-    schema_version: int = 1
+    #: the code of the earlier system writes `"v1"`, other writers a number
+    schema_version: SmallNumber | str | None = None
     created_at: str | None = None
     summary_json: msgspec.Raw = ABSENT
     result_payload: msgspec.Raw = ABSENT
@@ -225,6 +230,8 @@ def job_entry(job: Job, payload: str, key: str | None, chunks: Mapping[str, tupl
     """A job as an entry of `jobs`."""
     entry = _entry(job, json_fields=("error_meta",), leave_out=_NOT_EXPORTED)
     entry["request_payload_json"] = msgspec.Raw(payload.encode())
+    if job.requested_by_user_id is not None:
+        entry["owner_user_id"] = job.requested_by_user_id
     if key is not None:
         entry["idempotency_key"] = key
     if chunks:
@@ -241,10 +248,12 @@ def event_entry(event: Event) -> dict[str, Any]:
 
 
 def result_entry(result: StoredResult) -> dict[str, Any]:
-    """A snapshot as an entry of `results`; a tombstone has its time instead of its payload."""
-    snapshot = result.snapshot
-    left_out = frozenset({"result_payload_ref"} if snapshot.removed_at else {"result_payload_ref", "removed_at"})
-    entry = _entry(snapshot, json_fields=("summary_json",), leave_out=left_out)
+    """A snapshot as an entry of `results`; its schema is named as it came."""
+    entry = _entry(
+        result.snapshot, json_fields=("summary_json",), leave_out=frozenset({"result_payload_ref", "removed_at"})
+    )
+    if result.schema_text is not None:
+        entry["schema_version"] = result.schema_text
     entry["result_payload"] = None if result.payload is None else msgspec.Raw(result.payload.encode())
     if result.views is not None:
         entry["views"] = msgspec.Raw(result.views.encode())

@@ -1,5 +1,6 @@
 """The parts of a job of the earlier system: its log, its snapshots and its messages, made strict."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE
 from langlauf.domain.masking import masked
 from langlauf.domain.notification import Notification, dedupe_key
-from langlauf.domain.result import Snapshot, StoredResult
+from langlauf.domain.result import SCHEMA_VERSION, Snapshot, StoredResult
 from langlauf.domain.showing import views_from
 from langlauf.domain.state import Status
 from langlauf.store.v1_json import (
@@ -24,6 +25,8 @@ from langlauf.store.v1_json import (
 
 #: The earlier system's other word for the same event.
 _OTHER_WORDS = {"job.started": EventType.RUNNING}
+#: Digits that an integer column of every store holds.
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,13 +104,14 @@ def _result(owner: Owner, key: str, one: EarlierResult, number: int, otherwise: 
         raise NotAnEarlierStore(f"{where}: it has no result_payload")
     created_at = instant(one.created_at, f"{where}.created_at") or otherwise
     summary = text_of(one.summary_json) if removed_at is None else None
+    schema_version, schema_text = _schema(one.schema_version)
     snapshot = Snapshot(
         owner.org_id,
         key,
         owner.job_id,
         one.result_kind,
         number,
-        one.schema_version,
+        schema_version,
         INLINE,
         created_at,
         summary,
@@ -115,8 +119,16 @@ def _result(owner: Owner, key: str, one: EarlierResult, number: int, otherwise: 
     )
     payload = text_of(one.result_payload) or "null"
     if removed_at is not None:
-        return StoredResult(snapshot=snapshot, payload=None)
-    return StoredResult(snapshot=snapshot, payload=payload, views=_views(one))
+        return StoredResult(snapshot=snapshot, payload=None, schema_text=schema_text)
+    return StoredResult(snapshot=snapshot, payload=payload, views=_views(one), schema_text=schema_text)
+
+
+def _schema(given: int | str | None) -> tuple[int, str | None]:
+    """The number of a result's schema, 0 where its name has none; and that name, where it came as a text."""
+    if not isinstance(given, str):
+        return SCHEMA_VERSION if given is None else given, None
+    number = _NUMBER.search(given)
+    return int(number[0]) if number else 0, given
 
 
 def _views(one: EarlierResult) -> str | None:

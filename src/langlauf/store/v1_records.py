@@ -5,6 +5,7 @@ Nobody holds a job of a file: one that was running counts as lost with its worke
 
 import hashlib
 import re
+from math import isfinite
 from typing import Any, get_args
 
 import msgspec
@@ -31,6 +32,8 @@ from langlauf.store.v1_json import (
 from langlauf.store.v1_parts import Owner, make_event, read_events, read_notifications, read_results
 
 DEFAULT_ORG = "default-org"
+#: The analysis of jobs that were imported without knowing the application. None can be registered under this name.
+UNNAMED = "(default)"
 _DEFAULT_TIMEOUT = 1800.0
 _DEFAULT_RETRIES = 3
 _ORG = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$")
@@ -96,7 +99,7 @@ class _Reader:
         self._parts = parts
         self._now = now
         self._where = f"jobs.{key}"
-        self._analysis = job.analysis or default_analysis
+        self._analysis = job.analysis if job.analysis not in (None, "", UNNAMED) else default_analysis
         self._owner = Owner(
             org_id=job.org_id or DEFAULT_ORG,
             job_id=key,
@@ -114,8 +117,8 @@ class _Reader:
             raise NotAnEarlierStore(f"{self._where}.org_id: {owner.org_id!r} is not an org")
         events = read_events(owner, self._parts.events)
         results = read_results(owner, self._parts.results, self._at("finished_at"))
-        payload = self._input()
-        job = self._read_job(events, results, payload)
+        payload, wished_timeout = self._input()
+        job = self._read_job(events, results, payload, wished_timeout)
         if job.status in STARTED and job.next_attempt_at is None:
             job, events = self._lose(job, events)
         record = ImportedJob(
@@ -149,22 +152,30 @@ class _Reader:
                 return at
         return self._now
 
-    def _input(self) -> str:
-        """The input alone: a request may have carried it under `input`, or flat beside other things."""
+    def _input(self) -> tuple[str, float | None]:
+        """The input alone, and the time limit that it asks for.
+
+        A request may have carried the input under `input`, or flat beside other things.
+        """
         text = text_of(self._job.request_payload_json)
         if text is None:
-            return "{}"
+            return "{}", None
         body = msgspec.json.decode(text, type=dict[str, msgspec.Raw]) if text.startswith("{") else None
         if body is None:
             raise NotAnEarlierStore(f"{self._where}.request_payload_json: it is not an object")
+        timeout = _seconds(body.get("timeout_seconds"))
         if bytes(body.get("input", b"")).startswith(b"{"):
-            return bytes(body["input"]).decode()
-        kept = {name: raw for name, raw in sorted(body.items()) if name not in _NOT_INPUT}
-        return msgspec.json.encode(kept).decode()
+            kept = msgspec.json.decode(body["input"], type=dict[str, msgspec.Raw])
+            timeout = timeout or _seconds(kept.pop("timeout_seconds", None))
+        else:
+            kept = {name: raw for name, raw in sorted(body.items()) if name not in _NOT_INPUT}
+        return msgspec.json.encode(kept).decode(), timeout
 
     # -- the job -------------------------------------------------------------------------------------------------------
 
-    def _read_job(self, events: list[Event], results: list[StoredResult], payload: str) -> Job:
+    def _read_job(
+        self, events: list[Event], results: list[StoredResult], payload: str, wished_timeout: float | None
+    ) -> Job:
         job, owner = self._job, self._owner
         queued_at = owner.queued_at
         status = job.status
@@ -185,11 +196,11 @@ class _Reader:
             request_payload_ref=INLINE,
             queued_at=queued_at,
             updated_at=self._at("updated_at") or finished_at or last or started_at or queued_at,
-            timeout_seconds=min(float(job.timeout_seconds or _DEFAULT_TIMEOUT), LONGEST_TIMEOUT),
+            timeout_seconds=min(float(job.timeout_seconds or wished_timeout or _DEFAULT_TIMEOUT), LONGEST_TIMEOUT),
             max_retries=_DEFAULT_RETRIES if job.max_retries is None else job.max_retries,
             trace_id=owner.trace_id,
             request_id=owner.request_id,
-            requested_by_user_id=job.requested_by_user_id,
+            requested_by_user_id=self._user(),
             api_key_id=job.api_key_id,
             progress_percent=self._progress(),
             step=job.step,
@@ -232,6 +243,11 @@ class _Reader:
             return None
         known = (self._at(name) for name in ("finished_at", "failed_at", "canceled_at"))
         return next((at for at in known if at is not None), last_event or self._at("updated_at") or self._now)
+
+    def _user(self) -> str | None:
+        given = self._job.requested_by_user_id
+        user = self._job.owner_user_id if given is None else given
+        return None if user is None else str(user)
 
     def _progress(self) -> int:
         if self._job.status is Status.COMPLETED:
@@ -294,6 +310,17 @@ class _Reader:
             for name in part.__struct_fields__:
                 if "\x00" in str(getattr(part, name)):
                     raise NotAnEarlierStore(f"{self._where}: {name} contains the character NUL")
+        if any("\x00" in (one.schema_text or "") for one in record.results):
+            raise NotAnEarlierStore(f"{self._where}: schema_version contains the character NUL")
+
+
+def _seconds(raw: msgspec.Raw | None) -> float | None:
+    """A time limit of a request, which may have been written as a text; None where it says nothing usable."""
+    try:
+        seconds = float(msgspec.json.decode(raw or b"null", type=float | str | None) or 0)
+    except (ValueError, msgspec.MsgspecError):
+        return None
+    return seconds if isfinite(seconds) and seconds > 0 else None
 
 
 def _details(text: str | None) -> str | None:

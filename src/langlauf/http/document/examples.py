@@ -44,9 +44,11 @@ def _plain(value: msgspec.Struct) -> Any:
 def _answers(prefix: str) -> dict[str, msgspec.Struct]:
     queued, done = _queued(prefix), _completed(prefix)
     status = schemas.JobStatusOut(**msgspec.structs.asdict(done), events=_events(), result=_RESULT)
+    canceled = schemas.JobWithEventsOut(**msgspec.structs.asdict(_canceled(prefix)), events=_canceled_events())
     return {
         "accepted": schemas.AcceptedAnswer(**_ANSWER, job=queued),
-        "canceled": schemas.JobAnswer(**_ANSWER, job=_canceled(prefix)),
+        "canceled": schemas.CancelAnswer(**_ANSWER, job=canceled),
+        "held": schemas.JobAnswer(**_ANSWER, job=_held(prefix)),
         "completed": schemas.StatusAnswer(**_ANSWER, job=status),
         "waited": schemas.SyncAnswer(**_ANSWER, result=_RESULT, result_id=RESULT_ID, job_id=JOB_ID),
         "final": _final(),
@@ -127,6 +129,20 @@ def _canceled(prefix: str) -> schemas.JobOut:
         cancel_reason="no longer needed",
         event_seq=2,
     )
+
+
+def _held(prefix: str) -> schemas.JobOut:
+    return msgspec.structs.replace(
+        _completed(prefix), held_at=_FINISHED, held_by=_KEY_ID, hold_reason="part of a report"
+    )
+
+
+def _canceled_events() -> list[schemas.EventOut]:
+    why = {"canceled_by": "user", "cancel_reason": "no longer needed"}
+    return [
+        _event(1, EventType.QUEUED, _QUEUED, "user", {}),
+        _event(2, EventType.CANCELED, _STARTED, "user", why),
+    ]
 
 
 def _events() -> list[schemas.EventOut]:

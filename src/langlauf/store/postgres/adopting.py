@@ -25,6 +25,8 @@ class Adoption(NamedTuple):
     table: str
     dry_run: bool
     steps: list[Step]
+    #: views of users that were made before the columns, and do not show them
+    views: list[str]
 
     def script(self) -> str:
         """The same as SQL for `psql`; nothing where there is nothing to do."""
@@ -57,7 +59,7 @@ async def _adopt(connection: Any, schema: str, *, dry_run: bool) -> Adoption:
                     f"{table.shown} was not changed: others have held it for {PATIENCE_SECONDS:g} s"
                 ) from None
             await asyncio.sleep(PAUSE_SECONDS)
-    return Adoption(table.shown, dry_run, steps)
+    return Adoption(table.shown, dry_run, steps, await table.views_without(connection))
 
 
 async def _change(connection: Any, schema: str) -> list[Step]:

@@ -16,7 +16,8 @@ WHERE space.nspname = $1 AND class.relname = $2
 
 -- name: columns
 SELECT attname AS name, format_type(atttypid, atttypmod) AS type, attnotnull AS filled,
-    atthasdef AS has_default, attgenerated <> '' OR attidentity <> '' AS made
+    atthasdef AS has_default, attgenerated <> '' OR attidentity <> '' AS made,
+    col_description(attrelid, attnum) IS NOT NULL AS described
 FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped
 
 -- name: checks
@@ -39,12 +40,30 @@ WHERE class.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = $1) AN
 -- name: function
 SELECT pg_get_function_result(proc.oid) AS result, proc.prosrc AS body, proc.proowner AS owner,
     proc.prosecdef AND proc.provolatile = 'v' AND coalesce(proc.proconfig, '{}') @> $2::text[] AS kept,
+    obj_description(proc.oid, 'pg_proc') IS NOT NULL AS described,
     ARRAY(
         SELECT CASE grantee WHEN 0 THEN 'public' ELSE pg_get_userbyid(grantee)::text END
         FROM aclexplode(coalesce(proc.proacl, acldefault('f', proc.proowner)))) AS grantees
 FROM pg_proc AS proc
 WHERE proc.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = $1)
     AND proc.proname = 'check_reading_timeouts' AND proc.pronargs = 0
+
+-- name: views_without
+-- Views that read all columns that the table had before, as `SELECT *` does, and not all of those that it has been given: they
+-- were made earlier, and go on without them.
+SELECT format('%I.%I', space.nspname, reader.relname) AS view
+FROM pg_class AS reader
+JOIN pg_namespace AS space ON space.oid = reader.relnamespace
+JOIN pg_rewrite AS rule ON rule.ev_class = reader.oid
+CROSS JOIN LATERAL (
+    SELECT array_agg(part.attname::text) AS columns FROM pg_depend AS uses
+    JOIN pg_attribute AS part ON part.attrelid = uses.refobjid AND part.attnum = uses.refobjsubid
+    WHERE uses.classid = 'pg_rewrite'::regclass AND uses.objid = rule.oid AND uses.refclassid = 'pg_class'::regclass
+        AND uses.refobjid = $1 AND uses.refobjsubid > 0) AS used
+WHERE reader.relkind IN ('v', 'm') AND NOT used.columns @> $2::text[] AND used.columns @> ARRAY(
+    SELECT attname::text FROM pg_attribute
+    WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped AND attname <> ALL ($2::text[]))
+ORDER BY 1
 
 -- name: roles
 SELECT rolname::text FROM pg_roles WHERE rolname IN ('service_role', 'authenticated', 'anon') ORDER BY rolname DESC
@@ -69,7 +88,8 @@ BEGIN
             status = CASE WHEN job.retry_count < job.max_retries THEN 'timeout' ELSE 'failed' END,
             error_code = CASE WHEN job.retry_count < job.max_retries THEN 'TIMEOUT' ELSE 'TIMEOUT_MAX_RETRIES' END,
             error_meta = jsonb_build_object(
-                'threshold_seconds', threshold_seconds, 'started_at', job.started_at, 'detected_at', now()){touch}
+                'threshold_seconds', threshold_seconds, 'started_at', job.started_at, 'detected_at', now(),
+                'retry_count', job.retry_count, 'max_retries', job.max_retries){error}{touch}
         FROM overdue WHERE job.id = overdue.id AND job.status = 'generating'
         RETURNING job.id)
     SELECT coalesce(array_agg(ended.id), '{}') INTO taken FROM ended;

@@ -6,6 +6,7 @@ by name where it is something else: no column, constraint or index of others is 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from langlauf.domain.errors import StoreError
@@ -22,6 +23,7 @@ class Column(NamedTuple):
 
     name: str
     type: str
+    comment: str
     default: int | None = None
 
     @property
@@ -32,13 +34,13 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    Column("started_at", "timestamp with time zone"),
-    Column("retry_count", "integer", 0),
-    Column("max_retries", "integer", 3),
-    Column("last_retry_at", "timestamp with time zone"),
-    Column("retry_reason", "text"),
-    Column("error_code", "character varying(50)"),
-    Column("error_meta", "jsonb"),
+    Column("started_at", "timestamp with time zone", "When generating began; timeouts are found by it."),
+    Column("retry_count", "integer", "How many retries there were.", 0),
+    Column("max_retries", "integer", "How many retries there may be.", 3),
+    Column("last_retry_at", "timestamp with time zone", "When the last retry was."),
+    Column("retry_reason", "text", "Why it was."),
+    Column("error_code", "character varying(50)", "What kind of error it was, in capitals, such as TIMEOUT."),
+    Column("error_meta", "jsonb", "Details of the error."),
 )
 #: The indexes: their columns and which rows they hold.
 INDEXES = {
@@ -53,8 +55,17 @@ INDEXES = {
     "idx_reading_jobs_error_code": (("error_code",), "error_code IS NOT NULL"),
 }
 _KINDS = {"v": "a view", "m": "a materialized view", "p": "a partitioned table", "f": "a foreign table"}
+_ABOUT_FUNCTION = (
+    "Langlauf: marks rows that have been generating for more than 120 seconds as timeout, or as failed where no "
+    "retry is left; returns how many and which. Calling it again does nothing."
+)
 _RESULT = "TABLE(updated_count integer, updated_jobs uuid[])"
 _CONFIG = ["search_path=pg_catalog, pg_temp", "TimeZone=UTC"]
+#: The message, where the table has a column that holds it.
+_LONGEST_ERROR = 80
+_ERROR = """,
+            error = 'Generating took longer than ' || threshold_seconds || ' seconds'
+                || CASE WHEN job.retry_count < job.max_retries THEN '' ELSE ', and no retry is left' END"""
 _CALLERS = ("service_role", "authenticated")
 _QUOTED = re.compile(r"('(?:[^']|'')*')")
 _CAST = re.compile(r"::[a-z ]+(?:\(\d+\))?(?:\[\])?")
@@ -129,7 +140,7 @@ class EarlierTable:
         """What the table must have had before."""
         for name, fits, wanted in (
             ("id", lambda kind: kind == "uuid", "uuid"),
-            ("status", _holds_words, f"a text that holds {_LONGEST_WORD} characters"),
+            ("status", partial(_holds, length=_LONGEST_WORD), f"a text that holds {_LONGEST_WORD} characters"),
         ):
             column = columns.get(name)
             if column is None:
@@ -142,13 +153,21 @@ class EarlierTable:
             found = present.get(column.name)
             if found is None:
                 yield self._alter(f"column {column.name}", f"ADD COLUMN {column.definition}")
+                yield self._described(column)
             elif found["type"] != column.type or found["made"]:
                 self._problems.append(
                     f"the column {column.name} is {found['type']}, not {column.type} "
                     f"(ALTER TABLE {self.shown} ALTER COLUMN {column.name} TYPE {column.type})"
                 )
-            elif column.default is not None:
-                yield from self._filled(column, found)
+            else:
+                if column.default is not None:
+                    yield from self._filled(column, found)
+                if not found["described"]:
+                    yield self._described(column)
+
+    def _described(self, column: Column) -> Step:
+        comment = f"COMMENT ON COLUMN {self.shown}.{column.name} IS '{column.comment}'"
+        return Step(f"comment on {column.name}", comment)
 
     def _filled(self, column: Column, found: Mapping[str, Any]) -> Iterator[Step]:
         """Defaults for a column that an earlier attempt added without them. Rows are filled without firing triggers."""
@@ -218,6 +237,8 @@ class EarlierTable:
             found = None
         if found is None or not found["kept"] or found["body"] != definition.split("$langlauf$")[1]:
             yield Step("function check_reading_timeouts()", definition)
+        if found is None or not found["described"]:
+            yield Step("comment on check_reading_timeouts()", f"COMMENT ON FUNCTION {name} IS '{_ABOUT_FUNCTION}'")
         had = None if found is None else set(found["grantees"])
         closed = [role for role in ("public", "anon") if (had is None or role in had) and role in ("public", *roles)]
         if closed:
@@ -235,13 +256,20 @@ class EarlierTable:
                 "it runs as the table's owner", f"ALTER FUNCTION {name} OWNER TO {_quoted(self._relation['owner'])}"
             )
 
+    async def views_without(self, connection: Any) -> list[str]:
+        """Views of users that were made before the columns, and do not show them."""
+        names = [column.name for column in COLUMNS]
+        return [row["view"] for row in await connection.fetch(SQL["views_without"], self.oid, names)]
+
     def _definition(self, columns: Mapping[str, Any]) -> str:
-        updated = columns.get("updated_at")
+        updated, error = columns.get("updated_at"), columns.get("error")
         touch = updated is not None and updated["type"].startswith("timestamp") and not updated["made"]
+        fill = error is not None and _holds(error["type"], _LONGEST_ERROR) and not error["made"]
         return (
             SQL["check_reading_timeouts"]
             .replace("{table}", self.shown)
             .replace("{schema}", self.schema)
+            .replace("{error}", _ERROR if fill else "")
             .replace("{touch}", ",\n            updated_at = now()" if touch else "")
         )
 
@@ -249,9 +277,10 @@ class EarlierTable:
         return Step(what, f"ALTER TABLE {self.shown} {change}")
 
 
-def _holds_words(kind: str) -> bool:
+def _holds(kind: str, length: int) -> bool:
+    """Whether a column of this type takes a text of so many characters."""
     limit = re.fullmatch(r"character varying\((\d+)\)", kind)
-    return kind in ("text", "character varying") or (limit is not None and int(limit[1]) >= _LONGEST_WORD)
+    return kind in ("text", "character varying") or (limit is not None and int(limit[1]) >= length)
 
 
 def _plain(expression: str) -> str:

@@ -22,7 +22,7 @@ from langlauf.store.v1_records import ImportedJob
 
 
 def import_v1(
-    url: str, json_path: Path, *, default_analysis: str = "address", clock: Clock | None = None, once: bool = True
+    url: str, json_path: Path, *, default_analysis: str, clock: Clock | None = None, once: bool = True
 ) -> ImportReport:
     """Brings the JSON store into the database, completely or not at all.
 
@@ -116,7 +116,9 @@ def _rows_of(records: Sequence[ImportedJob]) -> dict[str, list[Row]]:
     for record in records:
         job, ids = record.job, (record.job.org_id, record.job.job_id)
         rows["job_inputs"].append((*ids, job.queued_at, record.payload))
-        rows["job_results"] += [(*astuple(result.snapshot), result.payload, result.views) for result in record.results]
+        rows["job_results"] += [
+            (*astuple(result.snapshot), result.payload, result.views, result.schema_text) for result in record.results
+        ]
         rows["job_chunks"] += [(*ids, *chunk) for chunk in record.chunks]
         if record.idempotency_key is not None:
             key = (job.org_id, record.idempotency_key, job.job_id, job.request_payload_hash, job.queued_at)

@@ -46,8 +46,9 @@ WHERE :org_id::text IS NULL OR event.org_id = :org_id::text
 ORDER BY event.job_id, event.org_id, event.event_seq
 
 -- name: every_result
-SELECT {snapshot_columns}, snapshot.payload, snapshot.views FROM job_results AS snapshot
-WHERE :org_id::text IS NULL OR snapshot.org_id = :org_id::text
+-- What retention removed is no result any more: the earlier system would count it as one.
+SELECT {snapshot_columns}, snapshot.payload, snapshot.views, snapshot.schema_text FROM job_results AS snapshot
+WHERE snapshot.removed_at IS NULL AND (:org_id::text IS NULL OR snapshot.org_id = :org_id::text)
 ORDER BY snapshot.result_id, snapshot.org_id
 
 -- name: every_notification

@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from langlauf.clock import Clock, machine_time, new_id
+from langlauf.clock import Clock, new_id
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.state import Status
@@ -15,16 +15,17 @@ from langlauf.store.importing import Earlier, ImportReport
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import migrate, open_connection
 from langlauf.store.sqlite.snapshot import refuse_unfinished
-from langlauf.store.sqlite.steady import SteadyClock
+from langlauf.store.sqlite.steady import clock_of
 from langlauf.store.sqlite.transaction import Transaction
-from langlauf.store.v1_records import ImportedJob
+from langlauf.store.v1_records import UNNAMED, ImportedJob
 
 
 def import_v1(
-    db_path: str, json_path: Path, *, default_analysis: str = "address", clock: Clock | None = None, once: bool = True
+    db_path: str, json_path: Path, *, default_analysis: str = UNNAMED, clock: Clock | None = None, once: bool = True
 ) -> ImportReport:
     """Brings the JSON store into the SQLite file, completely or not at all.
 
+    Who does not know the application leaves its jobs without a name: `unnamed_jobs` gives them one.
     With `once`, a file of that name that was imported before is left alone, whatever it holds by now; else only the
     same content is. Raises `StoreError` with what is wrong and where; nothing is written then.
     """
@@ -65,7 +66,7 @@ def _into(path: str, earlier: Earlier, clock: Clock | None) -> ImportReport:
     try:
         migrate(connection)
         refuse_unfinished(path, connection)
-        clock = clock or _clock_of(connection)
+        clock = clock or clock_of(connection)
         connection.execute("BEGIN IMMEDIATE")
         queries = load("langlauf.store.sqlite", "writes.sql", "transfer.sql")
         report = earlier.run(_Importing(Transaction(connection, queries, clock.now())))
@@ -109,13 +110,6 @@ class _Importing:
         self._tx.run("note_import", file_name=file_name, sha256=sha256, now=self._tx.now, jobs=jobs)
 
 
-def _clock_of(connection: apsw.Connection) -> Clock:
-    """The store's own clock: what is due after the import must not wait for a wall clock that is ahead."""
-    clock = SteadyClock(machine_time())
-    clock.settle(connection)
-    return clock
-
-
 def _write(tx: Transaction, record: ImportedJob) -> None:
     job = tx.ticketed(record.job) if record.job.status is Status.QUEUED else record.job
     tx.run_many("insert_job", [msgspec.structs.astuple(job)])
@@ -134,7 +128,8 @@ def _write(tx: Transaction, record: ImportedJob) -> None:
     for event in record.events:
         tx.past_event(event)
     for result in record.results:
-        tx.append("insert_result", (*msgspec.structs.astuple(result.snapshot), result.payload, result.views))
+        row = (*msgspec.structs.astuple(result.snapshot), result.payload, result.views, result.schema_text)
+        tx.append("insert_imported_result", row)
     for message in record.notifications:
         tx.append("insert_notification", msgspec.structs.astuple(message))
     if job.status is Status.QUEUED:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import apsw
 
-from langlauf.clock import TimeSource
+from langlauf.clock import TimeSource, machine_time
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.store.queries import load
 
@@ -86,6 +86,13 @@ class SteadyClock:
         since_boot, wall = self._source.since_boot(), self._source.wall()
         busy: Any = connection.execute(_queries()["clock_busy"], {"now": since_boot + (kept or 0)}).get
         return settled(kept, since_boot=since_boot, wall=wall, newest=newest, busy=bool(busy))
+
+
+def clock_of(connection: apsw.Connection) -> SteadyClock:
+    """The clock of an open store, settled: what is due must not wait for a wall clock that is ahead."""
+    clock = SteadyClock(machine_time())
+    clock.settle(connection)
+    return clock
 
 
 @cache

@@ -156,12 +156,16 @@ class Transaction:
 
     def ticketed(self, job: Job) -> Job:
         """The job with the ticket behind the last one that waits in its lane and class."""
-        lane = (job.org_id, job.analysis, job.priority_class)
+        return msgspec.structs.replace(job, ticket=self.next_ticket(job.org_id, job.analysis, job.priority_class))
+
+    def next_ticket(self, org_id: str, analysis: str, priority_class: str) -> int:
+        """The ticket behind the last one that waits in a lane and class."""
+        lane = (org_id, analysis, priority_class)
         if lane not in self._tickets:
             values = dict(zip(("org_id", "analysis", "priority_class"), lane, strict=True))
             self._tickets[lane] = self._count("last_ticket", **values)
         self._tickets[lane] += 1
-        return msgspec.structs.replace(job, ticket=self._tickets[lane])
+        return self._tickets[lane]
 
     def _count(self, query: str, /, **values: Any) -> int:
         row = self.one(query, **values)

@@ -29,9 +29,20 @@ CREATE FUNCTION hears_of_all() RETURNS boolean LANGUAGE sql STABLE AS $$
     WHERE trusted.rolname IN ('service_role', current_user)
 $$;
 
+-- A schema that was dropped leaves behind what it had in `public`, where nothing depends on it: that is taken over, and what
+-- others have under this name is not.
+DO $$
+DECLARE
+    there CONSTANT regprocedure := to_regprocedure('public.check_job_timeouts()');
+BEGIN
+    IF there IS NOT NULL AND coalesce(obj_description(there, 'pg_proc'), '') NOT LIKE 'Langlauf:%' THEN
+        RAISE EXCEPTION 'there is a function public.check_job_timeouts() that is not Langlauf''s: rename it or drop it';
+    END IF;
+END $$;
+
 -- Takes back everything that is overdue, by the rules and with the defaults of the program; the program's own sweep runs the
 -- same function with its settings. Jobs whose ids are no UUIDs are counted, but cannot be named.
-CREATE FUNCTION public.check_job_timeouts() RETURNS TABLE (updated_count integer, updated_jobs uuid[])
+CREATE OR REPLACE FUNCTION public.check_job_timeouts() RETURNS TABLE (updated_count integer, updated_jobs uuid[])
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = langlauf, pg_temp AS $$
 DECLARE
     taken text[] := '{}';
