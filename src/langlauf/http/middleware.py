@@ -40,6 +40,8 @@ class Entrance:
         if scope["type"] != "http":
             await WebSocketClose()(scope, receive, send)
             return
+        # Blanks around a value are no part of it, and not every server takes them away.
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         asked = Headers(scope=scope)
         request_id = request_id_from(asked.get("x-request-id"))
         scope["langlauf.request_id"] = request_id
