@@ -24,6 +24,7 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"^([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)$")
 _EXECUTOR = re.compile(r"(?:dask|tls)://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:\[\]-]+")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 Network = IPv4Network | IPv6Network
 _MOST_SECRETS = 2
 _TEST_NAMES = "LANGLAUF_TEST_"
@@ -118,6 +119,13 @@ def _networks(text: str) -> tuple[Network, ...]:
         raise ValueError(f"{error}; give ranges such as 10.1.0.0/16, with commas between") from None
 
 
+def _header_name(text: str) -> str:
+    """The name of a header, as HTTP allows it."""
+    if not _HEADER_NAME.fullmatch(text):
+        raise ValueError("give the name of a header, such as X-Forwarded-For")
+    return text
+
+
 def _schedule(text: str) -> tuple[float, ...]:
     """Durations, one after another."""
     return tuple(_positive_duration(word) for word in _words(text))
@@ -204,6 +212,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("rate_limit", "LANGLAUF_RATE_LIMIT", None, read_rate, "rate", "How often one org may ask, such as 100/1m; counted by each API process."),
     Setting("rate_limit_submit", "LANGLAUF_RATE_LIMIT_SUBMIT", None, read_rate, "rate", "Submissions alone; else they count as all requests."),
     Setting("rate_limit_wrong_keys", "LANGLAUF_RATE_LIMIT_WRONG_KEYS", Rate(60, 60), read_rate, "rate", "How many wrong keys one address may show; not on this machine."),
+    Setting("trusted_proxies", "LANGLAUF_TRUSTED_PROXIES", (), _networks, "list", "Address ranges of proxies before the server, such as 127.0.0.1,10.1.0.0/16: what they say of a client's address is believed."),
+    Setting("proxy_header", "LANGLAUF_PROXY_HEADER", "X-Forwarded-For", _header_name, "name", "The header in which those proxies name the address of the client."),
     Setting("results_retention", "ASYNC_JOB_RESULTS_RETENTION_SECONDS", 604_800.0, duration, "duration", "How long results are kept after a job's end."),
     Setting("events_retention", "ASYNC_JOB_EVENTS_RETENTION_SECONDS", 259_200.0, duration, "duration", "How long events are kept after a job's end."),
     Setting("final_retention", "LANGLAUF_FINAL_RETENTION", None, duration, "duration", "Final results alone; else as all results."),
@@ -285,6 +295,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rate_limit: Rate | None
     rate_limit_submit: Rate | None
     rate_limit_wrong_keys: Rate
+    trusted_proxies: tuple[Network, ...]
+    proxy_header: str
     results_retention: float
     events_retention: float
     final_retention: float | None

@@ -10,12 +10,13 @@ from starlette.responses import Response
 from langlauf.analysis.schema import invalid
 from langlauf.domain.access import ANYBODY, GRANTABLE, OPEN, Grant, Scope
 from langlauf.domain.views import JobView
+from langlauf.http.client_address import proxy_trust
 from langlauf.http.credentials import forbidden, grant_of, secret_in, unauthorized
 from langlauf.http.mounting import root_address
 from langlauf.http.names import refuse_strange_name
 from langlauf.http.presenting import Links, job_out
 from langlauf.http.problems import not_found
-from langlauf.http.rates import count_guess, count_request, refuse_guesses
+from langlauf.http.rates import count_request, count_wrong_key
 from langlauf.http.requests import read_object
 from langlauf.http.responses import answer
 from langlauf.http.schemas import JobAnswer
@@ -56,9 +57,9 @@ class Context(msgspec.Struct, frozen=True):
         grant = await grant_of(request, self.services, in_address=in_address, store_may_be_away=away)
         if grant is None and in_address is None and secret_in(request) is None:
             grant = await session_grant(request, self.services, self.settings, how)
-        refuse_guesses(self.rates, request, grant)
         if grant is None:
-            count_guess(self.rates, request)
+            if in_address is not None or secret_in(request) is not None:
+                self.count_wrong_key(request)
             raise unauthorized()
         if grant.issuer == OPEN:
             refuse_strange_name(request)
@@ -80,6 +81,11 @@ class Context(msgspec.Struct, frozen=True):
         count_request(self.rates, request, Scope.READ, owner.org_id)
         read = frozenset({Scope.READ})
         return caller_of(request, Grant(issuer=ANYBODY, org_id=owner.org_id, scopes=read, job_id=owner.job_id))
+
+    def count_wrong_key(self, request: Request) -> None:
+        """Count a key that was shown and is not good; raise where the client's address has shown too many."""
+        peer = request.client.host if request.client else None
+        count_wrong_key(self.rates, proxy_trust(self.settings).client_of(peer, request.scope["headers"]))
 
     def links(self, request: Request) -> Links:
         """Absolute addresses where the public one is known, else paths that also work under a mount point."""

@@ -66,17 +66,6 @@ class Rates:
             known.popitem(last=False)  # asked the longest ago: of all, its quota is the fullest
         return Quota(kind, rate, standing)
 
-    def peek(self, kind: Kind, who: str) -> Quota | None:
-        """Where somebody stands who would ask now; nothing is counted or remembered."""
-        rate = self._rates.get(kind)
-        if rate is None:
-            return None
-        return Quota(kind, rate, take(rate, self._full_at[kind].get(who, 0.0), self._now()))
-
-    def remembers(self, kind: Kind) -> bool:
-        """Whether anybody has been counted."""
-        return bool(self._full_at.get(kind))
-
     def kind_of(self, scope: Scope) -> Kind:
         """By which rate an operation counts."""
         return Kind.SUBMIT if scope is Scope.SUBMIT and Kind.SUBMIT in self._rates else Kind.DEFAULT
