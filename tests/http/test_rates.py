@@ -86,9 +86,42 @@ def test_a_flood_of_names_makes_nothing_grow() -> None:
     for number in range(1_000):
         rates.take(Kind.DEFAULT, f"org-{number}")
         quota = rates.take(Kind.DEFAULT, "busy")
-    assert len(rates._full_at[Kind.DEFAULT]) == 100
+    assert len(rates._full_at[Kind.DEFAULT, 0]) == 100
     assert quota is not None
     assert not quota.standing.allowed
+
+
+def test_one_credential_leaves_others_of_its_org_a_part(tmp_path: Path) -> None:
+    """A token of one job, then all tokens, then the key behind them: each stops at its part, the next ones go on."""
+    store = tmp_path / "store.db"
+    keys = [make_key(store, "org-a").text for _ in range(2)]
+    with live(tmp_path, LANGLAUF_RATE_LIMIT="32/1h", LANGLAUF_RATE_LIMIT_SUBMIT="100/1h") as server:
+
+        def statuses(path: str, shown: str, times: int) -> list[int]:
+            return [server.http.get(path, headers=bearer(shown)).status_code for _ in range(times)]
+
+        headers = {**bearer(keys[0]), "Prefer": "respond-async"}
+        jobs = [server.http.post("/analyze", json=QUERY, headers=headers).json()["job"]["job_id"] for _ in range(3)]
+        paths = [f"/analyze/jobs/{job}" for job in jobs]
+        tokens = [server.http.post(f"{path}/token", headers=bearer(keys[0])).json()["token"] for path in paths]
+        assert statuses(paths[0], tokens[0], 5) == [200] * 4 + [429]
+        assert statuses(paths[1], tokens[1], 5) == [200] * 4 + [429]
+        refused = server.http.get(paths[2], headers=bearer(tokens[2]))
+        assert_problem(refused, 429, "rate_limited")
+        assert refused.headers["ratelimit-policy"] == '"default-credential";q=8;w=3600'
+        assert statuses("/analyze/jobs", keys[0], 6) == [200] * 5 + [429], "it made three tokens and has its own part"
+        assert statuses("/analyze/jobs", keys[1], 17) == [200] * 16 + [429]
+
+
+def test_an_id_leaves_the_keys_of_its_org_their_part(tmp_path: Path) -> None:
+    """Where an id is enough, all who have no more than one take at most a part; a key that is shown counts."""
+    key = make_key(tmp_path / "store.db", "org-a").text
+    settings = {"LANGLAUF_ACCESS": "capability", "LANGLAUF_RATE_LIMIT": "8/1h", "LANGLAUF_RATE_LIMIT_SUBMIT": "9/1h"}
+    with live(tmp_path, **settings) as server:
+        headers = {**bearer(key), "Prefer": "respond-async"}
+        path = f"/analyze/jobs/{server.http.post('/analyze', json=QUERY, headers=headers).json()['job']['job_id']}"
+        assert [server.http.get(path).status_code for _ in range(3)] == [200, 200, 429]
+        assert [server.http.get(path, headers=bearer(key)).status_code for _ in range(5)] == [200] * 4 + [429]
 
 
 #: Where a proxy stands that the server is told to trust.

@@ -6,21 +6,23 @@ from langlauf.domain.access import Scope
 from langlauf.http.client_address import Address, site_of
 from langlauf.http.problems import Problem
 from langlauf.service.rates import Kind, Quota, Rates
+from langlauf.service.tenant import Caller
 
 #: Where a request keeps the headers that every answer to it must have.
 HEADERS = "langlauf.headers"
 
 
-def count_request(rates: Rates, request: Request, scope: Scope, org_id: str) -> None:
-    """Counts a request for its org; what an operator asks over all orgs is nobody's."""
+def count_request(rates: Rates, request: Request, scope: Scope, caller: Caller) -> None:
+    """Counts a request for its org and its credential; what an operator asks over all orgs is nobody's."""
     if scope is Scope.OPERATE:
         return
-    quota = rates.take(rates.kind_of(scope), org_id)
+    quota = rates.take(rates.kind_of(scope), *caller.counted_as)
     if quota is None:
         return
     request.scope[HEADERS] = _fields(quota)
     if not quota.standing.allowed:
-        raise _too_many(quota, "This org has sent too many requests")
+        who = "This credential" if quota.of_credential else "This org"
+        raise _too_many(quota, f"{who} has sent too many requests")
 
 
 def count_apart(rates: Rates, request: Request, kind: Kind, org_id: str, what: str) -> None:
@@ -47,10 +49,10 @@ def count_wrong_key(rates: Rates, address: Address | None) -> None:
 
 
 def _fields(quota: Quota) -> dict[str, str]:
-    standing = quota.standing
+    standing, name = quota.standing, f"{quota.kind}-credential" if quota.of_credential else quota.kind
     return {
-        "RateLimit-Policy": f'"{quota.kind}";q={quota.rate.quota};w={quota.rate.window}',
-        "RateLimit": f'"{quota.kind}";r={standing.remaining};t={standing.seconds}',
+        "RateLimit-Policy": f'"{name}";q={quota.rate.quota};w={quota.rate.window}',
+        "RateLimit": f'"{name}";r={standing.remaining};t={standing.seconds}',
     }
 
 

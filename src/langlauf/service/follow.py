@@ -243,7 +243,7 @@ class Followers:
                 if enough or left <= 0 or self.closing or follower.left:
                     return found
                 if poll and watching is None:
-                    stay.enter_context(self.places.take(follower.caller.org_id, "poll"))
+                    stay.enter_context(self.places.take(follower.caller.counted_as, "poll"))
                     watching = asyncio.create_task(poll(follower), name="poll client")
                     stay.callback(watching.cancel)
                 try:
