@@ -169,7 +169,9 @@ def make_services(
     estimates = Estimates(store, registry, settings)
     submissions = Submissions(store, registry, settings, estimates, store.clock)
     reads = Reads(store, settings, estimates, store.clock)
-    places = Places(most_of_org=settings.max_streams_org, most=settings.max_streams)
+    places = Places(
+        most_of_org=settings.max_streams_org, most=settings.max_streams, share=settings.credential_share / 100
+    )
     return Services(
         registry,
         submissions,

@@ -24,11 +24,13 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"^([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)$")
 _EXECUTOR = re.compile(r"(?:dask|tls)://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:\[\]-]+")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 Network = IPv4Network | IPv6Network
 _MOST_SECRETS = 2
 _TEST_NAMES = "LANGLAUF_TEST_"
 LONGEST_DURATION = 100 * 365 * 86_400.0
 _LARGEST_PORT = 65_535
+_WHOLE_PERCENT = 100
 #: Less than that, Python and an application cannot even be loaded.
 _LEAST_MEMORY = 64 * 1_048_576
 DEFAULT_STORE = "runtime/async_jobs/store.v1.db"
@@ -64,6 +66,13 @@ def _whole(lowest: int) -> Callable[[str], int]:
         return number
 
     return read
+
+
+def _percent(text: str) -> int:
+    number = _whole(1)(text)
+    if number > _WHOLE_PERCENT:
+        raise ValueError("must be 100 or less")
+    return number
 
 
 def _port(text: str) -> int:
@@ -116,6 +125,13 @@ def _networks(text: str) -> tuple[Network, ...]:
         return tuple(ip_network(word) for word in _words(text))
     except ValueError as error:
         raise ValueError(f"{error}; give ranges such as 10.1.0.0/16, with commas between") from None
+
+
+def _header_name(text: str) -> str:
+    """The name of a header, as HTTP allows it."""
+    if not _HEADER_NAME.fullmatch(text):
+        raise ValueError("give the name of a header, such as X-Forwarded-For")
+    return text
 
 
 def _schedule(text: str) -> tuple[float, ...]:
@@ -196,14 +212,17 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_submitting", "LANGLAUF_MAX_SUBMITTING", 1_000, _whole(1), "requests", "How many submissions a process writes at once."),
     Setting("max_waiting_org", "LANGLAUF_MAX_WAITING_PER_ORG", 100_000, _whole(1), "jobs", "How many jobs of one org may wait."),
     Setting("max_waiting_all", "LANGLAUF_MAX_WAITING", 1_000_000, _whole(1), "jobs", "How many jobs may wait in all."),
-    Setting("max_streams_org", "LANGLAUF_MAX_STREAMS_PER_ORG", 1_000, _whole(1), "requests", "How many event streams and long polls of one org may be open at once in this process."),
-    Setting("max_streams", "LANGLAUF_MAX_STREAMS", 10_000, _whole(1), "requests", "How many event streams and long polls may be open at once in this process."),
+    Setting("max_streams_org", "LANGLAUF_MAX_STREAMS_PER_ORG", 1_000, _whole(1), "requests", "How many event streams, long polls and synchronous requests of one org may be open at once in this process."),
+    Setting("max_streams", "LANGLAUF_MAX_STREAMS", 10_000, _whole(1), "requests", "How many event streams, long polls and synchronous requests may be open at once in this process."),
     Setting("stream_heartbeat", "LANGLAUF_STREAM_HEARTBEAT", 15.0, _positive_duration, "duration", "How long an event stream is silent before it sends a comment."),
     Setting("stream_lifetime", "LANGLAUF_STREAM_LIFETIME", 900.0, _positive_duration, "duration", "How long an event stream lasts at most; its client connects again and goes on."),
     Setting("stream_patience", "LANGLAUF_STREAM_PATIENCE", 30.0, _positive_duration, "duration", "How long an event stream waits for a client that does not read before it is cut."),
     Setting("rate_limit", "LANGLAUF_RATE_LIMIT", None, read_rate, "rate", "How often one org may ask, such as 100/1m; counted by each API process."),
     Setting("rate_limit_submit", "LANGLAUF_RATE_LIMIT_SUBMIT", None, read_rate, "rate", "Submissions alone; else they count as all requests."),
     Setting("rate_limit_wrong_keys", "LANGLAUF_RATE_LIMIT_WRONG_KEYS", Rate(60, 60), read_rate, "rate", "How many wrong keys one address may show; not on this machine."),
+    Setting("credential_share", "LANGLAUF_CREDENTIAL_SHARE", 50, _percent, "percent", "How much of the streams and rates of an org one key may take, and a session or the tokens of a key of what that key may; 100 lets each take all."),
+    Setting("trusted_proxies", "LANGLAUF_TRUSTED_PROXIES", (), _networks, "list", "Address ranges of proxies before the server, such as 127.0.0.1,10.1.0.0/16: what they say of a client's address is believed."),
+    Setting("proxy_header", "LANGLAUF_PROXY_HEADER", "X-Forwarded-For", _header_name, "name", "The header in which those proxies name the address of the client."),
     Setting("results_retention", "ASYNC_JOB_RESULTS_RETENTION_SECONDS", 604_800.0, duration, "duration", "How long results are kept after a job's end."),
     Setting("events_retention", "ASYNC_JOB_EVENTS_RETENTION_SECONDS", 259_200.0, duration, "duration", "How long events are kept after a job's end."),
     Setting("final_retention", "LANGLAUF_FINAL_RETENTION", None, duration, "duration", "Final results alone; else as all results."),
@@ -285,6 +304,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rate_limit: Rate | None
     rate_limit_submit: Rate | None
     rate_limit_wrong_keys: Rate
+    credential_share: int
+    trusted_proxies: tuple[Network, ...]
+    proxy_header: str
     results_retention: float
     events_retention: float
     final_retention: float | None

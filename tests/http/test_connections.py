@@ -1,6 +1,7 @@
 """Clients that drip, flood, lie or never read: each is cut off in time, hears why, and harms nobody else."""
 
 import asyncio
+import json
 import logging
 import os
 import time
@@ -355,6 +356,19 @@ def test_a_client_of_the_old_version_is_not_told_to_go_on(patient: Live) -> None
     with Wire(patient.url) as wire:
         wire.send(post(b'{"query":"x"}', "Expect: 100-continue").replace(b"HTTP/1.1", b"HTTP/1.0"))
         assert wire.reply().status == 202
+
+
+@pytest.mark.parametrize("name", ["X-Org-Id", "X-Tenant-Id"])
+def test_blanks_around_a_value_are_no_part_of_it(patient: Live, name: str) -> None:
+    """Of an org, a user, an id of the request, a key of idempotency, a preference: all mean the same with them."""
+    fields = [f"{name}: \t acme \t ", "X-User-Id: ada ", "X-Request-Id: mine\t", "Idempotency-Key: once ", "Expect: "]
+    with Wire(patient.url) as wire:
+        wire.send(post(b'{"query":"x"}', *fields))
+        reply = wire.reply()
+        assert reply.status == 202, reply
+        assert reply.headers["x-request-id"] == "mine"
+        job = json.loads(reply.body)["job"]
+        assert (job["org_id"], job["requested_by_user_id"]) == ("acme", "ada")
 
 
 def large_answers(server: Live) -> bytes:

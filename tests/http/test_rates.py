@@ -86,35 +86,89 @@ def test_a_flood_of_names_makes_nothing_grow() -> None:
     for number in range(1_000):
         rates.take(Kind.DEFAULT, f"org-{number}")
         quota = rates.take(Kind.DEFAULT, "busy")
-    assert len(rates._full_at[Kind.DEFAULT]) == 100
+    assert len(rates._full_at[Kind.DEFAULT, 0]) == 100
     assert quota is not None
     assert not quota.standing.allowed
 
 
-def _shown(address: str, keys: Sequence[str | None]) -> list[int]:
-    """The answers to keys that one address shows, one after the other."""
+def test_one_credential_leaves_others_of_its_org_a_part(tmp_path: Path) -> None:
+    """A token of one job, then all tokens, then the key behind them: each stops at its part, the next ones go on."""
+    store = tmp_path / "store.db"
+    keys = [make_key(store, "org-a").text for _ in range(2)]
+    with live(tmp_path, LANGLAUF_RATE_LIMIT="32/1h", LANGLAUF_RATE_LIMIT_SUBMIT="100/1h") as server:
+
+        def statuses(path: str, shown: str, times: int) -> list[int]:
+            return [server.http.get(path, headers=bearer(shown)).status_code for _ in range(times)]
+
+        headers = {**bearer(keys[0]), "Prefer": "respond-async"}
+        jobs = [server.http.post("/analyze", json=QUERY, headers=headers).json()["job"]["job_id"] for _ in range(3)]
+        paths = [f"/analyze/jobs/{job}" for job in jobs]
+        tokens = [server.http.post(f"{path}/token", headers=bearer(keys[0])).json()["token"] for path in paths]
+        assert statuses(paths[0], tokens[0], 5) == [200] * 4 + [429]
+        assert statuses(paths[1], tokens[1], 5) == [200] * 4 + [429]
+        refused = server.http.get(paths[2], headers=bearer(tokens[2]))
+        assert_problem(refused, 429, "rate_limited")
+        assert refused.headers["ratelimit-policy"] == '"default-credential";q=8;w=3600'
+        assert statuses("/analyze/jobs", keys[0], 6) == [200] * 5 + [429], "it made three tokens and has its own part"
+        assert statuses("/analyze/jobs", keys[1], 17) == [200] * 16 + [429]
+
+
+def test_an_id_leaves_the_keys_of_its_org_their_part(tmp_path: Path) -> None:
+    """Where an id is enough, all who have no more than one take at most a part; a key that is shown counts."""
+    key = make_key(tmp_path / "store.db", "org-a").text
+    settings = {"LANGLAUF_ACCESS": "capability", "LANGLAUF_RATE_LIMIT": "8/1h", "LANGLAUF_RATE_LIMIT_SUBMIT": "9/1h"}
+    with live(tmp_path, **settings) as server:
+        headers = {**bearer(key), "Prefer": "respond-async"}
+        path = f"/analyze/jobs/{server.http.post('/analyze', json=QUERY, headers=headers).json()['job']['job_id']}"
+        assert [server.http.get(path).status_code for _ in range(3)] == [200, 200, 429]
+        assert [server.http.get(path, headers=bearer(key)).status_code for _ in range(5)] == [200] * 4 + [429]
+
+
+#: Where a proxy stands that the server is told to trust.
+PROXY = "10.1.0.5"
+
+
+def _shown(address: str, keys: Sequence[str | None], named: Sequence[str] = ()) -> list[int]:
+    """The answers to keys that one address shows, one after the other; a proxy names clients."""
 
     async def main() -> list[int]:
         known = {"LANGLAUF_STORE": "memory://", "API_AUTH_TOKEN": "right", "LANGLAUF_RATE_LIMIT_WRONG_KEYS": "3/1h"}
-        app = Langlauf(settings=load_settings(known))
+        app = Langlauf(settings=load_settings({**known, "LANGLAUF_TRUSTED_PROXIES": "10.1.0.0/16"}))
         transport = httpx2.ASGITransport(app.asgi(), client=(address, 1))
         async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
             headers = [{"Authorization": f"Bearer {key}"} if key else {} for key in keys]
+            for one, name in zip(headers, named, strict=False):
+                one["X-Forwarded-For"] = name
             return [(await client.get("/analyze/jobs", headers=one)).status_code for one in headers]
 
     return asyncio.run(main())
 
 
 def test_an_address_that_guesses_is_not_listened_to() -> None:
-    """After some wrong keys the next is not even looked at; a right one, and none at all, cost nothing."""
+    """After some wrong keys the next wrong one is 429; a right one, and none at all, cost nothing and pass."""
     assert _shown("203.0.113.5", [None] * 9) == [401] * 9
     assert _shown("203.0.113.5", ["right"] * 9) == [200] * 9
-    assert _shown("203.0.113.5", ["wrong", "wrong", "wrong", "wrong", "right", None]) == [401] * 3 + [429] * 3
+    answers = _shown("203.0.113.5", ["wrong", "wrong", "wrong", "wrong", "right", None, "wrong"])
+    assert answers == [401, 401, 401, 429, 200, 401, 429]
     assert _shown("2001:db8::1", ["wrong"] * 4) == [401] * 3 + [429]
 
 
+def test_behind_a_trusted_proxy_wrong_keys_count_by_client() -> None:
+    """One client behind the proxy that guesses is refused, the next one is not; nor is the operator, beside either."""
+    clients = ["198.51.100.1"] * 5 + ["198.51.100.2", "198.51.100.1"]
+    assert _shown(PROXY, ["wrong"] * 6 + ["right"], clients) == [401] * 3 + [429] * 2 + [401, 200]
+
+
+def test_a_header_of_a_stranger_says_nothing_of_its_address() -> None:
+    """Else each guess would come from another address; nor does what it sends through a proxy, which adds its own."""
+    made_up = [f"198.51.100.{number}" for number in range(4)]
+    assert _shown("203.0.113.5", ["wrong"] * 4, made_up) == [401] * 3 + [429]
+    assert _shown(PROXY, ["wrong"] * 4, [f"{name}, 203.0.113.5" for name in made_up]) == [401] * 3 + [429]
+    assert _shown(PROXY, ["wrong"] * 4, ["unknown", "", "1.2.3.4.5", ",,"]) == [401] * 3 + [429], "it is the proxy's"
+
+
 def test_guesses_of_one_do_not_shut_out_the_others_at_its_address(tmp_path: Path) -> None:
-    """Behind a proxy, or one address for a whole office: a good key is no guess, nor is what was made with one."""
+    """Behind one address for a whole office a good key passes, what was made with one, and the operator's token."""
     store = tmp_path / "store.db"
     key = make_key(store, "org-a").text
 
@@ -129,11 +183,11 @@ def test_guesses_of_one_do_not_shut_out_the_others_at_its_address(tmp_path: Path
             wrong = key[:-1] + ("0" if key[-1] != "0" else "1")
             told = [(await client.get("/analyze/jobs", headers=bearer(wrong))).status_code for _ in range(5)]
             assert told == [401] * 3 + [429] * 2
-            assert (await client.get("/analyze/jobs", headers=bearer(key))).status_code == 200
+            for good in (key, "right"):
+                assert (await client.get("/analyze/jobs", headers=bearer(good))).status_code == 200
             assert (await client.get(path, headers=bearer(token))).status_code == 200
             assert (await client.get(path, params={"access_token": token})).status_code == 200
-            for guess in ("right", "wrong"):  # the operator's token was thought out by somebody, and can be guessed
-                assert (await client.get("/analyze/jobs", headers=bearer(guess))).status_code == 429
+            assert (await client.get(path, params={"access_token": token[:-1]})).status_code == 429
 
     asyncio.run(main())
 

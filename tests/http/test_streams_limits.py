@@ -16,6 +16,7 @@ from langlauf.clock import new_id
 from langlauf.service.tenant import Caller
 from tests.http.test_errors import assert_problem
 from tests.support.crafting import lengthen_log
+from tests.support.keys import bearer, make_key
 from tests.support.live import GATES, Live, live
 from tests.support.streaming import PATIENCE, Stream, port_of, stream_of
 from tests.support.wire import Wire, get
@@ -138,6 +139,28 @@ def test_an_org_has_so_many_places_and_no_more(tmp_path: Path, gate: str) -> Non
         job_id = server.submit("gated", gate=gate)["job_id"]
         GATES.wait_until_reached(gate)
         asyncio.run(body(server, job_id, other))
+
+
+def test_a_token_leaves_others_of_its_org_their_places(tmp_path: Path, gate: str) -> None:
+    """One token for one job takes a part, its key has the rest of its own part, and another key its whole one."""
+    first, second = (make_key(tmp_path / "store.db", "org-a").text for _ in range(2))
+
+    async def body(server: Live, job_id: str, token: str) -> None:
+        path = f"/analyze/jobs/{job_id}/events"
+        async with AsyncExitStack() as stack:
+            for shown, places in ((token, 1), (first, 3), (second, 4)):
+                for _ in range(places):
+                    opened = stream_of(port_of(server.url), job_id, Authorization=f"Bearer {shown}")
+                    assert (await stack.enter_async_context(opened)).status == 200
+                refused = server.http.get(path, headers={**STREAM, **bearer(shown)})
+                assert_problem(refused, 429, "rate_limited")
+                assert int(refused.headers["retry-after"]) >= 5
+
+    with _live(tmp_path, LANGLAUF_MAX_STREAMS_PER_ORG="8") as server:
+        asked = {"analysis": "gated", "gate": gate, "options": {"async_mode": {"requested": True}}}
+        job_id = server.http.post("/analyze", json=asked, headers=bearer(first)).json()["job"]["job_id"]
+        token = server.http.post(f"/analyze/jobs/{job_id}/token", headers=bearer(first)).json()["token"]
+        asyncio.run(body(server, job_id, token))
 
 
 def test_a_long_poll_whose_client_leaves_gives_its_place_back(tmp_path: Path, gate: str) -> None:

@@ -199,11 +199,11 @@ def test_places_come_back_whatever_happens() -> None:
     places = Places(most_of_org=2, most=3)
 
     def use() -> None:
-        with places.take("a", "stream"), places.take("a", "poll"):
-            with pytest.raises(NoPlace) as refused, places.take("a", "stream"):
+        with places.take(("a",), "stream"), places.take(("a",), "poll"):
+            with pytest.raises(NoPlace) as refused, places.take(("a",), "stream"):
                 pass
             assert refused.value.scope == "org"
-            with places.take("b", "stream"), pytest.raises(NoPlace) as refused, places.take("c", "stream"):
+            with places.take(("b",), "stream"), pytest.raises(NoPlace) as refused, places.take(("c",), "stream"):
                 pass
             assert refused.value.scope == "all"
             assert (places.taken("stream"), places.taken("poll")) == (1, 1)
@@ -213,7 +213,7 @@ def test_places_come_back_whatever_happens() -> None:
         with pytest.raises(ZeroDivisionError):
             use()
     assert (places.taken("stream"), places.taken("poll")) == (0, 0)
-    assert places._orgs == {}
+    assert not places._levels
 
 
 class Slow:

@@ -44,11 +44,30 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str | None = None
     #: where a person signed in with it
     session_id: str | None = None
+    #: a good credential of the same org that was shown although an id is enough: its requests count for that
+    shown: "Grant | None" = None
 
     @property
     def key_id(self) -> str | None:
         """The key behind it, where there is one."""
         return self.issuer if self.issuer.startswith("llk_") else None
+
+    @property
+    def counted_as(self) -> tuple[str, ...]:
+        """Whom it counts for within its org, from the widest down: what is handed out counts for the key behind it.
+
+        All tokens of a key are one level, so that they leave the key a part of its own; so are all who have no more
+        than an id. The operator's token stands for all who come through the operator, and an open store for everybody:
+        both count for the org alone.
+        """
+        if self.shown is not None:
+            return self.shown.counted_as
+        first = (self.key_id,) if self.key_id else (self.issuer,) if self.issuer == ANYBODY else ()
+        if self.session_id is not None:
+            return (*first, f"session {self.session_id}")
+        if self.job_id is not None:
+            return (*first, *(() if self.issuer == ANYBODY else ("tokens",)), f"job {self.job_id}")
+        return first
 
     @property
     def guessable(self) -> bool:

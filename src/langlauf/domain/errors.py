@@ -8,7 +8,7 @@ LanglaufError
 ├── SettingsError            a setting that is unknown or has a bad value
 ├── NotRunning               the application was called before its lifespan was entered, or after its end
 ├── QueueIsFull              no more jobs may wait; says whose queue it is and when to come back
-├── NoPlace                  too many requests stay already: of the org, or in all
+├── NoPlace                  too many requests stay already: of the credential, of the org, or in all
 ├── TurnedAway               the caller may no longer see what it waits for
 ├── TargetRefused            an address that no webhook may be sent to; the message says why
 ├── StoreError
@@ -90,9 +90,9 @@ class QueueIsFull(LanglaufError):
 
 
 class NoPlace(LanglaufError):
-    """No more streams and long polls may stay: of the org, or in all."""
+    """No more streams, long polls and waits may stay: of the credential, of the org, or in all."""
 
-    def __init__(self, scope: Literal["org", "all"]) -> None:
+    def __init__(self, scope: Literal["credential", "org", "all"]) -> None:
         super().__init__(f"no place is left ({scope})")
         self.scope = scope
 

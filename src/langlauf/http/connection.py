@@ -185,7 +185,7 @@ class Connection(Patient):
         # Called for every field of every request, so it does not pass on to uvicorn's, which does no more than this.
         if self._stage is not Stage.HEAD:
             return  # behind the body, where nobody between looks for it: it says nothing about the request
-        name = name.lower()
+        name, value = name.lower(), value.strip(b" \t")  # blanks around a value are no part of it
         self.headers.append((name, value))
         self._field_bytes += len(name) + len(value)
         if self._field_bytes > self._max_headers or len(self.headers) > self._max_fields:

@@ -10,12 +10,13 @@ from starlette.responses import Response
 from langlauf.analysis.schema import invalid
 from langlauf.domain.access import ANYBODY, GRANTABLE, OPEN, Grant, Scope
 from langlauf.domain.views import JobView
+from langlauf.http.client_address import proxy_trust
 from langlauf.http.credentials import forbidden, grant_of, secret_in, unauthorized
 from langlauf.http.mounting import root_address
 from langlauf.http.names import refuse_strange_name
 from langlauf.http.presenting import Links, job_out
-from langlauf.http.problems import not_found
-from langlauf.http.rates import count_guess, count_request, refuse_guesses
+from langlauf.http.problems import Problem, not_found
+from langlauf.http.rates import count_request, count_wrong_key
 from langlauf.http.requests import read_object
 from langlauf.http.responses import answer
 from langlauf.http.schemas import JobAnswer
@@ -56,9 +57,9 @@ class Context(msgspec.Struct, frozen=True):
         grant = await grant_of(request, self.services, in_address=in_address, store_may_be_away=away)
         if grant is None and in_address is None and secret_in(request) is None:
             grant = await session_grant(request, self.services, self.settings, how)
-        refuse_guesses(self.rates, request, grant)
         if grant is None:
-            count_guess(self.rates, request)
+            if in_address is not None or secret_in(request) is not None:
+                self.count_wrong_key(request)
             raise unauthorized()
         if grant.issuer == OPEN:
             refuse_strange_name(request)
@@ -69,17 +70,42 @@ class Context(msgspec.Struct, frozen=True):
             raise forbidden("This token is for one job; it is good for nothing else.")
         if scope not in caller.scopes:
             raise forbidden(_scope_missing(scope))
-        count_request(self.rates, request, scope, caller.org_id)
+        count_request(self.rates, request, scope, caller)
         return caller
 
-    async def holder(self, request: Request, kind: Literal["job", "result"]) -> Caller:
+    async def holder(
+        self, request: Request, kind: Literal["job", "result"], *, in_address: str | None = None
+    ) -> Caller:
         """Whoever has the id of a job or a result, where that is enough: they call for its org, about its job."""
         owner = await self.services.reads.owner(kind, request.path_params[f"{kind}_id"])
         if owner is None:
             raise not_found()
-        count_request(self.rates, request, Scope.READ, owner.org_id)
-        read = frozenset({Scope.READ})
-        return caller_of(request, Grant(issuer=ANYBODY, org_id=owner.org_id, scopes=read, job_id=owner.job_id))
+        grant = Grant(
+            issuer=ANYBODY,
+            org_id=owner.org_id,
+            scopes=frozenset({Scope.READ}),
+            job_id=owner.job_id,
+            shown=await self._shown_for(request, owner.org_id, in_address),
+        )
+        caller = caller_of(request, grant)
+        count_request(self.rates, request, Scope.READ, caller)
+        return caller
+
+    async def _shown_for(self, request: Request, org_id: str, in_address: str | None) -> Grant | None:
+        """Return the good credential of an org that a request shows although it needs none; ignore any other."""
+        try:
+            grant = await grant_of(request, self.services, in_address=in_address)
+            if grant is None and in_address is None and secret_in(request) is None:
+                grant = await session_grant(request, self.services, self.settings, BY_SCRIPT)
+        except Problem:
+            return None
+        theirs = grant is not None and grant.issuer != OPEN and grant.org_id in (None, org_id)
+        return grant if theirs else None
+
+    def count_wrong_key(self, request: Request) -> None:
+        """Count a key that was shown and is not good; raise where the client's address has shown too many."""
+        peer = request.client.host if request.client else None
+        count_wrong_key(self.rates, proxy_trust(self.settings).client_of(peer, request.scope["headers"]))
 
     def links(self, request: Request) -> Links:
         """Absolute addresses where the public one is known, else paths that also work under a mount point."""

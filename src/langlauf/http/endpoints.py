@@ -53,7 +53,7 @@ def guarded_route(operation: Operation, context: Context, handler: Handler) -> R
         # An address may only ever read: addresses are kept and shown in many places.
         in_address = take_address_token(request) if operation.one_job and operation.method == "get" else None
         if by_id is not None:
-            caller = await context.holder(request, by_id)
+            caller = await context.holder(request, by_id, in_address=in_address)
         else:
             caller = await context.caller(
                 request,

@@ -40,6 +40,8 @@ class Entrance:
         if scope["type"] != "http":
             await WebSocketClose()(scope, receive, send)
             return
+        # Blanks around a value are no part of it, and not every server takes them away.
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         asked = Headers(scope=scope)
         request_id = request_id_from(asked.get("x-request-id"))
         scope["langlauf.request_id"] = request_id
@@ -114,10 +116,12 @@ def _unavailable(message: str, seconds: str = _RETRY_SECONDS) -> Problem:
 def _no_place(error: NoPlace) -> Problem:
     """Whoever is refused comes back at a moment of its own, not with all the others."""
     headers = {"Retry-After": str(_PLACE_SECONDS + int(_PLACE_SPREAD * draw()))}
-    if error.scope == "org":
-        message = "Too many event streams and long polls of this org are open; close some, or try again."
-        return Problem(429, "rate_limited", message, headers=headers)
-    return Problem(503, "unavailable", "Too many event streams and long polls are open; try again.", headers=headers)
+    if error.scope == "all":
+        message = "Too many event streams, long polls and synchronous requests are open; try again."
+        return Problem(503, "unavailable", message, headers=headers)
+    who = "of this org" if error.scope == "org" else "with this credential"
+    message = f"Too many event streams, long polls and synchronous requests {who} are open; close some, or try again."
+    return Problem(429, "rate_limited", message, headers=headers)
 
 
 def _from_starlette(error: HTTPException) -> Problem:

@@ -76,7 +76,7 @@ class Stream(Response, ABC, Generic[W]):
             await send(start)
             await send({"type": "http.response.body", "body": b""})
             return
-        with self.followers.places.take(self.caller.org_id, "stream"), self.following() as waiting:
+        with self.followers.places.take(self.caller.counted_as, "stream"), self.following() as waiting:
             watching = asyncio.create_task(watch_client(receive, waiting), name="stream client")
             sender = Sender(send, self._settings.stream_patience)
             try:

@@ -1,7 +1,9 @@
 """`POST /analyze`: at once with 202, or waited for."""
 
+from collections import Counter
+
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from langlauf.domain.job import Accepted, Duplicate, Job, KeyReused, QueueFull, Replayed, Submitted
@@ -15,9 +17,12 @@ from langlauf.http.problems import Problem
 from langlauf.http.requests import refuse_unknown
 from langlauf.http.responses import answer
 from langlauf.http.schemas import AcceptedAnswer, SyncAnswer
+from langlauf.http.streaming import watch_client
+from langlauf.service.follow import Leaves
 from langlauf.service.submit import Order
 from langlauf.service.tenant import Caller
 
+_CALLER_LEFT = "the caller of a synchronous request went away"
 _STATUS_OF_CODE = {"timeout": 504, "timeout_max_retries": 504, "network_error": 502, "validation_error": 422}
 
 
@@ -27,6 +32,7 @@ class Submitting:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._services = context.services
+        self._callers = _SynchronousCallers()
 
     async def analyze(self, request: Request, caller: Caller) -> Response:
         """Runs an analysis: waits for its result, or accepts it as a job."""
@@ -34,12 +40,17 @@ class Submitting:
         body = await self._context.body(request)
         order, mode = read_order(body, idempotency_key(request))
         preferences = read_preferences(request.headers.getlist("prefer"))
-        if mode.requested or preferences.respond_async:
+        asynchronous = mode.requested or preferences.respond_async
+        if asynchronous and not preferences.wait_seconds:
             submitted = await self._services.submissions.submit(caller, order)
             return await self.accepted(request, caller, submitted, preferences)
-        order = _always_accepted(order)
-        submitted = await self._services.submissions.submit(caller, order)
-        return await self._synchronous(request, caller, submitted)
+        # Taken before anything is accepted: a caller that is refused may come back with the same request.
+        with self._services.followers.places.take(caller.counted_as, "wait"):
+            if asynchronous:
+                submitted = await self._services.submissions.submit(caller, order)
+                return await self.accepted(request, caller, submitted, preferences)
+            submitted = await self._services.submissions.submit(caller, _always_accepted(order))
+            return await self._synchronous(request, caller, submitted)
 
     async def accepted(
         self, request: Request, caller: Caller, submitted: Submitted, preferences: Preferences
@@ -53,7 +64,7 @@ class Submitting:
         if preferences.applied:
             headers["Preference-Applied"] = preferences.applied
         if preferences.wait_seconds:
-            view = await self._until_ended(caller, job, preferences.wait_seconds)
+            view = await self._until_ended(caller, job, preferences.wait_seconds, _Client(request))
             if view.job.terminal:
                 return await self._ended(request, caller, view.job, headers)
         moment = await self._services.reads.moment(view)
@@ -65,8 +76,13 @@ class Submitting:
     async def _synchronous(self, request: Request, caller: Caller, submitted: Submitted) -> Response:
         job = await self._job_or_problem(request, caller, submitted)
         limit = self._context.settings.sync_limit
-        view = await self._until_ended(caller, job, limit)
         replayed = isinstance(submitted, Replayed)
+        client = _Client(request)
+        counted = self._callers.enter(job.job_id, first=not replayed)
+        try:
+            view = await self._until_ended(caller, job, limit, client)
+        finally:
+            was_last = counted and self._callers.leave(job.job_id)
         headers = {"Idempotent-Replayed": "true"} if replayed else {}
         if not view.job.terminal and self._services.followers.closing:
             raise Problem(
@@ -76,6 +92,10 @@ class Submitting:
                 headers={"Retry-After": "5", "Content-Location": self._context.links(request).job(job.job_id)},
                 job_id=job.job_id,
             )
+        if not view.job.terminal and client.left:
+            if was_last:
+                await self._services.control.cancel(caller, job.job_id, _CALLER_LEFT, by="system")
+            raise ClientDisconnect
         if not view.job.terminal:
             if not replayed:
                 reason = f"no result within {limit:g} s of a synchronous request"
@@ -89,8 +109,10 @@ class Submitting:
             )
         return await self._ended(request, caller, view.job, headers)
 
-    async def _until_ended(self, caller: Caller, job: Job, seconds: float) -> JobView:
-        view = await self._services.followers.until(caller, job.job_id, seconds, lambda view: view.job.terminal)
+    async def _until_ended(self, caller: Caller, job: Job, seconds: float, client: "_Client") -> JobView:
+        view = await self._services.followers.until(
+            caller, job.job_id, seconds, lambda view: view.job.terminal, watch=client.watch
+        )
         return view or JobView(job, None)
 
     async def _ended(self, request: Request, caller: Caller, job: Job, headers: dict[str, str]) -> Response:
@@ -148,6 +170,44 @@ class Submitting:
             headers={"Location": links.job(duplicate.job.job_id), "Retry-After": str(moment.poll_after)},
             job=job_out(duplicate.job, moment, links),
         )
+
+
+class _Client:
+    """The client of a request that waits for the end of its job."""
+
+    def __init__(self, request: Request) -> None:
+        self._receive = request.receive
+        self.left = False
+
+    async def watch(self, follower: Leaves) -> None:
+        """Wait until the client is gone; then the wait for the job is over as well."""
+        await watch_client(self._receive, follower)
+        self.left = True
+
+
+class _SynchronousCallers:
+    """Counts who waits for each job that a synchronous request has made: without the last of them it has no use.
+
+    More than one waits where a request is repeated with its Idempotency-Key.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: Counter[str] = Counter()
+
+    def enter(self, job_id: str, *, first: bool) -> bool:
+        """Count a caller; return False for one that repeats a request of another kind, or one that is over."""
+        if not first and job_id not in self._waiting:
+            return False
+        self._waiting[job_id] += 1
+        return True
+
+    def leave(self, job_id: str) -> bool:
+        """Count a caller out, and return whether it was the last."""
+        self._waiting[job_id] -= 1
+        if self._waiting[job_id]:
+            return False
+        del self._waiting[job_id]
+        return True
 
 
 def _queue_full(full: QueueFull) -> Problem:

@@ -195,10 +195,11 @@ class Followers:
         enough: Callable[[JobView], bool],
         *,
         poll: Watch | None = None,
+        watch: Watch | None = None,
     ) -> JobView | None:
-        """The job as soon as it is as wished, or as it is when the time is over or the program stops.
+        """The job as soon as it is as wished, or as it is when the time is over, the client left or the program stops.
 
-        A `poll` only looks: see `held`.
+        For `poll` and `watch` see `held`.
         """
         reads = self._reads.of(caller)
         view: JobView | None = None
@@ -216,7 +217,7 @@ class Followers:
                 follower.job = (view.job.org_id, job_id)
                 return view, enough(view)
 
-            return await self.held(follower, seconds, read, poll=poll)
+            return await self.held(follower, seconds, read, poll=poll, watch=watch)
 
     async def held(
         self,
@@ -225,12 +226,15 @@ class Followers:
         read: Callable[[], Awaitable[tuple[T, bool]]],
         *,
         poll: Watch | None = None,
+        watch: Watch | None = None,
     ) -> T:
         """What is read, as soon as that is said to be enough, or when the time is over or the program stops.
 
         A `poll` only looks: waiting takes a place (`NoPlace` where none is left), the right to stay (`TurnedAway`), and
-        a client that is still there, which the poll watches.
+        a client that is still there, which the poll watches. A `watch` does no more than that last: its caller has a
+        place already.
         """
+        watches = poll or watch
         deadline = time.monotonic() + seconds
         watching: asyncio.Task[None] | None = None
         with ExitStack() as stay:
@@ -242,9 +246,10 @@ class Followers:
                     raise TurnedAway
                 if enough or left <= 0 or self.closing or follower.left:
                     return found
-                if poll and watching is None:
-                    stay.enter_context(self.places.take(follower.caller.org_id, "poll"))
-                    watching = asyncio.create_task(poll(follower), name="poll client")
+                if watches and watching is None:
+                    if poll:
+                        stay.enter_context(self.places.take(follower.caller.counted_as, "poll"))
+                    watching = asyncio.create_task(watches(follower), name="poll client")
                     stay.callback(watching.cancel)
                 try:
                     async with asyncio.timeout(left):

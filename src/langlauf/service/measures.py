@@ -111,6 +111,7 @@ class Measures:
         yield metrics.RUNNING_LIMIT, [((), self._settings.max_running)]
         yield metrics.STREAMS, [((), self._places.taken("stream"))]
         yield metrics.POLLS, [((), self._places.taken("poll"))]
+        yield metrics.WAITS, [((), self._places.taken("wait"))]
         yield metrics.DUTY_AGE, [((duty.name,), now - duty.succeeded_at) for duty in self._duties]
         yield metrics.DUTY_EVERY, [((duty.name,), duty.every) for duty in self._duties]
 

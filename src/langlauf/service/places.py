@@ -1,22 +1,29 @@
-"""How many requests may stay at once: streams and long polls, of one org and in all."""
+"""How many requests may stay at once: streams, long polls and waits for a result, of one credential, org and in all."""
 
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
 from langlauf.domain.errors import NoPlace
 
-Kind = Literal["stream", "poll"]
+#: A "wait" is a submission that is answered when its job has ended: synchronous, or with `Prefer: wait`.
+Kind = Literal["stream", "poll", "wait"]
 
 
 class Places:
-    """Counts who stays. Each takes a connection and some memory, whatever it waits for, so all count alike."""
+    """Counts requests that stay. Each takes a connection and some memory, whatever it waits for, so all count alike.
 
-    def __init__(self, *, most_of_org: int, most: int) -> None:
+    A request counts for its org and, within it, for the credential it came with: see `Caller.counted_as`. Each level
+    may take the part `share` of what the level above it may.
+    """
+
+    def __init__(self, *, most_of_org: int, most: int, share: float = 1.0) -> None:
         self._most_of_org = most_of_org
         self._most = most
-        self._orgs: Counter[str] = Counter()
+        self._share = share
+        self._levels: Counter[tuple[str, ...]] = Counter()
         self._kinds: Counter[Kind] = Counter()
 
     def taken(self, kind: Kind) -> int:
@@ -24,18 +31,21 @@ class Places:
         return self._kinds[kind]
 
     @contextmanager
-    def take(self, org_id: str, kind: Kind) -> Iterator[None]:
+    def take(self, counted_as: Sequence[str], kind: Kind) -> Iterator[None]:
         """A place for as long as the block lasts; raises `NoPlace` where none is left."""
-        if self._orgs[org_id] >= self._most_of_org:
-            raise NoPlace("org")
+        levels = [tuple(counted_as[: depth + 1]) for depth in range(len(counted_as))]
+        for depth, level in enumerate(levels):
+            if self._levels[level] >= math.ceil(self._most_of_org * self._share**depth):
+                raise NoPlace("credential" if depth else "org")
         if self._kinds.total() >= self._most:
             raise NoPlace("all")
-        self._orgs[org_id] += 1
+        self._levels.update(levels)
         self._kinds[kind] += 1
         try:
             yield
         finally:
             self._kinds[kind] -= 1
-            self._orgs[org_id] -= 1
-            if not self._orgs[org_id]:
-                del self._orgs[org_id]
+            self._levels.subtract(levels)
+            for level in levels:
+                if not self._levels[level]:
+                    del self._levels[level]

@@ -1,6 +1,7 @@
 """Who asks too often. Kept in this process alone: with several API processes each has its own count."""
 
-from collections import OrderedDict
+import math
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
@@ -36,46 +37,56 @@ class Quota(msgspec.Struct, frozen=True):
     kind: Kind
     rate: Rate
     standing: Standing
+    #: whether it is that of one credential, and not that of the org
+    of_credential: bool = False
 
 
 class Rates:
-    """Counts by kind and by who asks: an org, or an address. A kind without a rate is not counted."""
+    """Counts by kind and by who asks: an org and its credentials, or an address. A kind without a rate is not counted.
+
+    Who asks is told by levels, see `Caller.counted_as`: each may ask the part `share` as often as the one above it.
+    """
 
     def __init__(
         self,
         rates: Mapping[Kind, Rate],
         *,
+        share: float = 1.0,
         now: Callable[[], float] = steady,
         most: int = MOST_REMEMBERED,
     ) -> None:
         self._rates = rates
+        self._share = share
         self._now = now
         self._most = most
-        self._full_at: dict[Kind, OrderedDict[str, float]] = {kind: OrderedDict() for kind in rates}
+        #: by kind and depth, so that a flood of credentials does not make orgs be forgotten
+        self._full_at: defaultdict[tuple[Kind, int], OrderedDict[tuple[str, ...], float]] = defaultdict(OrderedDict)
 
-    def take(self, kind: Kind, who: str) -> Quota | None:
-        """Counts one request; None where there is no limit. A refused one is not counted."""
+    def take(self, kind: Kind, *counted_as: str) -> Quota | None:
+        """Counts one request at every level; None where there is no limit. A refused one is not counted at any.
+
+        Returns the quota that refused it, else the one of which least is left.
+        """
         rate = self._rates.get(kind)
         if rate is None:
             return None
-        known = self._full_at[kind]
-        standing = take(rate, known.get(who, 0.0), self._now())
-        known[who] = standing.full_at
-        known.move_to_end(who)
+        quotas: list[Quota] = []
+        for depth in range(len(counted_as)):
+            part = Rate(math.ceil(rate.quota * self._share**depth), rate.window)
+            standing = take(part, self._full_at[kind, depth].get(counted_as[: depth + 1], 0.0), self._now())
+            quotas.append(Quota(kind, part, standing, of_credential=depth > 0))
+        refused = next((quota for quota in quotas if not quota.standing.allowed), None)
+        for depth, quota in enumerate(quotas):
+            if refused is None or quota is refused:
+                self._remember(kind, counted_as[: depth + 1], quota.standing.full_at)
+        return refused or min(quotas, key=lambda quota: quota.standing.remaining)
+
+    def _remember(self, kind: Kind, level: tuple[str, ...], full_at: float) -> None:
+        known = self._full_at[kind, len(level) - 1]
+        known[level] = full_at
+        known.move_to_end(level)
         if len(known) > self._most:
             known.popitem(last=False)  # asked the longest ago: of all, its quota is the fullest
-        return Quota(kind, rate, standing)
-
-    def peek(self, kind: Kind, who: str) -> Quota | None:
-        """Where somebody stands who would ask now; nothing is counted or remembered."""
-        rate = self._rates.get(kind)
-        if rate is None:
-            return None
-        return Quota(kind, rate, take(rate, self._full_at[kind].get(who, 0.0), self._now()))
-
-    def remembers(self, kind: Kind) -> bool:
-        """Whether anybody has been counted."""
-        return bool(self._full_at.get(kind))
 
     def kind_of(self, scope: Scope) -> Kind:
         """By which rate an operation counts."""
@@ -91,4 +102,5 @@ def rates_from(settings: Settings) -> Rates:
         Kind.WEBHOOK_TEST: TESTS,
         Kind.REPLAY: REPLAYS,
     }
-    return Rates({kind: rate for kind, rate in wanted.items() if rate is not None})
+    known = {kind: rate for kind, rate in wanted.items() if rate is not None}
+    return Rates(known, share=settings.credential_share / 100)

@@ -33,6 +33,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     grant: Grant | None = None
 
     @property
+    def counted_as(self) -> tuple[str, ...]:
+        """Whom its requests count for: the org, and within it the credential, each level a part of the one before."""
+        return (self.org_id,) if self.grant is None else (self.org_id, *self.grant.counted_as)
+
+    @property
     def trace(self) -> Trace | None:
         """The trace that its request named."""
         if self.traceparent is None:

@@ -88,6 +88,7 @@ DUTY_AGE = Level("langlauf_duty_success_age_seconds", "Since a duty of this proc
 DUTY_EVERY = Level("langlauf_duty_interval_seconds", "How often a duty is done.", "duty")
 STREAMS = Level("langlauf_streams_open", "Event streams that are open in this process.")
 POLLS = Level("langlauf_polls_open", "Long polls that wait in this process.")
+WAITS = Level("langlauf_waits_open", "Synchronous requests and those with `Prefer: wait` that wait in this process.")
 QUEUED = Level("langlauf_store_operations_waiting", "Operations that wait for the next batch.", "queue")
 FILE_BYTES = Level("langlauf_store_file_bytes", "The size of the SQLite file.")
 LOG_BYTES = Level("langlauf_store_log_bytes", "The size of SQLite's write-ahead log.")

@@ -7,7 +7,6 @@ from langlauf.domain.access import Grant, Scope
 from langlauf.http.context import Context
 from langlauf.http.credentials import unauthorized
 from langlauf.http.forms import read_form
-from langlauf.http.rates import count_wrong_key, refuse_guesses
 from langlauf.http.sessions import COOKIE, CSRF_FIELD, Browsing, drop_cookie, from_here, keep_cookie
 from langlauf.service.tenant import DEFAULT_ORG, usable_name
 from langlauf.ui.going import see_other
@@ -49,9 +48,8 @@ class SignInPages:
         if not (nonce and is_ours and from_here(visit.request, self._context.settings)):
             return await self._rendering.sign_in(visit, 403, onward=onward, org=org, flaw=say("signin.again"))
         grant = await self._services.access.by_secret(fields.get("key", "").strip().encode())
-        refuse_guesses(self._context.rates, visit.request, grant)
         if grant is None:
-            count_wrong_key(self._context.rates, visit.request)
+            self._context.count_wrong_key(visit.request)
             return await self._rendering.sign_in(
                 visit, onward=onward, org=org, flaw=say("signin.wrong"), headers=unauthorized().headers
             )
