@@ -37,6 +37,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "feed": (lambda reads, _, __: reads.feed(FeedRequest()), FeedPage([], None, more=False)),
     "results": (lambda reads, job, _: reads.results(job), []),
     "result": (lambda reads, _, result: reads.result(result, latest=True), None),
+    "source": (lambda reads, _, result: reads.source(result), None),
     "views": (lambda reads, _, result: reads.views(result), None),
     "held": (lambda reads, _, __: reads.held(before=None, limit=10), []),
     "completed": (lambda reads, _, __: reads.completed("survey", before=None, limit=10), []),
