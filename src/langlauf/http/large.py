@@ -64,11 +64,11 @@ class LargeAnswer(Response):
         with self._room.share(self._org_id) as share:
             share.take(_ON_ITS_WAY)
             share.take(self._source.holds, self._source.share)
-            first = await self._first()
+            first = [await self._first()]
             async with _client(receive) as client:
                 await send(start)
                 try:
-                    await self._send(first, client, send)
+                    await self._send(first.pop(), client, send)
                 except StoreError as error:
                     # Half of it is sent, and its length was told: without its end nobody takes it for the whole.
                     tell(Fact.ANSWER_CUT, logging.WARNING, org_id=self._org_id, reason=str(error))
@@ -91,6 +91,7 @@ class LargeAnswer(Response):
         while not client.left:
             for start in range(0, len(piece), _SLICE):
                 await send(_part(bytes(piece[start : start + _SLICE])))
+                await asyncio.sleep(0)  # a quick client takes a whole piece without a pause, and others wait meanwhile
             position += len(piece)
             if position == self._source.size:
                 await send(_part(after, more=False))
@@ -119,6 +120,7 @@ class Held(Response):
             for position in range(0, len(self._body), _SLICE):
                 more = position + _SLICE < len(self._body)
                 await send(_part(self._body[position : position + _SLICE], more=more))
+                await asyncio.sleep(0)
 
 
 class _Client:

@@ -65,8 +65,9 @@ class Share:
 
     def leave(self) -> None:
         """Gives back what it took."""
-        free = self._own
-        for one in self._common:
+        free, self._own = self._own, 0
+        common, self._common = self._common, []
+        for one in common:
             self._room.shares[one] -= 1
             if not self._room.shares[one]:  # nobody else has it
                 del self._room.shares[one]

@@ -154,7 +154,11 @@ class SqliteStore:
                 if path == MEMORY
                 else await loop.run_in_executor(store._reader_thread, open_connection, path)
             )
+            if store._long_reads is not None:
+                await store._long_reads.open()
         except BaseException:
+            if store._long_reads is not None:
+                store._long_reads.shut()
             store._writer_thread.shutdown(wait=False)
             store._reader_thread.shutdown(wait=False)
             raise

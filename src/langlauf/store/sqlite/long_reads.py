@@ -15,14 +15,20 @@ T = TypeVar("T")
 
 
 class LongReads:
-    """The connection is opened by the first of them. Each has a snapshot of its own, and lets go of it at once."""
+    """Each has a snapshot of its own, and lets go of it at once."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._thread = ThreadPoolExecutor(1, "langlauf-long-reader")
-        self._connection: apsw.Connection | None = None
         #: held while one runs; the writer takes it to empty the log
         self.no_reader = threading.RLock()
+
+    _connection: apsw.Connection
+
+    async def open(self) -> None:
+        """Opens the connection: with the store, and not when somebody waits for the first read."""
+        loop = asyncio.get_running_loop()
+        self._connection = await loop.run_in_executor(self._thread, open_connection, self._path)
 
     async def run(self, read: Callable[[apsw.Connection], T], /) -> T:
         """Runs a function on the connection."""
@@ -31,8 +37,6 @@ class LongReads:
     def _run(self, read: Callable[[apsw.Connection], T]) -> T:
         try:
             with self.no_reader:
-                if self._connection is None:
-                    self._connection = open_connection(self._path)
                 self._connection.execute("BEGIN")
                 try:
                     return read(self._connection)
@@ -43,6 +47,9 @@ class LongReads:
 
     async def close(self) -> None:
         """Lets go when what is under way has ended."""
-        if self._connection is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
-        self._thread.shutdown()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
+        self.shut()
+
+    def shut(self) -> None:
+        """Ends the thread, also where the connection could not be opened."""
+        self._thread.shutdown(wait=False)
