@@ -34,6 +34,7 @@ from langlauf.service.measures import Measures
 from langlauf.service.overview import Overviews
 from langlauf.service.places import Places
 from langlauf.service.read import Reads
+from langlauf.service.room import Room
 from langlauf.service.services import Services
 from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
@@ -187,6 +188,7 @@ def make_services(
         Measures(store, settings, places),
         Holds(store),
         make_endpoints(store, settings),
+        Room(most_of_org=settings.max_sending_org, most=settings.max_sending),
     )
 
 

@@ -214,6 +214,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_waiting_all", "LANGLAUF_MAX_WAITING", 1_000_000, _whole(1), "jobs", "How many jobs may wait in all."),
     Setting("max_streams_org", "LANGLAUF_MAX_STREAMS_PER_ORG", 1_000, _whole(1), "requests", "How many event streams, long polls and synchronous requests of one org may be open at once in this process."),
     Setting("max_streams", "LANGLAUF_MAX_STREAMS", 10_000, _whole(1), "requests", "How many event streams, long polls and synchronous requests may be open at once in this process."),
+    Setting("max_sending_org", "LANGLAUF_MAX_SENDING_PER_ORG", 128 * 1_048_576, _whole(1), "bytes", "How much memory large answers to one org may take at once in this process."),
+    Setting("max_sending", "LANGLAUF_MAX_SENDING", 256 * 1_048_576, _whole(1), "bytes", "How much memory large answers may take at once in this process."),
     Setting("stream_heartbeat", "LANGLAUF_STREAM_HEARTBEAT", 15.0, _positive_duration, "duration", "How long an event stream is silent before it sends a comment."),
     Setting("stream_lifetime", "LANGLAUF_STREAM_LIFETIME", 900.0, _positive_duration, "duration", "How long an event stream lasts at most; its client connects again and goes on."),
     Setting("stream_patience", "LANGLAUF_STREAM_PATIENCE", 30.0, _positive_duration, "duration", "How long an event stream waits for a client that does not read before it is cut."),
@@ -298,6 +300,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_waiting_all: int
     max_streams_org: int
     max_streams: int
+    max_sending_org: int
+    max_sending: int
     stream_heartbeat: float
     stream_lifetime: float
     stream_patience: float

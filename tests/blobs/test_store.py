@@ -14,6 +14,7 @@ from langlauf.domain.views import ResultView, StatusView
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.blobs.naming import read_ref
 from langlauf.store.blobs.store import StoreWithBlobs
+from langlauf.store.source import PIECE
 from tests.blobs.conftest import Open
 from tests.support.orders import ORG, accept, started
 from tests.support.places import INLINE_BYTES, SilentBlobs, keys_in, play_with
@@ -250,3 +251,50 @@ def test_a_place_that_is_away_hides_large_results_alone(tmp_path: Path) -> None:
 
     play_with(path, lambda: FileBlobs(tmp_path / "blobs"), write, clock=clock)
     play_with(path, SilentBlobs, read, clock=clock, seconds=0.2)
+
+
+async def _in_pieces(store: StoreWithBlobs, result_id: str) -> bytes:
+    source = await store.tenant(ORG).source(result_id)
+    assert source is not None
+    found = b""
+    while len(found) < source.size:
+        found += await source.read(len(found))
+    return found
+
+
+def test_a_blob_is_read_in_pieces(path: str, opened: Open) -> None:
+    """They are what was written; what stayed in its row is read from there."""
+    large = '"' + "ü" * PIECE + '"'
+
+    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+        made = await started(store, clock)
+        for result_id, payload in (("r-1", large), ("r-2", SMALL)):
+            assert await store.record(made.lease, Partial(result_id=result_id, payload=payload))
+            assert await _in_pieces(store, result_id) == payload.encode()
+        source = await store.tenant(ORG).source("r-1")
+        assert source is not None
+        assert (source.size, source.holds) == (len(large.encode()), PIECE)
+
+    play_with(path, opened, scene)
+
+
+@pytest.mark.parametrize("damage", ["changed", "short", "missing"])
+def test_a_damaged_blob_is_never_given_to_its_end(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its last piece is held back, and operators are told."""
+    large = '"' + "x" * (2 * PIECE) + '"'
+
+    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+        made = await started(store, clock)
+        assert await store.record(made.lease, Partial(result_id="r", payload=large))
+        [blob] = [file for file in (tmp_path / "blobs").rglob("*") if file.is_file()]
+        if damage == "missing":
+            blob.unlink()
+        else:
+            blob.write_bytes(large.replace("x", "y", 1).encode() if damage == "changed" else large[:-1].encode())
+        with pytest.raises(PayloadUnavailable):
+            await _in_pieces(store, "r")
+
+    play_with(tmp_path / "s.db", lambda: FileBlobs(tmp_path / "blobs"), scene)
+    assert any("payload_unavailable" in record.getMessage() for record in caplog.records)

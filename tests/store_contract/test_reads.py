@@ -7,17 +7,21 @@ import pytest
 
 from langlauf.domain.attempt import Checkpoint, Partial
 from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Endpoint, Wish
+from langlauf.domain.errors import PayloadGone
 from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.holding import HoldWish
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.outcome import Completed, Failed
 from langlauf.domain.overview import NOTHING
+from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.source import SMALL
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter, JobPage, LogPage
 from langlauf.store.protocol import Store, TenantReads
+from langlauf.store.source import PIECE
 from tests.store_contract.conftest import Harness
 from tests.support.orders import ORG, accept, started, wish_to_cancel
-from tests.support.stores import SetClock
+from tests.support.stores import DAY, SetClock
 
 FAILED = Failed(code="internal", message="no", retryable=False)
 Read = Callable[[TenantReads, str, str], Awaitable[Any]]
@@ -37,6 +41,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "feed": (lambda reads, _, __: reads.feed(FeedRequest()), FeedPage([], None, more=False)),
     "results": (lambda reads, job, _: reads.results(job), []),
     "result": (lambda reads, _, result: reads.result(result, latest=True), None),
+    "source": (lambda reads, _, result: reads.source(result), None),
     "views": (lambda reads, _, result: reads.views(result), None),
     "held": (lambda reads, _, __: reads.held(before=None, limit=10), []),
     "completed": (lambda reads, _, __: reads.completed("survey", before=None, limit=10), []),
@@ -133,6 +138,35 @@ def test_a_status_has_the_latest_events_and_a_small_result(harness: Harness) -> 
         found = await store.tenant(ORG).status(job_id, events=2, inline_limit=6)
         assert found is not None
         assert found.result is None
+
+    harness.run(body)
+
+
+@pytest.mark.parametrize("size", [2, SMALL, SMALL + 1, 2 * PIECE, 2 * PIECE + 1], ids=str)
+def test_a_payload_is_read_in_pieces(harness: Harness, size: int) -> None:
+    """Together they are what was written, also where a letter lies across an edge; one that is removed is gone."""
+    payload = '"' + "x" * (size % 2) + "ü" * (size // 2 - 1) + '"'
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+        assert await store.record(made.lease, Completed(result_id="r", payload=payload))
+        source = await store.tenant(ORG).source("r")
+        assert source is not None
+        found = b""
+        while len(found) < source.size:
+            found += await source.read(len(found))
+        assert found == payload.encode()
+        assert source.size == size
+        assert source.whole in ((found, None) if size <= SMALL else (None,))
+        clock.pass_(2 * DAY)
+        late = await store.tenant(ORG).source("r")
+        nothing_kept = RetentionPolicy(final_results=DAY, partial_results=DAY, events=DAY, jobs=90 * DAY)
+        await store.retire(nothing_kept, dry_run=False)
+        assert await store.tenant(ORG).source("r") is None
+        assert late is not None
+        if late.whole is None and late.share is None:
+            with pytest.raises(PayloadGone):
+                await late.read(0)
 
     harness.run(body)
 

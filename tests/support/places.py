@@ -26,6 +26,10 @@ class SilentBlobs:
         await asyncio.Event().wait()
         return None
 
+    async def part(self, key: str, *, start: int, length: int) -> bytes | None:  # noqa: ARG002
+        await asyncio.Event().wait()
+        return None
+
     async def delete(self, keys: Sequence[str]) -> None:  # noqa: ARG002
         await asyncio.Event().wait()
 

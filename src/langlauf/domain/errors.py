@@ -97,6 +97,14 @@ class NoPlace(LanglaufError):
         self.scope = scope
 
 
+class NoRoom(LanglaufError):
+    """No more large answers can be in memory at once: of the org, or in all."""
+
+    def __init__(self, scope: Literal["org", "all"]) -> None:
+        super().__init__(f"no room is left for a large answer ({scope})")
+        self.scope = scope
+
+
 class TurnedAway(LanglaufError):
     """The caller waits for something that it may no longer see."""
 
@@ -119,6 +127,10 @@ class Overloaded(StoreUnavailable):
 
 class PayloadUnavailable(StoreUnavailable):
     """A payload that is kept as a blob cannot be read: it is missing, damaged or out of reach."""
+
+
+class PayloadGone(StoreError):
+    """A payload was removed while it was read; its record says so by now."""
 
 
 class SchemaTooNew(StoreError):

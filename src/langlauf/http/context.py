@@ -1,6 +1,6 @@
 """What every endpoint needs: the use cases, the settings, and who is calling."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -9,16 +9,18 @@ from starlette.responses import Response
 
 from langlauf.analysis.schema import invalid
 from langlauf.domain.access import ANYBODY, GRANTABLE, OPEN, Grant, Scope
+from langlauf.domain.source import Source
 from langlauf.domain.views import JobView
 from langlauf.http.client_address import proxy_trust
 from langlauf.http.credentials import forbidden, grant_of, secret_in, unauthorized
+from langlauf.http.large import LargeAnswer
 from langlauf.http.mounting import root_address
 from langlauf.http.names import refuse_strange_name
 from langlauf.http.presenting import Links, job_out
 from langlauf.http.problems import Problem, not_found
 from langlauf.http.rates import count_request, count_wrong_key
 from langlauf.http.requests import read_object
-from langlauf.http.responses import answer
+from langlauf.http.responses import answer, around, tenant_headers
 from langlauf.http.schemas import JobAnswer
 from langlauf.http.sessions import BY_SCRIPT, READING, Browsing, from_elsewhere, session_grant
 from langlauf.http.tenant import caller_of
@@ -120,6 +122,29 @@ class Context(msgspec.Struct, frozen=True):
             deepest=limits.max_depth,
             seconds=limits.body_seconds,
             optional=optional,
+        )
+
+    def payload_answer(
+        self,
+        caller: Caller,
+        source: Source,
+        shape: Callable[[msgspec.Raw], msgspec.Struct],
+        *,
+        headers: Mapping[str, str],
+        cache: str = "no-store",
+        gone: Callable[[], Awaitable[object]],
+    ) -> Response:
+        """A JSON answer around a stored payload: a large one is sent in pieces."""
+        if source.whole is not None:
+            return answer(shape(msgspec.Raw(source.whole)), headers=headers, cache=cache)
+        return LargeAnswer(
+            source,
+            self.services.room,
+            caller.org_id,
+            headers=tenant_headers(headers, cache),
+            media_type="application/json",
+            gone=gone,
+            around=around(shape),
         )
 
     async def job_answer(self, request: Request, caller: Caller, view: JobView, status: int) -> Response:

@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from langlauf.http.context import Context
 from langlauf.http.credentials import take_address_token
+from langlauf.http.large import counted
 from langlauf.http.operations import Operation
 from langlauf.service.tenant import Caller
 
@@ -65,7 +66,7 @@ def guarded_route(operation: Operation, context: Context, handler: Handler) -> R
         response = await handler(request, caller)
         if in_address is not None:  # what the address of this answer opens is nobody else's to keep
             response.headers.update(_SECRET_ADDRESS)
-        return response
+        return counted(response, context.services.room, caller.org_id)
 
     return Route(
         operation.path_under(context.prefix), Endpoint(checked, operation.name), methods=[operation.method.upper()]

@@ -27,7 +27,8 @@ from langlauf.http.requests import free_text, header_text, refuse_unknown, whole
 from langlauf.http.responses import answer
 from langlauf.http.schemas import FeedAnswer
 from langlauf.http.sse import EventPage, encode_outbound, opening, position
-from langlauf.http.streaming import NextPage, PagedStream, watch_client
+from langlauf.http.streaming import NextPage, PagedStream
+from langlauf.http.transport import watch_client
 from langlauf.service.follow import OrgFollower, OrgNews
 from langlauf.service.sharing import SharedReads
 from langlauf.service.tenant import Caller

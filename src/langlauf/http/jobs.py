@@ -31,9 +31,9 @@ from langlauf.http.schemas import (
     RetryBody,
     StatusAnswer,
 )
-from langlauf.http.streaming import watch_client
 from langlauf.http.streams import Streams
 from langlauf.http.submitting import Submitting
+from langlauf.http.transport import watch_client
 from langlauf.service.control import NotCancelable, NotTerminal
 from langlauf.service.tenant import Caller
 

@@ -11,10 +11,19 @@ from starlette.websockets import WebSocketClose
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.clock import draw, steady
-from langlauf.domain.errors import NoPlace, NotRunning, Overloaded, PayloadUnavailable, StoreUnavailable, TurnedAway
+from langlauf.domain.errors import (
+    NoPlace,
+    NoRoom,
+    NotRunning,
+    Overloaded,
+    PayloadUnavailable,
+    StoreUnavailable,
+    TurnedAway,
+)
 from langlauf.http.cors import Cors
 from langlauf.http.credentials import unauthorized
 from langlauf.http.endpoints import OPERATION, PAGES
+from langlauf.http.large import no_room
 from langlauf.http.mounting import root_address
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
 from langlauf.http.rates import HEADERS
@@ -85,8 +94,8 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
             problem = bad_request(f"{field}: {message}" if field else message, field or None)
         case HTTPException():
             problem = _from_starlette(error)
-        case NoPlace():
-            problem = _no_place(error)
+        case NoPlace() | NoRoom():
+            problem = _no_place(error) if isinstance(error, NoPlace) else no_room(error)
         case TurnedAway():
             problem = unauthorized()
         case Overloaded():

@@ -1,5 +1,6 @@
 """Results: the permanent link of a snapshot, and an org's history."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -33,35 +34,49 @@ class Results:
         refuse_unknown(request, "view")
         view = choice(request, "view", (LATEST, REQUESTED)) or LATEST
         known = known_tags(request)
-        if known is not None:
-            etag = _etag(await self._existing(request, caller, view, payload=False))
-            if matches(known, etag):
-                return not_modified(etag)
         found = await self._existing(request, caller, view)
+        etag = _etag(found)
+        if known is not None and matches(known, etag):
+            return not_modified(etag)
         job, delivered = found.job, found.delivered.snapshot
-        body = ResultAnswer(
-            request_id=caller.request_id,
-            result_id=delivered.result_id,
-            job_id=job.job_id,
-            job_status=job.status,
-            cancel_reason=job.cancel_reason,
-            error_code=job.error_code,
-            result_kind=delivered.result_kind,
-            result_seq=delivered.result_seq,
-            created_at=to_datetime(delivered.created_at),
-            result=raw(found.delivered.payload),
-            summary=raw(delivered.summary_json),
-            requested_result_id=found.requested.result_id,
-            requested_result_kind=found.requested.result_kind,
-            projection_mode="latest" if view == LATEST else "requested",
+        source = await self._reads.of(caller).source(delivered.result_id)
+        if source is None:
+            # Retention may have taken it since the row was read: then the row says so by now.
+            await self._existing(request, caller, view)
+            raise not_found()
+
+        def shape(payload: msgspec.Raw) -> ResultAnswer:
+            return ResultAnswer(
+                request_id=caller.request_id,
+                result_id=delivered.result_id,
+                job_id=job.job_id,
+                job_status=job.status,
+                cancel_reason=job.cancel_reason,
+                error_code=job.error_code,
+                result_kind=delivered.result_kind,
+                result_seq=delivered.result_seq,
+                created_at=to_datetime(delivered.created_at),
+                result=payload,
+                summary=raw(delivered.summary_json),
+                requested_result_id=found.requested.result_id,
+                requested_result_kind=found.requested.result_kind,
+                projection_mode="latest" if view == LATEST else "requested",
+            )
+
+        return self._context.payload_answer(
+            caller,
+            source,
+            shape,
+            headers={"ETag": etag},
+            cache=REVALIDATED,
+            gone=partial(self._existing, request, caller, view),
         )
-        return answer(body, headers={"ETag": _etag(found)}, cache=REVALIDATED)
 
     async def views(self, request: Request, caller: Caller) -> Response:
         """What people are to see of a snapshot; its payload is not read for it."""
         refuse_unknown(request, "view")
         view = choice(request, "view", (LATEST, REQUESTED)) or LATEST
-        found = await self._existing(request, caller, view, payload=False)
+        found = await self._existing(request, caller, view)
         etag = _etag(found)
         known = known_tags(request)
         if known is not None and matches(known, etag):
@@ -77,10 +92,10 @@ class Results:
         )
         return answer(body, headers={"ETag": etag}, cache=REVALIDATED)
 
-    async def _existing(self, request: Request, caller: Caller, view: str, *, payload: bool = True) -> ResultView:
-        """What there is to deliver; without its payload where only the rest is of interest."""
+    async def _existing(self, request: Request, caller: Caller, view: str) -> ResultView:
+        """What there is to deliver, without its payload."""
         result_id = request.path_params["result_id"]
-        found = await self._reads.of(caller).result(result_id, latest=view == LATEST, payload=payload)
+        found = await self._reads.of(caller).result(result_id, latest=view == LATEST, payload=False)
         if found is None:
             raise not_found()
         if found.delivered.snapshot.removed_at is not None:

@@ -16,7 +16,7 @@ from langlauf.http.context import Context
 from langlauf.http.negotiating import EVENT_STREAM
 from langlauf.http.problems import VARY
 from langlauf.http.sse import HEARTBEAT, EventPage
-from langlauf.http.transport import transport_of
+from langlauf.http.transport import cut, watch_client
 from langlauf.service.follow import Leaves
 from langlauf.service.tenant import Caller
 from langlauf.telemetry import Fact, tell
@@ -24,8 +24,6 @@ from langlauf.telemetry import Fact, tell
 HEADERS = {"Cache-Control": "no-store", "Vary": f"{VARY}, Last-Event-ID", "X-Accel-Buffering": "no"}
 #: The last tenth of a lifetime is drawn: streams that began together do not all end together.
 _DRAWN_LIFETIME = 0.1
-#: For a connection that was cut to be gone.
-_CUT_SECONDS = 1.0
 
 
 class Waiting(Leaves, Protocol):
@@ -84,7 +82,7 @@ class Stream(Response, ABC, Generic[W]):
                 await self._serve(waiting, sender)
             except TimeoutError:
                 tell(Fact.STREAM_CUT, job_id=self._job_id, request_id=self.caller.request_id)
-                await _cut(scope, watching)
+                await cut(scope, watching)
             except OSError:
                 return  # some servers say so when the client is gone
             except asyncio.CancelledError:  # another server than ours stops, and waits no longer
@@ -193,19 +191,3 @@ class Sender:
         self._patience = 0.0
         with suppress(OSError, RuntimeError):  # no time is left, or the answer had not begun
             await self.end()
-
-
-async def watch_client(receive: Receive, waiting: Leaves) -> None:
-    """Tells a stream or a poll when its client has gone, also while nothing is sent."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    waiting.leave()
-
-
-async def _cut(scope: Scope, watching: "asyncio.Task[None]") -> None:
-    """Ends a connection whose client does not read: closing it would wait for the client."""
-    transport = transport_of(scope)
-    if transport is None:
-        return  # another server than ours: it closes the connection of an answer that was not completed
-    transport.abort()
-    await asyncio.wait({watching}, timeout=_CUT_SECONDS)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from typing import NoReturn
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -12,7 +13,7 @@ from langlauf.domain.views import JobView
 from langlauf.http.context import Context
 from langlauf.http.order import idempotency_key, read_order
 from langlauf.http.preferences import Preferences, read_preferences
-from langlauf.http.presenting import job_out, raw
+from langlauf.http.presenting import job_out
 from langlauf.http.problems import Problem
 from langlauf.http.requests import refuse_unknown
 from langlauf.http.responses import answer
@@ -120,15 +121,7 @@ class Submitting:
         links = self._context.links(request)
         headers = {**headers, "Content-Location": links.job(job.job_id)}
         if job.status is Status.COMPLETED and job.result_id:
-            found = await self._services.reads.of(caller).result(job.result_id, latest=False)
-            if found is None or found.delivered.snapshot.removed_at is not None:
-                message = "Retention removed the result of this job."
-                raise Problem(410, "expired", message, headers=headers, job_id=job.job_id)
-            payload = found.delivered.payload
-            body = SyncAnswer(
-                request_id=caller.request_id, result=raw(payload), result_id=job.result_id, job_id=job.job_id
-            )
-            return answer(body, headers=headers)
+            return await self._found(caller, job.job_id, job.result_id, headers)
         if job.status is Status.CANCELED:
             raise Problem(
                 409, "canceled", f"The job was canceled: {job.cancel_reason}", headers=headers, job_id=job.job_id
@@ -144,6 +137,19 @@ class Submitting:
             retryable=job.retryable,
             retry_hint=job.retry_hint,
         )
+
+    async def _found(self, caller: Caller, job_id: str, result_id: str, headers: dict[str, str]) -> Response:
+        async def gone() -> NoReturn:
+            message = "Retention removed the result of this job."
+            raise Problem(410, "expired", message, headers=headers, job_id=job_id)
+
+        def shape(payload: msgspec.Raw) -> SyncAnswer:
+            return SyncAnswer(request_id=caller.request_id, result=payload, result_id=result_id, job_id=job_id)
+
+        source = await self._services.reads.of(caller).source(result_id)
+        if source is None:
+            await gone()
+        return self._context.payload_answer(caller, source, shape, headers=headers, gone=gone)
 
     async def _job_or_problem(self, request: Request, caller: Caller, submitted: Submitted) -> Job:
         if isinstance(submitted, Accepted | Replayed):

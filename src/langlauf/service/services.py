@@ -12,6 +12,7 @@ from langlauf.service.keys import Keys
 from langlauf.service.measures import Measures
 from langlauf.service.overview import Overviews
 from langlauf.service.read import Reads
+from langlauf.service.room import Room
 from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
 from langlauf.service.tokens import JobTokens
@@ -35,3 +36,4 @@ class Services(msgspec.Struct, frozen=True):
     measures: Measures
     holds: Holds
     webhooks: Endpoints
+    room: Room

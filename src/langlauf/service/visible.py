@@ -13,6 +13,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import NOTHING, Overview
 from langlauf.domain.result import Snapshot
+from langlauf.domain.source import Source
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
@@ -69,6 +70,11 @@ class OneJob:
         if await self._store.access.find("result", result_id) != self._owner:
             return None
         return await self._tenant.result(result_id, latest=latest, payload=payload)
+
+    async def source(self, result_id: str) -> Source | None:
+        if await self._store.access.find("result", result_id) != self._owner:
+            return None
+        return await self._tenant.source(result_id)
 
     async def views(self, result_id: str) -> str | None:
         if await self._store.access.find("result", result_id) != self._owner:

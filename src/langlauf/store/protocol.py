@@ -24,6 +24,7 @@ from langlauf.domain.overview import Overview
 from langlauf.domain.result import KeptPayloads, Snapshot
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
+from langlauf.domain.source import Source
 from langlauf.domain.state import Status
 from langlauf.domain.views import (
     CancelRequest,
@@ -76,6 +77,9 @@ class TenantReads(Protocol):
 
     async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
         """A snapshot, or the newest one of its job: the final, else the last partial; or what is known of it alone."""
+
+    async def source(self, result_id: str) -> Source | None:
+        """The payload of a snapshot, to be read in pieces; None where there is none, or none any more."""
 
     async def views(self, result_id: str) -> str | None:
         """What people are to see of a snapshot, as JSON text, without its payload."""

@@ -23,6 +23,7 @@ class Fact(StrEnum):
     REQUEST_FAILED = "request_failed"
     REQUEST_REFUSED = "request_refused"
     STREAM_CUT = "stream_cut"
+    ANSWER_CUT = "answer_cut"
     NOT_RUNNING = "not_running"
     ATTEMPT_STARTED = "attempt_started"
     ATTEMPT_ENDED = "attempt_ended"

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -14,10 +15,11 @@ from starlette.routing import Route
 
 from langlauf.clock import new_word
 from langlauf.domain.access import Scope
-from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.errors import NoRoom, StoreUnavailable
 from langlauf.domain.keys import ALPHABET
 from langlauf.http.context import Context
 from langlauf.http.forms import SMALL_FORM, read_form
+from langlauf.http.large import counted, no_room
 from langlauf.http.mounting import path_within
 from langlauf.http.problems import TITLES, VARY, Problem, not_found
 from langlauf.http.sessions import CSRF_FIELD, Browsing, keep_cookie
@@ -98,14 +100,19 @@ class Rendering:
 
     async def _answer(self, visit: Visit, missing: str, scope: Scope, show: TenantPage, how: Browsing) -> Response:
         """A page for whoever may see it; for anybody else the page that says why not."""
+        making = ExitStack()
         try:
             caller = await self._context.caller(visit.request, scope, how=how)
+            room = self._context.services.room
+            visit = msgspec.structs.replace(visit, hold=making.enter_context(room.share(caller.org_id)).take)
             unread = await self._context.services.reads.of(caller).unread(most=MOST_UNREAD)
             visit = msgspec.structs.replace(visit, caller=caller, unread=unread)
             if caller.grant is not None and caller.grant.session_id is not None:
                 mark = await self._context.services.sessions.form_mark(caller.grant.session_id)
                 visit = msgspec.structs.replace(visit, csrf=mark)
-            return await show(visit, caller)
+            return counted(await show(visit, caller), room, caller.org_id)
+        except NoRoom as error:
+            return self._error(visit, no_room(error), missing)
         except Problem as problem:
             if problem.code == "unauthorized":
                 return await self.sign_in(visit, onward=visit.way(), headers=problem.headers)
@@ -113,6 +120,8 @@ class Rendering:
         except StoreUnavailable as error:
             tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
             return self._error(visit, _unavailable(), missing)
+        finally:
+            making.close()
 
     def public_page(self, path: str, *, missing: str = "missing.page", **by_method: PublicPage) -> Route:
         """A page that holds nothing of an org, and so needs no key: what answers it, by method."""

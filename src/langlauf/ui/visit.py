@@ -1,5 +1,6 @@
 """One request for a page: who asks, in which language, and how links are written for them."""
 
+from collections.abc import Callable
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -33,6 +34,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     caller: Caller | None = None
     #: how many messages of the org nobody has seen, as far as they were counted
     unread: int = 0
+    #: takes so many bytes of memory for as long as the page is made; raises where there is no room
+    hold: Callable[[int], object] = lambda _: None
 
     @property
     def request_id(self) -> str:

@@ -33,7 +33,10 @@ class FileBlobs:
         await self._aside(lambda: self._write(self._path(key), data))
 
     async def get(self, key: str, *, at_most: int) -> bytes | None:
-        return await self._aside(lambda: _read(self._path(key), at_most))
+        return await self._aside(lambda: _read(self._path(key), at_most + 1))
+
+    async def part(self, key: str, *, start: int, length: int) -> bytes | None:
+        return await self._aside(lambda: _read(self._path(key), length, start=start))
 
     async def delete(self, keys: Sequence[str]) -> None:
         await self._aside(lambda: _remove([self._path(key) for key in keys]))
@@ -120,7 +123,7 @@ def _synchronise(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _read(path: Path, at_most: int) -> bytes | None:
+def _read(path: Path, length: int, *, start: int = 0) -> bytes | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -128,7 +131,8 @@ def _read(path: Path, at_most: int) -> bytes | None:
     with os.fdopen(descriptor, "rb") as file:
         if not S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(f"{path} is no file")
-        return file.read(at_most + 1)
+        file.seek(start)
+        return file.read(length)
 
 
 def _remove(paths: Sequence[Path]) -> None:

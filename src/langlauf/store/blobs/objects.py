@@ -52,6 +52,13 @@ class ObjectBlobs:
                 return bytes(at_most + 1)
             return bytes(await found.bytes_async())
 
+    async def part(self, key: str, *, start: int, length: int) -> bytes | None:
+        with self._told():
+            try:
+                return bytes(await self._store.get_range_async(key, start=start, length=length))
+            except FileNotFoundError:
+                return None
+
     async def delete(self, keys: Sequence[str]) -> None:
         with self._told():
             await self._store.delete_async(list(keys))

@@ -1,14 +1,17 @@
 """Payloads of jobs as blobs: named by what they hold, checked when they are read, and never waited for too long."""
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
+from langlauf.domain.source import Source
 from langlauf.store.blobs.naming import Place, Ref, escaped, read_key, read_ref, ref_of
 from langlauf.store.blobs.protocol import Blobs
+from langlauf.store.source import Pieces
 from langlauf.telemetry import Fact, tell
 
 T = TypeVar("T")
@@ -58,6 +61,27 @@ class Payloads:
             raise unavailable(org_id, job_id, f"the blob {known.digest} does not hold what was written")
         return text
 
+    async def source(self, org_id: str, job_id: str, ref: str, *, missing: Callable[[], Awaitable[None]]) -> Source:
+        """The payload behind a reference, to be read in pieces.
+
+        Whether it is there is seen by the first of them; `missing` raises where there is no blob and should be one.
+        """
+        known = read_ref(ref)
+        if known is None:
+            raise unavailable(org_id, job_id, f"the reference {ref!r} is none that this program knows")
+        key = Place(await self._store(), org_id, job_id, known.digest).key
+
+        async def part(start: int, length: int) -> bytes | None:
+            try:
+                found = await self._in_time(self.blobs.part(key, start=start, length=length))
+            except StoreUnavailable as error:
+                raise unavailable(org_id, job_id, str(error)) from error
+            if found is None:
+                await missing()
+            return found
+
+        return BlobPieces(known, part, lambda reason: unavailable(org_id, job_id, reason))
+
     async def pages(self, org_id: str | None = None) -> AsyncIterator[list[Place]]:
         """All blobs of the store, or of one org, some at a time; what somebody else put there is not among them."""
         store = await self._store()
@@ -81,6 +105,36 @@ class Payloads:
                 return await doing
         except TimeoutError as error:
             raise StoreUnavailable("the place for blobs did not answer in time") from error
+
+
+class BlobPieces(Pieces):
+    """A blob in pieces, of which the last is given out only where all of them are what was written."""
+
+    def __init__(
+        self,
+        ref: Ref,
+        part: Callable[[int, int], Awaitable[bytes | None]],
+        damaged: Callable[[str], PayloadUnavailable],
+    ) -> None:
+        super().__init__(ref.size, self._part)
+        self._ref = ref
+        self._get = part
+        self._damaged = damaged
+        self._seen = 0
+        self._digest = hashlib.sha256()
+
+    async def _part(self, start: int, length: int) -> bytes | None:
+        if start != self._seen:
+            raise ValueError("a blob is read from its start to its end")
+        found = await self._get(start, length)
+        if found is None:
+            return None
+        await _aside(lambda: self._digest.update(found))
+        self._seen += len(found)
+        whole = self._seen == self.size
+        if len(found) != length or (whole and self._digest.hexdigest() != self._ref.digest):
+            raise self._damaged(f"the blob {self._ref.digest} does not hold what was written")
+        return found
 
 
 def unavailable(org_id: str, job_id: str, reason: str) -> PayloadUnavailable:

@@ -20,6 +20,9 @@ class Blobs(Protocol):
     async def get(self, key: str, *, at_most: int) -> bytes | None:
         """The bytes, None where there are none; where there are more than `at_most`, only that there are more."""
 
+    async def part(self, key: str, *, start: int, length: int) -> bytes | None:
+        """So many bytes from a position, or fewer where there are no more; None where there is nothing by that key."""
+
     async def delete(self, keys: Sequence[str]) -> None:
         """Removes them; those that are not there are fine."""
 

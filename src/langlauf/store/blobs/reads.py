@@ -15,6 +15,7 @@ from langlauf.domain.job import INLINE
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot
+from langlauf.domain.source import Source
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
@@ -50,6 +51,25 @@ class ReadsWithBlobs:
             raise unavailable(self._org_id, found.job.job_id, f"there is no blob for {ref}")
         return msgspec.structs.replace(found, delivered=msgspec.structs.replace(found.delivered, payload=text))
 
+    async def source(self, result_id: str) -> Source | None:
+        found = await self._inner.source(result_id)
+        if found is not None:
+            return found
+        row = await self._inner.result(result_id, latest=False, payload=False)
+        snapshot = None if row is None else row.delivered.snapshot
+        if snapshot is None or snapshot.removed_at is not None or snapshot.result_payload_ref == INLINE:
+            return None
+        if self._payloads is None:
+            raise self._out_of_reach(snapshot)
+        ref, job_id = snapshot.result_payload_ref, snapshot.job_id
+
+        async def missing() -> None:
+            row = await self._inner.result(result_id, latest=False, payload=False)
+            if row is not None and row.delivered.snapshot.removed_at is None:
+                raise unavailable(self._org_id, job_id, f"there is no blob for {ref}")
+
+        return await self._payloads.source(self._org_id, job_id, ref, missing=missing)
+
     async def status(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
         found = await self._inner.status(job_id, events=events, inline_limit=inline_limit)
         if self._payloads is None or found is None or found.result is not None:
@@ -74,9 +94,12 @@ class ReadsWithBlobs:
 
     async def _read(self, snapshot: Snapshot, seconds: float | None = None) -> str | None:
         if self._payloads is None:
-            raise unavailable(self._org_id, snapshot.job_id, "it is kept as a blob, and LANGLAUF_BLOBS is not set")
+            raise self._out_of_reach(snapshot)
         ref = snapshot.result_payload_ref
         return await self._payloads.read(self._org_id, snapshot.job_id, ref, seconds=seconds)
+
+    def _out_of_reach(self, snapshot: Snapshot) -> PayloadUnavailable:
+        return unavailable(self._org_id, snapshot.job_id, "it is kept as a blob, and LANGLAUF_BLOBS is not set")
 
     # -- as the store has it -------------------------------------------------------------------------------------------
 

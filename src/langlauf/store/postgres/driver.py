@@ -39,6 +39,7 @@ from langlauf.store.postgres.access import PostgresAccess
 from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.batching import run_rounds
 from langlauf.store.postgres.clock import DatabaseClock
+from langlauf.store.postgres.copies import Copies
 from langlauf.store.postgres.deliveries import PostgresDeliveries
 from langlauf.store.postgres.duties import PostgresDuties
 from langlauf.store.postgres.link import Link
@@ -89,6 +90,7 @@ class PostgresStore:
             self._cancel_batch, name="langlauf-cancels", done=tell
         )
         self._readers = Links(url, "read")
+        self._copies = Copies()
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
         self.deliveries: DeliveryStore = PostgresDeliveries(self._readers, self._links["deliver"], lambda: self._at)
         self.orgs: OrgStore = PostgresOrgs(self._links["upkeep"], lambda: self._at)
@@ -257,7 +259,7 @@ class PostgresStore:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def tenant(self, org_id: str) -> TenantReads:
-        return PostgresTenantReads(org_id, self._readers)
+        return PostgresTenantReads(org_id, self._readers, self._copies)
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
         return await overview.kept_payloads(self._readers, jobs)

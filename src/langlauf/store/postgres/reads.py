@@ -1,6 +1,7 @@
 """The reads of one org. The org is bound here, once, and goes into every call."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import LAST_WORDS, Event
@@ -9,13 +10,17 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
+from langlauf.domain.source import SMALL, Source
 from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
+from langlauf.store.postgres.copies import Copies, Shared
 from langlauf.store.postgres.feed import read_feed
+from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.lists import PostgresLists
 from langlauf.store.postgres.overview import look
 from langlauf.store.postgres.texts import holdable, name_of
 from langlauf.store.rows import endpoint_from, event_from, view_from_database, wish_from
+from langlauf.store.source import Small
 from langlauf.store.walking import FIRST, Position
 
 _KEYS_AT_ONCE = 1_000
@@ -23,6 +28,10 @@ _KEYS_AT_ONCE = 1_000
 
 class PostgresTenantReads(PostgresLists):
     """Everything here belongs to one org; anything else does not exist."""
+
+    def __init__(self, org_id: str, links: Links, copies: Copies) -> None:
+        super().__init__(org_id, links)
+        self._copies = copies
 
     async def _text(self, function: str, *values: str) -> str | None:
         found: str | None = await self._links.call(function, self._org_id, *map(name_of, values))
@@ -79,6 +88,16 @@ class PostgresTenantReads(PostgresLists):
         view, requested, delivered, text, views = rows[0]
         given = StoredResult(snapshot=Snapshot(*delivered), payload=text, views=views)
         return ResultView(view_from_database(tuple(view)).job, Snapshot(*requested), given)
+
+    async def source(self, result_id: str) -> Source | None:
+        rows = await self._rows("read_payload_size", result_id, SMALL)
+        if not rows:
+            return None
+        size, text = rows[0]
+        if text is not None:
+            return Small(text.encode())
+        fetch = partial(self._links.call, "read_payload_bytes", self._org_id, name_of(result_id))
+        return Shared(size, (self._org_id, result_id), self._copies.copy(self._org_id, result_id, fetch))
 
     async def views(self, result_id: str) -> str | None:
         return await self._text("read_views", result_id)

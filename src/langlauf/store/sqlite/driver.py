@@ -53,6 +53,7 @@ from langlauf.store.sqlite import (
     workers,
 )
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
+from langlauf.store.sqlite.long_reads import LongReads
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.steady import SteadyClock
@@ -121,6 +122,7 @@ class SqliteStore:
         self._writer_thread = ThreadPoolExecutor(1, thread_name_prefix="langlauf-writer")
         in_memory = path == MEMORY
         self._reader_thread = self._writer_thread if in_memory else ThreadPoolExecutor(1, "langlauf-reader")
+        self._long_reads = None if in_memory else LongReads(path)
         #: held while reads run; the writer takes it to empty the log
         self._no_reader = threading.RLock()
         self._commits = 0
@@ -152,7 +154,11 @@ class SqliteStore:
                 if path == MEMORY
                 else await loop.run_in_executor(store._reader_thread, open_connection, path)
             )
+            if store._long_reads is not None:
+                await store._long_reads.open()
         except BaseException:
+            if store._long_reads is not None:
+                store._long_reads.shut()
             store._writer_thread.shutdown(wait=False)
             store._reader_thread.shutdown(wait=False)
             raise
@@ -243,7 +249,8 @@ class SqliteStore:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def tenant(self, org_id: str) -> TenantReads:
-        return SqliteTenantReads(org_id, self._read, self._queries)
+        run_long = self._read if self._long_reads is None else self._long_reads.run
+        return SqliteTenantReads(org_id, self._read, self._queries, run_long=run_long)
 
     async def depth(self) -> Depth:
         now = self.clock.now()
@@ -304,6 +311,8 @@ class SqliteStore:
         await self._writes.finish()
         await self._reads.finish()
         loop = asyncio.get_running_loop()
+        if self._long_reads is not None:
+            await self._long_reads.close()
         if self._reader is not self._writer:
             await loop.run_in_executor(self._reader_thread, self._reader.close)
         await loop.run_in_executor(self._writer_thread, self._writer.close)
@@ -365,9 +374,9 @@ class SqliteStore:
         """Lets the log start again where readers that follow one another left it no moment to."""
         log = Path(f"{self.path}-wal")
         try:
-            if self.path == MEMORY or not log.exists() or log.stat().st_size < LARGEST_LOG:
+            if self._long_reads is None or not log.exists() or log.stat().st_size < LARGEST_LOG:
                 return
-            with self._no_reader:
+            with self._no_reader, self._long_reads.no_reader:
                 self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         except (apsw.Error, OSError):
             # The batch is on disk: nobody may be told that it failed, and nothing of it may run again.

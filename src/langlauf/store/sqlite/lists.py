@@ -29,9 +29,13 @@ class RunRead(Protocol):
 class SqliteLists:
     """Everything here belongs to one org; anything else does not exist."""
 
-    def __init__(self, org_id: str, run: RunRead, queries: Mapping[str, str]) -> None:
+    def __init__(
+        self, org_id: str, run: RunRead, queries: Mapping[str, str], *, run_long: RunRead | None = None
+    ) -> None:
         self._org_id = org_id
         self._run = run
+        #: for what takes longer than others are to wait for
+        self._run_long = run_long or run
         self._queries = queries
 
     def _rows(self, connection: apsw.Connection, query: str, /, **values: Any) -> list[Row]:

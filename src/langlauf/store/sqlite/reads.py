@@ -13,10 +13,12 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
+from langlauf.domain.source import SMALL, Source
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
 from langlauf.store.rows import event_from, json_text
+from langlauf.store.source import Pieces, Small
 from langlauf.store.sqlite.delivery_reads import SqliteDeliveryReads
 from langlauf.store.sqlite.feed import read_feed
 from langlauf.store.sqlite.overview import look
@@ -136,6 +138,26 @@ class SqliteTenantReads(SqliteDeliveryReads):
             return ResultView(view.job, requested, delivered)
 
         return await self._run(read)
+
+    async def source(self, result_id: str) -> Source | None:
+        rows = await self._run(
+            lambda connection: self._rows(connection, "read_payload_size", result_id=result_id, small=SMALL)
+        )
+        if not rows:
+            return None
+        size, text = rows[0]
+        return Pieces(size, partial(self._piece, result_id)) if text is None else Small(text.encode())
+
+    async def _piece(self, result_id: str, start: int, length: int) -> bytes | None:
+        def read(connection: apsw.Connection) -> bytes | None:
+            rows = self._rows(connection, "read_payload_row", result_id=result_id)
+            if not rows:
+                return None
+            with closing(connection.blob_open("main", "job_results", "payload", rows[0][0], False)) as blob:
+                blob.seek(start)
+                return blob.read(length)
+
+        return await self._run_long(read)
 
     async def views(self, result_id: str) -> str | None:
         return await self._first("read_views", result_id=result_id)

@@ -43,6 +43,14 @@ FROM job_results AS snapshot
 WHERE snapshot.org_id = :org_id AND snapshot.job_id = :job_id
 ORDER BY snapshot.result_seq DESC LIMIT 1
 
+-- name: read_payload_size
+-- The size is in the row's head; a payload comes with it where it is small.
+SELECT octet_length(payload), CASE WHEN octet_length(payload) <= :small THEN payload END FROM job_results
+WHERE org_id = :org_id AND result_id = :result_id AND payload IS NOT NULL
+
+-- name: read_payload_row
+SELECT rowid FROM job_results WHERE org_id = :org_id AND result_id = :result_id AND payload IS NOT NULL
+
 -- name: read_views
 SELECT views FROM job_results WHERE org_id = :org_id AND result_id = :result_id
 

@@ -22,6 +22,7 @@ from langlauf.ui.jobs.timeline import timeline_of
 from langlauf.ui.jobs.versions import Rail, rail_of
 from langlauf.ui.problem import is_known
 from langlauf.ui.rendering import Rendering
+from langlauf.ui.results.finding import whole
 from langlauf.ui.showing.panels import Showing
 from langlauf.ui.visit import Visit
 
@@ -105,8 +106,11 @@ class JobPage:
         rail = rail_of(snapshots, visit.request)
         if rail is None:
             return None
-        read = await reads.result(rail.chosen.result_id, latest=False)
-        return None if read is None or read.delivered.payload is None else Found(rail=rail, stored=read.delivered)
+        known = await reads.result(rail.chosen.result_id, latest=False, payload=False)
+        if known is None:
+            return None
+        read = await whole(reads, visit, known)
+        return None if read.delivered.payload is None else Found(rail=rail, stored=read.delivered)
 
     async def _asked(self, visit: Visit, caller: Caller, job: Job) -> Asked | None:
         payload = await self._context.services.reads.of(caller).payload(job.job_id)

@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import re
+from typing import NoReturn
 from urllib.parse import quote
 
 from msgspec import Raw
@@ -12,11 +13,12 @@ from starlette.responses import Response
 from langlauf.domain.job import Job
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.http.context import Context
+from langlauf.http.large import LargeAnswer
 from langlauf.http.problems import VARY, not_found
 from langlauf.http.requests import choice
 from langlauf.service.tenant import Caller
 from langlauf.ui.rendering import PRIVATE
-from langlauf.ui.results.finding import snapshot_of, still_there
+from langlauf.ui.results.finding import snapshot_of, still_there, taken
 from langlauf.ui.showing.charts import rows_of
 from langlauf.ui.showing.pictures import file_name
 from langlauf.ui.showing.table import fields_of, names_of
@@ -43,13 +45,29 @@ class Downloads:
     async def send(self, visit: Visit, caller: Caller) -> Response:
         """Exactly the snapshot of the address, in the format that is asked for."""
         wish = choice(visit.request, "format", (JSON, CSV, GEOJSON)) or JSON
-        found = await snapshot_of(self._context.services.reads.of(caller), visit, latest=False)
-        stored = still_there(found.delivered)
-        body = await asyncio.to_thread(made, stored, wish)
+        reads = self._context.services.reads.of(caller)
+        found = await snapshot_of(reads, visit, latest=False, payload=wish != JSON)
+        name = f"{found.job.analysis}-{_short(found.job, found.delivered.snapshot)}.{wish}"
+        headers = {"Content-Type": _MEDIA[wish], **attachment(name)}
+        if wish == JSON:
+            return await self._as_stored(caller, found.delivered.snapshot, headers)
+        body = await asyncio.to_thread(made, still_there(found.delivered), wish)
         if body is None:
             raise not_found()
-        name = f"{found.job.analysis}-{_short(found.job, stored.snapshot)}.{wish}"
-        return Response(body, headers={"Content-Type": _MEDIA[wish], **attachment(name)})
+        return Response(body, headers=headers)
+
+    async def _as_stored(self, caller: Caller, snapshot: Snapshot, headers: dict[str, str]) -> Response:
+        services = self._context.services
+        source = await services.reads.of(caller).source(snapshot.result_id)
+        if source is None:
+            raise taken()
+        if source.whole is not None:
+            return Response(source.whole, headers=headers)
+
+        async def gone() -> NoReturn:
+            raise taken()
+
+        return LargeAnswer(source, services.room, caller.org_id, headers=headers, media_type=_MEDIA[JSON], gone=gone)
 
 
 def formats_of(found: Seen) -> list[str]:
@@ -63,9 +81,7 @@ def formats_of(found: Seen) -> list[str]:
 
 
 def made(stored: StoredResult, wish: str) -> bytes | None:
-    """A snapshot as it is stored, its table as CSV, or its map; None where it has none."""
-    if wish == JSON:
-        return (stored.payload or "").encode()
+    """The table of a snapshot as CSV, or its map; None where it has none."""
     found = seen(stored)
     if wish == GEOJSON:
         shown = _map(found)

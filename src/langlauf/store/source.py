@@ -1,0 +1,39 @@
+"""Payloads as stores give them to be read in pieces."""
+
+from collections.abc import Awaitable, Callable, Hashable
+
+from langlauf.domain.errors import PayloadGone
+
+#: A piece. Smaller ones take longer in all: SQLite walks to each from the start of its payload.
+PIECE = 2 * 1_048_576
+
+
+class Small:
+    """A payload that is here already."""
+
+    def __init__(self, payload: bytes) -> None:
+        self.size = self.holds = len(payload)
+        self.whole = payload
+        self.share: Hashable | None = None
+
+    async def read(self, start: int) -> bytes | memoryview:
+        return self.whole[start:]
+
+
+class Pieces:
+    """A payload of which each piece is read when it is wanted: so many bytes from a position, None where it is gone."""
+
+    def __init__(self, size: int, read: Callable[[int, int], Awaitable[bytes | None]], *, piece: int = PIECE) -> None:
+        self.size = size
+        self.holds = min(size, piece)
+        self.whole: bytes | None = None
+        self.share: Hashable | None = None
+        self._read = read
+        self._piece = piece
+
+    async def read(self, start: int) -> bytes | memoryview:
+        wanted = min(self._piece, self.size - start)
+        found = await self._read(start, wanted)
+        if found is None or len(found) != wanted:
+            raise PayloadGone("a payload was removed while it was read")
+        return found
