@@ -172,7 +172,7 @@ class Sender:
         )
         if await self._finish(end, until=started + self._claim_seconds):
             count_delivery(delivery.channel, end.status)
-            _tell(delivery, end)
+            _tell(delivery, end, outcome.detail or end.error)
 
     async def _try(self, delivery: Delivery) -> Outcome:
         channel = self._channels.get(delivery.channel) or Silent("this server does not send such messages")
@@ -220,8 +220,8 @@ async def _told(delivery: Delivery, channel: Channel) -> Outcome:
         return outcome
 
 
-def _tell(delivery: Delivery, end: DeliveryEnd) -> None:
-    """What happened, with ids alone: an address can carry a secret."""
+def _tell(delivery: Delivery, end: DeliveryEnd, reason: str | None) -> None:
+    """What happened, with ids alone: an address can carry a secret. The reason may say more than the org is told."""
     ids: dict[str, Any] = {
         "org_id": delivery.org_id,
         "notification_id": delivery.notification_id,
@@ -233,9 +233,9 @@ def _tell(delivery: Delivery, end: DeliveryEnd) -> None:
     if end.status == "sent":
         tell(Fact.DELIVERY_SENT, **ids, seconds=round(end.seconds, 3))
     elif end.status == "pending":
-        tell(Fact.DELIVERY_FAILED, logging.WARNING, **ids, reason=end.error, again_in=round(end.retry_seconds, 1))
+        tell(Fact.DELIVERY_FAILED, logging.WARNING, **ids, reason=reason, again_in=round(end.retry_seconds, 1))
     elif end.status == "failed":
-        tell(Fact.DELIVERY_GAVE_UP, logging.ERROR, **ids, reason=end.error)
+        tell(Fact.DELIVERY_GAVE_UP, logging.ERROR, **ids, reason=reason)
     if end.disable is not None and delivery.endpoint_id is not None:
         tell(Fact.ENDPOINT_DISABLED, logging.ERROR, **ids, reason=end.disable)
     elif end.pause_seconds is not None:

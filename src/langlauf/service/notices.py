@@ -5,6 +5,7 @@ import zlib
 import msgspec
 
 from langlauf.analysis.schema import InvalidInput
+from langlauf.domain.addresses import ranges_of
 from langlauf.domain.delivery import Wish
 from langlauf.domain.errors import TargetRefused
 from langlauf.domain.mail_address import read_mail_address
@@ -58,7 +59,7 @@ class Notices:
 
     async def _webhook(self, org_id: str, url: str) -> Wish:
         try:
-            target = check_url(url, self._settings.webhook_allow, own=self._settings.public_url)
+            target = check_url(url, ranges_of(self._settings.webhook_allow, org_id), own=self._settings.public_url)
         except TargetRefused as error:
             raise InvalidInput(f"{_FIELD}.webhook", str(error)) from None
         if not self._settings.webhook_secret:

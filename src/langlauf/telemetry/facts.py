@@ -50,6 +50,7 @@ class Fact(StrEnum):
     DELIVERY_FAILED = "delivery_failed"
     DELIVERY_GAVE_UP = "delivery_gave_up"
     DELIVERY_UNWRITTEN = "delivery_unwritten"
+    WEBHOOK_TESTED = "webhook_tested"
     ENDPOINT_PAUSED = "endpoint_paused"
     ENDPOINT_DISABLED = "endpoint_disabled"
     MAIL_MISCONFIGURED = "mail_misconfigured"
