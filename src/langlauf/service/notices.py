@@ -6,15 +6,13 @@ import msgspec
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.domain.addresses import ranges_of
-from langlauf.domain.delivery import Wish
+from langlauf.domain.delivery import MAIL_LANE, Wish
 from langlauf.domain.errors import TargetRefused
 from langlauf.domain.mail_address import read_mail_address
 from langlauf.domain.target import check_url
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 
-#: All mails of an org wait for each other: there is one server that takes them.
-MAIL_LANE = "mail"
 _FIELD = "options.async_mode.notify"
 _UNSIGNED = (
     "webhooks are signed, and there is no secret for this one: set LANGLAUF_WEBHOOK_SECRET, "

@@ -49,6 +49,7 @@ class Fact(StrEnum):
     DELIVERY_SENT = "delivery_sent"
     DELIVERY_FAILED = "delivery_failed"
     DELIVERY_GAVE_UP = "delivery_gave_up"
+    DELIVERY_SUPPRESSED = "delivery_suppressed"
     DELIVERY_UNWRITTEN = "delivery_unwritten"
     WEBHOOK_TESTED = "webhook_tested"
     ENDPOINT_PAUSED = "endpoint_paused"
