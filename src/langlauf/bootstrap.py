@@ -18,6 +18,7 @@ from langlauf.delivery.sender import Sender
 from langlauf.delivery.webhook import Webhooks
 from langlauf.domain import duties as duty
 from langlauf.domain import notification
+from langlauf.domain.addresses import ranges_of
 from langlauf.domain.errors import LanglaufError, SettingsError, StoreError
 from langlauf.domain.outbound import source_of
 from langlauf.domain.signature import PURPOSE, read_secret
@@ -192,9 +193,12 @@ def make_services(
     )
 
 
-def make_endpoints(store: Store, settings: Settings) -> Endpoints:
-    """What can be done with the endpoints of orgs: the same for callers, for pages and for commands."""
-    return Endpoints(store, settings, SendingOnce(lambda: make_webhooks(store, settings, "")))
+def make_endpoints(store: Store, settings: Settings, *, operator: bool = False) -> Endpoints:
+    """What can be done with the endpoints of orgs: the same for callers, for pages and for commands.
+
+    An operator also sees what receivers inside a network answer to a test.
+    """
+    return Endpoints(store, settings, SendingOnce(lambda: make_webhooks(store, settings, "", shows_inside=operator)))
 
 
 def make_sender(
@@ -223,21 +227,27 @@ def make_mails(store: Store, settings: Settings) -> Channel:
     )
 
 
-def make_webhooks(store: Store, settings: Settings, prefix: str) -> Webhooks:
+def make_webhooks(store: Store, settings: Settings, prefix: str, *, shows_inside: bool = False) -> Webhooks:
     """The channel of webhooks, as the settings want it."""
     try:
         trust = trust_in(settings.webhook_ca)
     except OSError as error:
         raise SettingsError(f"LANGLAUF_WEBHOOK_CA={settings.webhook_ca!r}: {error}") from None
+
+    def doors(org_id: str) -> Doors:
+        allow = ranges_of(settings.webhook_allow, org_id)
+        return Doors(trust=trust, allow=allow, own_host=settings.host, own_port=settings.port)
+
     return Webhooks(
-        doors=Doors(trust=trust, allow=settings.webhook_allow, own_host=settings.host, own_port=settings.port),
+        doors=doors,
         resolver=Resolver(2 * max(1, settings.deliveries)),
         clock=store.clock,
         seconds=settings.webhook_seconds,
         source=source_of(settings.public_url, prefix),
         master=functools.partial(store.access.signing_secret, PURPOSE),
-        own_secrets=tuple(map(read_secret, settings.webhook_secret or ())),
+        operator_secrets=tuple(map(read_secret, settings.webhook_secret or ())),
         own_url=settings.public_url,
+        shows_inside=shows_inside,
     )
 
 

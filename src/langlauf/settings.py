@@ -8,11 +8,12 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Mapping
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import ip_network
 from typing import Any, NamedTuple
 
 import msgspec
 
+from langlauf.domain.addresses import AllowedRange, Network
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.mail import MailServer, Sender, read_mail_server, read_sender
 from langlauf.domain.rate import Rate, read_rate
@@ -25,7 +26,7 @@ _DURATION = re.compile(r"^([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)$")
 _EXECUTOR = re.compile(r"(?:dask|tls)://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:\[\]-]+")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-Network = IPv4Network | IPv6Network
+_ORG = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _MOST_SECRETS = 2
 _TEST_NAMES = "LANGLAUF_TEST_"
 LONGEST_DURATION = 100 * 365 * 86_400.0
@@ -117,6 +118,22 @@ def _origins(text: str) -> tuple[str, ...]:
                 f"{origin!r} is no origin; give scheme, host and port alone, such as https://ui.example, or *"
             )
     return origins
+
+
+def _allowed_ranges(text: str) -> tuple[AllowedRange, ...]:
+    """Address ranges, each for all orgs or, behind `org=`, for one. A single address is a range of one."""
+    return tuple(map(_allowed_range, _words(text)))
+
+
+def _allowed_range(word: str) -> AllowedRange:
+    before, named, network = word.rpartition("=")
+    org_id = before.strip() if named else None
+    if org_id is not None and not _ORG.fullmatch(org_id):
+        raise ValueError(f"{org_id!r} is no name of an org; give ranges such as 10.1.0.0/16 or acme=10.2.0.0/16")
+    try:
+        return AllowedRange(org_id, ip_network(network.strip()))
+    except ValueError as error:
+        raise ValueError(f"{error}; give ranges such as 10.1.0.0/16 or acme=10.2.0.0/16, with commas between") from None
 
 
 def _networks(text: str) -> tuple[Network, ...]:
@@ -231,8 +248,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("partial_retention", "LANGLAUF_PARTIAL_RETENTION", None, duration, "duration", "Partial results alone; else as all results."),
     Setting("jobs_retention", "LANGLAUF_JOBS_RETENTION", 7_776_000.0, duration, "duration", "How long a job's record is kept; not under 24h."),
     Setting("retention_every", "LANGLAUF_RETENTION_EVERY", 3_600.0, _positive_duration, "duration", "How often the server cleans up."),
-    Setting("webhook_secret", "LANGLAUF_WEBHOOK_SECRET", None, _webhook_secrets, "secret", "Signs webhooks that a job names for itself: whsec_ and Base64; a second one after a comma is the one before."),
-    Setting("webhook_allow", "LANGLAUF_WEBHOOK_ALLOW", (), _networks, "list", "Address ranges that may be called although they are private, such as 10.1.0.0/16; there, http and any port are allowed."),
+    Setting("webhook_secret", "LANGLAUF_WEBHOOK_SECRET", None, _webhook_secrets, "secret", "What the secret of each org is made from, which signs webhooks that its jobs name for themselves: whsec_ and Base64; a second one after a comma is the one before."),
+    Setting("webhook_allow", "LANGLAUF_WEBHOOK_ALLOW", (), _allowed_ranges, "list", "Address ranges that may be called although they are private, such as 10.1.0.0/16, or acme=10.2.0.0/16 for one org alone; there, http and any port are allowed."),
     Setting("webhook_schedule", "LANGLAUF_WEBHOOK_SCHEDULE", (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0, 86_400.0), _schedule, "list", "How long to wait before each further try of a delivery, such as 5s,5m,30m,2h."),
     Setting("webhook_seconds", "LANGLAUF_WEBHOOK_SECONDS", 15.0, _positive_duration, "duration", "How long one try of a delivery may take in all."),
     Setting("webhook_ca", "LANGLAUF_WEBHOOK_CA", None, _text, "path", "A file with certificates (PEM) of an own authority that receivers of webhooks may be signed by, beside those of the system."),
@@ -318,7 +335,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     jobs_retention: float
     retention_every: float
     webhook_secret: tuple[str, ...] | None
-    webhook_allow: tuple[Network, ...]
+    webhook_allow: tuple[AllowedRange, ...]
     webhook_schedule: tuple[float, ...]
     webhook_seconds: float
     webhook_ca: str | None

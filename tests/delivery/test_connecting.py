@@ -3,18 +3,19 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from ipaddress import ip_address, ip_network
+from typing import Any
 
 import pytest
 import uvloop
 
 from langlauf.delivery import connecting, resolving
-from langlauf.delivery.connecting import Doors, connected, trust_in
+from langlauf.delivery.connecting import Doors, checked_addresses, connected, trust_in
 from langlauf.delivery.resolving import Resolver, TooManyQuestions
 from langlauf.domain.errors import TargetRefused
-from langlauf.domain.target import check_url
+from langlauf.domain.target import Target, check_url
 
 HOME = (ip_network("127.0.0.0/8"),)
 #: Seconds to wait for what will come, on a machine however busy.
@@ -26,9 +27,16 @@ async def _call(url: str, doors: Doors, deadline: asyncio.Timeout | None = None)
     until = asyncio.get_running_loop().time() + PATIENCE
     async with (
         deadline or asyncio.timeout_at(until),
-        connected(check_url(url, HOME), doors, Resolver(1), until=until, limit=1024) as (_, writer),
+        _connected(check_url(url, HOME), doors, until) as (_, writer),
     ):
         return str(writer.get_extra_info("peername")[0])
+
+
+@asynccontextmanager
+async def _connected(target: Target, doors: Doors, until: float) -> AsyncIterator[Any]:
+    addresses = await checked_addresses(target, doors, Resolver(1))
+    async with connected(target, addresses, doors, until=until, limit=1024) as streams:
+        yield streams
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from langlauf.delivery import sender as sending_room
 from langlauf.delivery.channel import Channel, Silent
 from langlauf.delivery.sender import Sender
 from langlauf.domain.delivery import FINAL_SUBJECTS, Delivery, DeliveryFilter, Endpoint
+from langlauf.domain.duties import MAIL_EXPECTED_SECONDS
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.notification import Notification
 from langlauf.domain.sending import Outcome
@@ -21,6 +22,7 @@ from langlauf.settings import load_settings
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.telemetry import COUNTS, Fact
+from langlauf.upkeep.duties import DutyNotes
 from tests.delivery.rig import rig
 from tests.support.outbox import HOOK, MAIL
 from tests.support.receiver import answer, hang, in_turn, receiving
@@ -202,6 +204,34 @@ def test_a_channel_that_is_not_set_up_or_broken_holds_up_nobody() -> None:
                 "webhook": ("pending", "it could not be sent: the server's log tells why"),
                 "email": ("suppressed", "no mail server is set up"),
             }
+
+    asyncio.run(main())
+
+
+def test_mail_is_left_to_a_process_that_has_a_mail_server() -> None:
+    """While one is there, or was a moment ago, a process without a mail server sends the rest and leaves the mail."""
+
+    async def main() -> None:
+        async with _outbox() as store:
+            silent, kept = Silent("no mail server is set up"), Kept()
+
+            async def by_channel() -> dict[str, str]:
+                return {one.channel: one.delivery_status for one in await _messages(store)}
+
+            async def hook_sent() -> bool:
+                return (await by_channel())["webhook"] == "sent"
+
+            async def mail_settled() -> bool:
+                return (await by_channel())["email"] != "pending"
+
+            notes = DutyNotes(store.duties)
+            with_server = Sender(store, load_settings({}), Hints(), store.clock, {"email": Kept()}, done=notes.note)
+            await with_server._well()  # it is there, and has looked
+            await _sent_by(store, {"webhook": kept, "email": silent}, hook_sent)
+            assert await by_channel() == {"webhook": "sent", "email": "pending"}
+            store.clock.pass_(MAIL_EXPECTED_SECONDS)  # type: ignore[attr-defined]  # the clock of the test
+            await _sent_by(store, {"webhook": kept, "email": silent}, mail_settled)
+            assert await by_channel() == {"webhook": "sent", "email": "suppressed"}
 
     asyncio.run(main())
 

@@ -94,11 +94,13 @@ CALLS = {
     "renew": "NULL, '{org-a}', '{j7}', '{1}', 1000000",
     "cancel": "NULL, '{org-a}', '{j7}', '{user}', '{no}', '{r}'",
     "sweep": "NULL, 0, 0, 1, 1, 3, 100",
-    "claim_deliveries": "NULL, 5, 2, 0, 3",  # claims that are over at once: the next call finds as much
+    "claim_deliveries": "NULL, 5, 2, 0, 3, true",  # claims that are over at once: the next call finds as much
     "finish_delivery": "NULL, 'org-a', 'j7pending', 0, 'sent', 1, 0, 204, NULL, NULL, NULL, false, NULL",
     "hasten_lane": f"{2**62}, 'org-a', 'e0'",
     "replay": "NULL, 'org-a', NULL, 'e0', 0, false, 20",
     "change_endpoint": "NULL, 'org-a', 'e0', 'other', NULL, NULL, 'why', NULL",
+    "read_mail_marks": "'org-a', 'who@mail.example'",
+    "admit_mail": "NULL, 'org-a', 'j7sent', 1, 'who@mail.example', true, false, 10, 0, 10, 0",
     "read_endpoints": "'org-a'",
     "read_deliveries": f"'org-a', NULL, NULL, NULL, {_LATEST}, 20",
     "read_deliveries of an endpoint": f"'org-a', 'e0', NULL, NULL, {_LATEST}, 20",

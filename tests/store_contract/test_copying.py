@@ -279,7 +279,7 @@ def test_no_table_and_no_column_is_forgotten(beds: Any) -> None:
         pass
 
     sqlite.play(scene)
-    made = {"lanes", "lane_clock", "waiting_counts", "copying", "workers", "feed_home", "duties"}
+    made = {"lanes", "lane_clock", "waiting_counts", "copying", "workers", "feed_home", "duties", "mail_admissions"}
     own = {"sqlite": {"clocks"}, "postgres": {"batches", "migrations", "schema_made"}}
     names = "SELECT m.name, p.name FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS p WHERE m.type = 'table'"
     in_file = {tuple(row) for row in sqlite.query(names)}

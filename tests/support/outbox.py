@@ -29,6 +29,7 @@ async def told(make: Maker) -> dict[str, str]:
         assert await make.store.deliveries.finish(again)
     off = EndpointChange(org_id=make.org_id, endpoint_id=tired, enabled=False, reason="enough")
     assert await make.store.deliveries.change_endpoint(off)
+    assert await make.store.mail.add_mark(make.org_id, "gone@mail.example", "unsubscribed")
     waits = await _wished(make, HOOK, MAIL)
     taken = [one for one in await make.store.deliveries.claim(CLAIM) if one.channel == "email"]
     assert [one.attempt for one in taken] == [1]

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from langlauf.domain.addresses import ranges_of
 from langlauf.domain.errors import SettingsError
 from langlauf.settings import SETTINGS, Settings, duration, load_settings
 
@@ -56,6 +57,17 @@ def test_the_executor_names_a_dask_scheduler_or_this_machine(executor: str, sche
     assert load_settings({"LANGLAUF_EXECUTOR": executor}).dask_scheduler == scheduler
 
 
+def test_a_range_may_be_named_for_one_org() -> None:
+    """Others do not have it; what is named for none is for all."""
+    allow = load_settings({"LANGLAUF_WEBHOOK_ALLOW": "10.1.0.0/16, acme=10.2.0.0/16, a:b.c=fd12::/48"}).webhook_allow
+    found = {org: [str(one) for one in ranges_of(allow, org)] for org in ("acme", "a:b.c", "other")}
+    assert found == {
+        "acme": ["10.1.0.0/16", "10.2.0.0/16"],
+        "a:b.c": ["10.1.0.0/16", "fd12::/48"],
+        "other": ["10.1.0.0/16"],
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -68,6 +80,9 @@ def test_the_executor_names_a_dask_scheduler_or_this_machine(executor: str, sche
         ("LANGLAUF_PORT", ""),
         ("ENABLE_E2E_FAULT_INJECTION", "perhaps"),
         ("LANGLAUF_LOG_FORMAT", "xml"),
+        ("LANGLAUF_WEBHOOK_ALLOW", "acme=10.0.0.1/8"),
+        ("LANGLAUF_WEBHOOK_ALLOW", "a b=10.0.0.0/8"),
+        ("LANGLAUF_WEBHOOK_ALLOW", "=10.0.0.0/8"),
         ("LANGLAUF_EXECUTOR", "dask"),
         ("LANGLAUF_EXECUTOR", "dask://cluster"),
         ("LANGLAUF_EXECUTOR", "dask://cluster:0"),

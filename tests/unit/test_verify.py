@@ -143,8 +143,8 @@ def test_a_torn_file_is_reported(sound: Sound, tmp_path: Path) -> None:
     path, _, now = sound
     torn = tmp_path / "torn.db"
     content = bytearray(path.read_bytes())
-    rows = len(content) // 4096 * 3 // 4 * 4096  # the first half is mostly the schema
-    content[rows : rows + 8192] = b"\xff" * 8192
+    [(root,)] = query(path, "SELECT rootpage FROM sqlite_schema WHERE name = 'job_events'")
+    content[(root - 1) * 4096 : root * 4096] = b"\xff" * 4096
     torn.write_bytes(content)
     assert "integrity" in {one.rule for one in check_file(str(torn), now=now)}
 

@@ -408,4 +408,7 @@ UPDATE delivery_attempts SET status = 'lost' WHERE job_id = :given_up;
 UPDATE webhook_endpoints SET subjects = ',completed,moon,' WHERE disabled_at IS NULL;
 
 -- fault: known_values on the store
+UPDATE mail_marks SET address = 'Gone@mail.example';
+
+-- fault: known_values on the store
 UPDATE delivery_lanes SET failures = 0 WHERE lane = 'https://hook.example';

@@ -68,7 +68,7 @@ def at_desk(use: Callable[[Endpoints, str], Awaitable[T]], flags: dict[str, Any]
     async def run() -> T:
         store = await open_store(settings, Hints())
         try:
-            return await use(make_endpoints(store, settings), flags["org"] or settings.org)
+            return await use(make_endpoints(store, settings, operator=True), flags["org"] or settings.org)
         finally:
             await store.close()
 

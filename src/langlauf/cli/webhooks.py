@@ -7,6 +7,7 @@ import click
 from langlauf.cli.client_errors import Exit
 from langlauf.cli.client_options import duration_option
 from langlauf.cli.deliveries import deliveries, replay
+from langlauf.cli.options import Stopped
 from langlauf.cli.printing import count, note, plain, print_json, print_table, span
 from langlauf.cli.webhook_desk import again, at_desk, common, found, shown, there, with_time
 from langlauf.domain.delivery import FINAL_SUBJECTS, SUBJECTS, Endpoint, Subject
@@ -142,6 +143,25 @@ def test(endpoint: str, **flags: Any) -> None:
             note(f"  it said: {plain(tried.reply)}")
     if not tried.taken:
         raise click.exceptions.Exit(Exit.FAILED)
+
+
+@webhooks.command("secret")
+@common
+def secret(**flags: Any) -> None:
+    """Print an org's own secret, which signs for the addresses that its jobs name; it does not change."""
+
+    async def use(desk: Endpoints, org: str) -> list[str]:
+        return desk.org_secrets(org)
+
+    secrets = at_desk(use, flags)
+    if not secrets:
+        raise Stopped("no secret is set that it could be made from: set LANGLAUF_WEBHOOK_SECRET")
+    if flags["as_json"]:
+        print_json({"secret": secrets[0], "former_secret": secrets[1] if len(secrets) > 1 else None})
+        return
+    click.echo(secrets[0])
+    if len(secrets) > 1:
+        note(f"While receivers change over, the one before signs too: {secrets[1]}")
 
 
 def _switch(endpoint: str, flags: dict[str, Any], *, enabled: bool) -> tuple[Endpoint, Instant]:

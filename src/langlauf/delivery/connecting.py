@@ -25,9 +25,10 @@ _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 
 class Doors(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom we may call, and whose word about who they are we take."""
+    """Whom we may call for an org, and whose word about who they are we take."""
 
     trust: ssl.SSLContext
+    #: the ranges that the operator named for this org and for all
     allow: tuple[Network, ...] = ()
     #: where this very server listens
     own_host: str = ""
@@ -49,15 +50,23 @@ def trust_in(ca_file: str | None) -> ssl.SSLContext:
     return context
 
 
-@asynccontextmanager
-async def connected(
-    target: Target, doors: Doors, resolver: Resolver, *, until: float, limit: int
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection to a target, cut off at the end. `until` is when all must be over, by the clock of the loop."""
-    addresses = [target.address] if target.address is not None else await resolver.addresses(target.host)
-    addresses = [plain(address) for address in addresses]
+async def checked_addresses(target: Target, doors: Doors, resolver: Resolver) -> list[Address]:
+    """All that a target stands for; `TargetRefused` where one of them must not be called."""
+    found = [target.address] if target.address is not None else await resolver.addresses(target.host)
+    addresses = [plain(address) for address in found]
     for address in addresses:
         doors.check(target, address)
+    return addresses
+
+
+@asynccontextmanager
+async def connected(
+    target: Target, addresses: Sequence[Address], doors: Doors, *, until: float, limit: int
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection to a target at addresses that were checked, cut off at the end.
+
+    `until` is when all must be over, by the clock of the loop.
+    """
     open_socket = await _first_open(addresses[:_MOST_TRIED], target.port, until)
     try:
         doors.check(target, plain(ip_address(open_socket.getpeername()[0])))

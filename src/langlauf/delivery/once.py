@@ -6,6 +6,7 @@ from langlauf.clock import steady
 from langlauf.delivery.webhook import Webhooks
 from langlauf.domain.sending import excerpt, shown_error
 from langlauf.service.webhooks import Parcel, Tried
+from langlauf.telemetry import Fact, tell
 
 
 class SendingOnce:
@@ -20,10 +21,12 @@ class SendingOnce:
         if self._channel is None:
             self._channel = self._make()
         started = steady()
-        outcome = await self._channel.send_body(parcel.url, parcel.message_id, parcel.body, parcel.secrets)
+        outcome = await self._channel.send_parcel(parcel)
+        if outcome.detail is not None:
+            tell(Fact.WEBHOOK_TESTED, org_id=parcel.org_id, taken=outcome.verdict == "sent", reason=outcome.detail)
         return Tried(
             taken=outcome.verdict == "sent",
-            seconds=steady() - started,
+            seconds=steady() - started if outcome.detail is None else 0.0,
             status_code=outcome.status_code,
             error=shown_error(outcome.error),
             reply=excerpt(outcome.reply) or None,

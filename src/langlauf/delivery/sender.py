@@ -60,6 +60,10 @@ class Sender:
         self._hints = hints
         self._clock = clock
         self._channels = channels
+        #: where there is no mail server, mail is left to processes that have one while there are some
+        self._sends_mail = not isinstance(channels.get("email"), Silent)
+        self._others_send_mail = False
+        self._asked_at: float | None = None
         self._claim_seconds = settings.webhook_seconds + min(settings.webhook_seconds, _LONGEST_MARGIN)
         self._sending: set[asyncio.Task[None]] = set()
         self._loop: asyncio.Task[None] | None = None
@@ -112,6 +116,8 @@ class Sender:
         DUTIES.add(self.name, "done")
         if self._done is not None:
             await self._done(self.name)
+            if self._sends_mail:
+                await self._done(duties.MAIL)
 
     async def _look(self) -> int:
         """Claims what there is room for; tells how many were found, or are on their way where there is no room."""
@@ -124,6 +130,7 @@ class Sender:
             most_of_lane=_MOST_OF_LANE,
             claim_seconds=self._claim_seconds,
             cautious_after=CAUTIOUS_AFTER,
+            with_mail=self._sends_mail or not await self._left_to_others(),
         )
         found = await self._store.deliveries.claim(claim)
         for delivery in found:
@@ -131,6 +138,13 @@ class Sender:
             self._sending.add(task)
             task.add_done_callback(self._delivered)
         return len(found)
+
+    async def _left_to_others(self) -> bool:
+        """Whether another process sends the mail; asked no more often than one looks while nothing is to be sent."""
+        if self._asked_at is None or steady() - self._asked_at >= _LOOK_SECONDS:
+            self._others_send_mail = duties.mail_is_sent(await self._store.duties.seen(), self._clock.now())
+            self._asked_at = steady()
+        return self._others_send_mail
 
     def _delivered(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)
@@ -172,7 +186,7 @@ class Sender:
         )
         if await self._finish(end, until=started + self._claim_seconds):
             count_delivery(delivery.channel, end.status)
-            _tell(delivery, end)
+            _tell(delivery, end, outcome.detail or end.error)
 
     async def _try(self, delivery: Delivery) -> Outcome:
         channel = self._channels.get(delivery.channel) or Silent("this server does not send such messages")
@@ -220,8 +234,8 @@ async def _told(delivery: Delivery, channel: Channel) -> Outcome:
         return outcome
 
 
-def _tell(delivery: Delivery, end: DeliveryEnd) -> None:
-    """What happened, with ids alone: an address can carry a secret."""
+def _tell(delivery: Delivery, end: DeliveryEnd, reason: str | None) -> None:
+    """What happened, with ids alone: an address can carry a secret. The reason may say more than the org is told."""
     ids: dict[str, Any] = {
         "org_id": delivery.org_id,
         "notification_id": delivery.notification_id,
@@ -233,9 +247,11 @@ def _tell(delivery: Delivery, end: DeliveryEnd) -> None:
     if end.status == "sent":
         tell(Fact.DELIVERY_SENT, **ids, seconds=round(end.seconds, 3))
     elif end.status == "pending":
-        tell(Fact.DELIVERY_FAILED, logging.WARNING, **ids, reason=end.error, again_in=round(end.retry_seconds, 1))
+        tell(Fact.DELIVERY_FAILED, logging.WARNING, **ids, reason=reason, again_in=round(end.retry_seconds, 1))
+    elif end.status == "suppressed":
+        tell(Fact.DELIVERY_SUPPRESSED, **ids, reason=reason)
     elif end.status == "failed":
-        tell(Fact.DELIVERY_GAVE_UP, logging.ERROR, **ids, reason=end.error)
+        tell(Fact.DELIVERY_GAVE_UP, logging.ERROR, **ids, reason=reason)
     if end.disable is not None and delivery.endpoint_id is not None:
         tell(Fact.ENDPOINT_DISABLED, logging.ERROR, **ids, reason=end.disable)
     elif end.pause_seconds is not None:

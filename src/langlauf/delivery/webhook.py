@@ -3,24 +3,26 @@
 import asyncio
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from socket import gaierror
 
 import msgspec
 
 from langlauf.clock import Clock, SystemClock
-from langlauf.delivery.connecting import Doors, connected
+from langlauf.delivery.connecting import Doors, checked_addresses, connected
 from langlauf.delivery.exchange import MOST_READ, Answer, BadAnswer, post
 from langlauf.delivery.resolving import Resolver, TooManyQuestions
+from langlauf.domain.addresses import inner
 from langlauf.domain.delivery import Delivery, subject_of
 from langlauf.domain.errors import TargetRefused
 from langlauf.domain.event import EventType
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.outbound import CLOUD_EVENT, OUTBOUND, cloud_event
-from langlauf.domain.sending import Outcome, outcome_of_status
-from langlauf.domain.signature import endpoint_secret, signatures
+from langlauf.domain.sending import Outcome, outcome_of_status, veiled
+from langlauf.domain.signature import endpoint_secret, org_secret, signatures
 from langlauf.domain.state import Status
-from langlauf.domain.target import Target, check_url
+from langlauf.domain.target import check_url
+from langlauf.service.webhooks import Parcel
 from langlauf.version import VERSION
 
 _KINDS: dict[str, EventType] = {str(name).rpartition(".")[2]: kind for kind, name in OUTBOUND.items()}
@@ -49,14 +51,15 @@ class Webhooks:
     def __init__(
         self,
         *,
-        doors: Doors,
+        doors: Callable[[str], Doors],
         resolver: Resolver,
         clock: Clock,
         seconds: float,
         source: str,
         master: Callable[[], Awaitable[bytes]],
-        own_secrets: tuple[bytes, ...] = (),
+        operator_secrets: tuple[bytes, ...] = (),
         own_url: str | None = None,
+        shows_inside: bool = False,
     ) -> None:
         self._doors = doors
         self._resolver = resolver
@@ -64,8 +67,9 @@ class Webhooks:
         self._seconds = seconds
         self._source = source
         self._master = master
-        self._own_secrets = own_secrets
+        self._operator_secrets = operator_secrets
         self._own_url = own_url
+        self._shows_inside = shows_inside
         self._master_secret: bytes | None = None
 
     async def send(self, delivery: Delivery) -> Outcome:
@@ -77,46 +81,53 @@ class Webhooks:
         if len(body) > _LARGEST_BODY:
             return Outcome(verdict="never", error=f"the message is larger than {_LARGEST_BODY} bytes")
         headers = {} if delivery.traceparent is None else {"traceparent": delivery.traceparent}
-        return await self.send_body(delivery.target, delivery.notification_id, body, secrets, headers)
+        parcel = Parcel(
+            org_id=delivery.org_id,
+            url=delivery.target,
+            message_id=delivery.notification_id,
+            body=body,
+            secrets=tuple(secrets),
+        )
+        return await self.send_parcel(parcel, headers)
 
-    async def send_body(
-        self, url: str, message_id: str, body: bytes, secrets: Sequence[bytes], headers: Mapping[str, str] = _NONE
-    ) -> Outcome:
-        """Signs a body and sends it to an address once, whatever it tells of; the same guards for all."""
+    async def send_parcel(self, parcel: Parcel, headers: Mapping[str, str] = _NONE) -> Outcome:
+        """Signs a body and sends it to an address once, whatever it tells of; the same guards for all.
+
+        Of a receiver inside a network the org learns nothing but whether it took the message.
+        """
+        doors = self._doors(parcel.org_id)
+        until = asyncio.get_running_loop().time() + self._seconds
+        inside = False
         try:
-            target = check_url(url, self._doors.allow, own=self._own_url)
-            answer = await self._post(target, {**self._headers(message_id, secrets, body), **headers}, body)
+            target = check_url(parcel.url, doors.allow, own=self._own_url)
+            async with asyncio.timeout_at(until) as deadline:
+                addresses = await checked_addresses(target, doors, self._resolver)
+                inside = any(inner(address, doors.allow) for address in addresses)
+                async with connected(target, addresses, doors, until=until, limit=MOST_READ) as streams:
+                    sent = {**self._headers(parcel), **headers}
+                    outcome = _outcome(await post(streams, target, sent, parcel.body, deadline))
         except TooManyQuestions as error:
             return Outcome(verdict="later", error=str(error))  # no fault of this receiver
         except (TargetRefused, BadAnswer, OSError) as error:
-            return Outcome(verdict="later", error=_reason(error, self._seconds), lane_failed=True)
-        reply = answer.body.decode("utf-8", "replace")
-        return outcome_of_status(answer.status_code, answer.headers.get("retry-after"), reply, _WALL.now())
+            outcome = Outcome(verdict="later", error=_reason(error, self._seconds), lane_failed=True)
+        return veiled(outcome) if inside and not self._shows_inside else outcome
 
-    async def _post(self, target: Target, headers: dict[str, str], body: bytes) -> Answer:
-        until = asyncio.get_running_loop().time() + self._seconds
-        async with (
-            asyncio.timeout_at(until) as deadline,
-            connected(target, self._doors, self._resolver, until=until, limit=MOST_READ) as streams,
-        ):
-            return await post(streams, target, headers, body, deadline)
-
-    def _headers(self, message_id: str, secrets: Sequence[bytes], body: bytes) -> dict[str, str]:
+    def _headers(self, parcel: Parcel) -> dict[str, str]:
         # By the clock on the wall, as receivers compare it: the store's own does not follow when that is set back.
         timestamp = _WALL.now() // SECOND
         return {
             "content-type": CLOUD_EVENT,
             "user-agent": _AGENT,
             "accept": "*/*",
-            "webhook-id": message_id,
+            "webhook-id": parcel.message_id,
             "webhook-timestamp": str(timestamp),
-            "webhook-signature": signatures(secrets, message_id, timestamp, body),
+            "webhook-signature": signatures(parcel.secrets, parcel.message_id, timestamp, parcel.body),
         }
 
     async def _secrets(self, delivery: Delivery) -> list[bytes]:
-        """What signs: the endpoint's secret and, while receivers change over, the one before; else the operator's."""
+        """What signs: the endpoint's secret and, while receivers change over, the one before; else the org's."""
         if delivery.endpoint_id is None or delivery.version is None:
-            return list(self._own_secrets)
+            return [org_secret(one, delivery.org_id) for one in self._operator_secrets]
         if self._master_secret is None:
             self._master_secret = await self._master()
         master = self._master_secret
@@ -143,6 +154,11 @@ def webhook_body(delivery: Delivery, source: str) -> bytes:
         source=source,
     )
     return msgspec.json.encode(event)
+
+
+def _outcome(answer: Answer) -> Outcome:
+    reply = answer.body.decode("utf-8", "replace")
+    return outcome_of_status(answer.status_code, answer.headers.get("retry-after"), reply, _WALL.now())
 
 
 def _ahead(until: Instant | None, now: Instant) -> bool:

@@ -9,9 +9,23 @@ The tables are our own: what `ipaddress` calls global differs from one release o
 
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from typing import NamedTuple
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
+
+
+class AllowedRange(NamedTuple):
+    """A range that the operator lets webhooks call although it is private: for one org, or for all."""
+
+    org_id: str | None
+    network: Network
+
+
+def ranges_of(allow: Iterable[AllowedRange], org_id: str) -> tuple[Network, ...]:
+    """The ranges that webhooks of an org may call."""
+    return tuple(one.network for one in allow if one.org_id is None or one.org_id == org_id)
+
 
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _MAPPED = IPv6Network("::ffff:0:0/96")
@@ -124,6 +138,11 @@ def allowed(address: Address, allow: Sequence[Network]) -> bool:
     if _any_in((address, *carried(address)), _LINK_LOCAL):
         named = [network for network in named if any(_within(network, wide) for wide in _LINK_LOCAL)]
     return bool(named)
+
+
+def inner(address: Address, allow: Sequence[Network]) -> bool:
+    """Whether an address lies inside a network and is called only because the operator named it."""
+    return refusal(address) is not None and refusal(address, allow) is None
 
 
 def _any_in(addresses: Iterable[Address], networks: Iterable[Network]) -> bool:

@@ -21,6 +21,8 @@ SUBJECTS: tuple[Subject, ...] = ("queued", "started", "partial", "completed", "f
 FINAL_SUBJECTS: tuple[Subject, ...] = ("completed", "failed", "canceled")
 #: What people are written to about by e-mail.
 MAIL_SUBJECTS: tuple[Subject, ...] = ("completed", "failed")
+#: All mails of an org wait for each other: there is one server that takes them.
+MAIL_LANE = "mail"
 #: How many endpoints an org may have.
 MOST_ENDPOINTS = 100
 #: Where a job's own webhook stands in the key that makes a second message impossible.
@@ -94,6 +96,8 @@ class DeliveryClaim(msgspec.Struct, frozen=True, kw_only=True):
     claim_seconds: float
     #: failures in a row after which a lane is tried with one message at a time
     cautious_after: int
+    #: whether mail is among it; a process that cannot send any leaves it to others
+    with_mail: bool = True
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,12 +1,23 @@
 """What upkeep is for: each duty by name, and when it last did it."""
 
+from collections.abc import Iterable
+
 import msgspec
 
-from langlauf.domain.instant import Instant
+from langlauf.domain.instant import Instant, seconds_between
 
 SWEEP = "sweep"
 RETENTION = "retention"
 DELIVERIES = "deliveries"
+#: noted by processes that have a mail server alone
+MAIL = "mail"
+#: A process that sends mail is counted on for so many seconds after its last note: it may be starting again.
+MAIL_EXPECTED_SECONDS = 300.0
+
+
+def mail_is_sent(done: Iterable["DutyDone"], now: Instant) -> bool:
+    """Whether some process that has a mail server is there, or was a moment ago."""
+    return any(one.name == MAIL and seconds_between(one.succeeded_at, now) < MAIL_EXPECTED_SECONDS for one in done)
 
 
 class DutyDone(msgspec.Struct, frozen=True):

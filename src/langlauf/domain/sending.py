@@ -24,6 +24,8 @@ Verdict = Literal["sent", "later", "never", "suppressed"]
 CAUTIOUS_AFTER = 5
 _FIRST_PAUSE = 60.0
 _LONGEST_PAUSE = 3_600.0
+#: The one error for whatever went wrong at a receiver inside a network.
+NOT_TAKEN = "not taken"
 #: How long we wait at most because a receiver says so.
 LONGEST_RETRY_AFTER = 86_400.0
 #: An endpoint that was not reached for so long is not called any more.
@@ -52,6 +54,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     lane_failed: bool = False
     #: why its endpoint must not be called any more
     disable: str | None = None
+    #: what happened at a receiver of which the org is told nothing: for the operator's log alone
+    detail: str | None = None
 
 
 def outcome_of_status(status_code: int, retry_after: str | None, reply: str, now: Instant) -> Outcome:
@@ -68,6 +72,18 @@ def outcome_of_status(status_code: int, retry_after: str | None, reply: str, now
     return Outcome(
         verdict="later", status_code=status_code, reply=reply, error=error, retry_after=patience, lane_failed=True
     )
+
+
+def veiled(outcome: Outcome) -> Outcome:
+    """What an org is told of a receiver inside a network: whether it took the message, and nothing else.
+
+    Neither the answer nor the way in which it failed is told, also not by when the next try comes or by an endpoint
+    that is disabled: an org could read and scan with it what only this server reaches.
+    """
+    if outcome.verdict == "sent":
+        return Outcome(verdict="sent", detail=f"the receiver answered {outcome.status_code}")
+    said = ": ".join(filter(None, (outcome.error, excerpt(outcome.reply))))
+    return Outcome(verdict="later", error=NOT_TAKEN, lane_failed=True, detail=shown_error(said))
 
 
 def read_retry_after(text: str | None, now: Instant) -> float | None:
@@ -114,7 +130,8 @@ def settle(
         notification_id=delivery.notification_id,
         attempt=delivery.attempt,
         status=_status(outcome, wait),
-        seconds=seconds,
+        # How long it took would tell a port that is closed from one that nothing answers at.
+        seconds=seconds if outcome.detail is None else 0.0,
         retry_seconds=0.0 if wait is None else max(wait, outcome.retry_after or 0.0),
         status_code=outcome.status_code,
         error=shown_error(outcome.error),

@@ -1,7 +1,8 @@
 """Signatures of webhooks by the Standard Webhooks scheme: HMAC-SHA256 over id, timestamp and body.
 
 A secret is `whsec_` and 24 to 64 bytes in Base64. The secret of an endpoint is made from one that the store keeps, the
-endpoint's id and the number of the secret: so it can be made again and never lies anywhere.
+endpoint's id and the number of the secret: so it can be made again and never lies anywhere. The secret of an org, which
+signs for the addresses that its jobs name, is made from the operator's: a receiver needs only that of its own org.
 """
 
 import base64
@@ -38,6 +39,11 @@ def secret_text(secret: bytes) -> str:
 def endpoint_secret(master: bytes, org_id: str, endpoint_id: str, version: int) -> bytes:
     """The secret of an endpoint, the same whenever it is asked for."""
     return hmac.digest(master, f"webhook {org_id} {endpoint_id} {version}".encode(), hashlib.sha256)
+
+
+def org_secret(operator_secret: bytes, org_id: str) -> bytes:
+    """The secret that signs for the jobs of an org; neither the operator's nor another org's can be made from it."""
+    return hmac.digest(operator_secret, f"webhooks of org {org_id}".encode(), hashlib.sha256)
 
 
 def signatures(secrets: Iterable[bytes], message_id: str, timestamp: int, body: bytes) -> str:

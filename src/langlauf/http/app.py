@@ -137,6 +137,7 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Bas
         "revokeKey": keys.revoke,
         "listWebhooks": webhooks.list,
         "createWebhook": webhooks.create,
+        "getWebhookSecret": webhooks.secret,
         "getWebhook": webhooks.one,
         "changeWebhook": webhooks.change,
         "removeWebhook": webhooks.remove,

@@ -5,7 +5,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import msgspec
 
-from langlauf.settings import Network, Settings
+from langlauf.domain.addresses import Network
+from langlauf.settings import Settings
 
 Address = IPv4Address | IPv6Address
 #: No proxy before a server adds that many; more is not looked through for every request.

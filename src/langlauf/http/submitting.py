@@ -1,8 +1,8 @@
 """`POST /analyze`: at once with 202, or waited for."""
 
 from collections import Counter
-
 from typing import NoReturn
+
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response

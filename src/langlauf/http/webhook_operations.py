@@ -33,6 +33,16 @@ WEBHOOK_OPERATIONS: tuple[Operation, ...] = (
         problems={**BODY, 409: ("endpoint_exists",)},
     ),
     Operation(
+        name="getWebhookSecret",
+        method="get",
+        path="{prefix}/webhooks/secret",
+        summary="The org's secret, which signs for the addresses that its jobs name.",
+        tag="webhooks",
+        scope=Scope.ADMIN,
+        answer=shapes.OrgSecretAnswer,
+        parameters=TENANT,
+    ),
+    Operation(
         name="getWebhook",
         method="get",
         path="{prefix}/webhooks/{endpoint_id}",

@@ -105,6 +105,16 @@ class MadeEndpointAnswer(EndpointAnswer, kw_only=True):
     secret: Annotated[str, msgspec.Meta(pattern="^whsec_")]
 
 
+class OrgSecretAnswer(Answer, kw_only=True):
+    """What signs for the addresses that the org's jobs name, and while it changes the one before.
+
+    Both are null where the operator has set no `LANGLAUF_WEBHOOK_SECRET`.
+    """
+
+    secret: Annotated[str, msgspec.Meta(pattern="^whsec_")] | None
+    former_secret: Annotated[str, msgspec.Meta(pattern="^whsec_")] | None
+
+
 class RemovedAnswer(Answer, kw_only=True):
     """The endpoint that is no longer there."""
 

@@ -28,6 +28,7 @@ from langlauf.http.webhook_schemas import (
     EndpointOut,
     EndpointsAnswer,
     MadeEndpointAnswer,
+    OrgSecretAnswer,
     RemovedAnswer,
     ReplayAnswer,
     ReplayBody,
@@ -72,6 +73,12 @@ class ApiWebhooks:
         )
         address = f"{self._context.links(request).base}/webhooks/{made.endpoint.endpoint_id}"
         return answer(self._with_secret(caller, made), 201, headers={"Location": address})
+
+    async def secret(self, request: Request, caller: Caller) -> Response:
+        """The org's own secret, the same whenever it is asked for."""
+        refuse_unknown(request)
+        secret, former, *_ = (*self._webhooks.org_secrets(caller.org_id), None, None)
+        return answer(OrgSecretAnswer(request_id=caller.request_id, secret=secret, former_secret=former))
 
     async def one(self, request: Request, caller: Caller) -> Response:
         """One endpoint."""

@@ -5,15 +5,14 @@ import zlib
 import msgspec
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.domain.delivery import Wish
+from langlauf.domain.addresses import ranges_of
+from langlauf.domain.delivery import MAIL_LANE, Wish
 from langlauf.domain.errors import TargetRefused
 from langlauf.domain.mail_address import read_mail_address
 from langlauf.domain.target import check_url
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 
-#: All mails of an org wait for each other: there is one server that takes them.
-MAIL_LANE = "mail"
 _FIELD = "options.async_mode.notify"
 _UNSIGNED = (
     "webhooks are signed, and there is no secret for this one: set LANGLAUF_WEBHOOK_SECRET, "
@@ -58,7 +57,7 @@ class Notices:
 
     async def _webhook(self, org_id: str, url: str) -> Wish:
         try:
-            target = check_url(url, self._settings.webhook_allow, own=self._settings.public_url)
+            target = check_url(url, ranges_of(self._settings.webhook_allow, org_id), own=self._settings.public_url)
         except TargetRefused as error:
             raise InvalidInput(f"{_FIELD}.webhook", str(error)) from None
         if not self._settings.webhook_secret:

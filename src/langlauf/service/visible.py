@@ -10,6 +10,7 @@ from langlauf.domain.failures import Failure
 from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.instant import Instant
+from langlauf.domain.mail_rules import MailMark
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import NOTHING, Overview
 from langlauf.domain.result import Snapshot
@@ -104,6 +105,9 @@ class OneJob:
 
     async def wishes(self, job_id: str) -> tuple[Wish, ...]:
         return await self._tenant.wishes(job_id) if job_id == self._job_id else ()
+
+    async def mail_marks(self, address: str | None = None) -> list[MailMark]:  # noqa: ARG002 - they are no part of a job
+        return []
 
     async def jobs(self, which: JobFilter) -> JobPage:  # noqa: ARG002 - no list has it
         return JobPage([], None)

@@ -11,6 +11,7 @@ import msgspec
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.clock import Clock, new_id
+from langlauf.domain.addresses import ranges_of
 from langlauf.domain.delivery import (
     FINAL_SUBJECTS,
     MOST_ENDPOINTS,
@@ -25,7 +26,7 @@ from langlauf.domain.errors import LanglaufError, TargetRefused
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.keys import LONGEST_NAME
 from langlauf.domain.notification import Notification
-from langlauf.domain.signature import PURPOSE, endpoint_secret, secret_text
+from langlauf.domain.signature import PURPOSE, endpoint_secret, org_secret, read_secret, secret_text
 from langlauf.domain.target import check_url
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store, TenantReads
@@ -83,8 +84,9 @@ class Followed(NamedTuple):
 
 
 class Parcel(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to send at once: where, under which id, signed with what."""
+    """Something to send at once: for whom, where, under which id, signed with what."""
 
+    org_id: str
     url: str
     message_id: str
     body: bytes
@@ -124,7 +126,7 @@ class Endpoints:
     ) -> MadeEndpoint:
         """A new endpoint. What its address must not be is told now; what it stands for, whenever it is called."""
         try:
-            target = check_url(url, self._settings.webhook_allow, own=self._settings.public_url)
+            target = check_url(url, ranges_of(self._settings.webhook_allow, org_id), own=self._settings.public_url)
         except TargetRefused as error:
             raise InvalidInput("url", str(error)) from None
         wish = Endpoint(
@@ -197,7 +199,8 @@ class Endpoints:
         now = self._store.clock.now()
         secrets = await self._secrets(endpoint, now)
         body = _test_event(endpoint, message_id, now, self._settings.public_url)
-        return await self._send(Parcel(url=endpoint.url, message_id=message_id, body=body, secrets=secrets))
+        parcel = Parcel(org_id=org_id, url=endpoint.url, message_id=message_id, body=body, secrets=secrets)
+        return await self._send(parcel)
 
     async def deliveries(self, org_id: str, which: DeliveryFilter) -> list[Notification]:
         """The org's messages to the world outside, newest first."""
@@ -232,6 +235,13 @@ class Endpoints:
             raise EndpointDisabled("the endpoint is switched off; switch it on first, then replay")
         wish = Replay(org_id=org_id, endpoint_id=endpoint_id, since=since, most=MOST_REPLAYED)
         return await self._store.deliveries.replay(wish)
+
+    def org_secrets(self, org_id: str) -> list[str]:
+        """What signs for the addresses that jobs of the org name: its secret and, while it changes, the one before.
+
+        None where the operator has set no secret to make them from.
+        """
+        return [secret_text(org_secret(read_secret(one), org_id)) for one in self._settings.webhook_secret or ()]
 
     async def _with_secret(self, endpoint: Endpoint) -> MadeEndpoint:
         [secret, *_] = await self._secrets(endpoint, endpoint.created_at)

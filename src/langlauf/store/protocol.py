@@ -19,6 +19,7 @@ from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import InboxPage, MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
+from langlauf.domain.mail_rules import MailMark
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import KeptPayloads, Snapshot
@@ -44,6 +45,7 @@ from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
+from langlauf.store.mail import MailStore
 from langlauf.store.orgs import OrgStore
 from langlauf.store.workers import WorkerStore
 
@@ -101,6 +103,9 @@ class TenantReads(Protocol):
 
     async def wishes(self, job_id: str) -> tuple[Wish, ...]:
         """Whom the submission of a job asked to be told of its end."""
+
+    async def mail_marks(self, address: str | None = None) -> list[MailMark]:
+        """What the org knows of receivers of mail, by address: of one of them, or of all."""
 
     async def jobs(self, which: JobFilter) -> JobPage:
         """The org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
@@ -165,6 +170,10 @@ class Store(Protocol):
     @property
     def deliveries(self) -> DeliveryStore:
         """The outbox, and who is called."""
+
+    @property
+    def mail(self) -> MailStore:
+        """Who may be written to by e-mail, and how often."""
 
     async def submit(self, new: NewJob) -> Submitted:
         """Accepts a job with its input, its first event and its idempotency key."""

@@ -42,6 +42,7 @@ TABLES = (
             "disabled_reason",
         ),
     ),
+    Table("mail_marks", ("org_id", "address", "mark", "at")),
     Table("inbox_marks", ("org_id", "read_until")),
     Table("job_chunks", ("org_id", "job_id", "chunk_key", "payload", "created_at")),
     Table("leases", ("org_id", "job_id", "attempt", "worker_id", "expires_at", "deadline_at")),

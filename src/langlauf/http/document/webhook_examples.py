@@ -24,6 +24,7 @@ def webhook_answers(common: dict[str, Any], job_id: str, result_id: str) -> dict
         "endpoints": shapes.EndpointsAnswer(**common, webhooks=[_endpoint()]),
         "endpoint": shapes.EndpointAnswer(**common, webhook=_endpoint()),
         "added": shapes.MadeEndpointAnswer(**common, webhook=_endpoint(), secret=shown),
+        "org_secret": shapes.OrgSecretAnswer(**common, secret=shown, former_secret=None),
         "removed": shapes.RemovedAnswer(**common, endpoint_id=_ENDPOINT_ID),
         "tried": shapes.TestAnswer(**common, taken=True, seconds=0.184, status_code=204, error=None, reply=None),
         "replayed": shapes.ReplayAnswer(**common, replayed=12, more=False),

@@ -12,6 +12,7 @@ from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE
+from langlauf.domain.mail_rules import MailMark
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot
@@ -144,6 +145,9 @@ class ReadsWithBlobs:
 
     async def wishes(self, job_id: str) -> tuple[Wish, ...]:
         return await self._inner.wishes(job_id)
+
+    async def mail_marks(self, address: str | None = None) -> list[MailMark]:
+        return await self._inner.mail_marks(address)
 
     async def jobs(self, which: JobFilter) -> JobPage:
         return await self._inner.jobs(which)

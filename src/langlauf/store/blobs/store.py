@@ -29,6 +29,7 @@ from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.reads import ReadsWithBlobs
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
+from langlauf.store.mail import MailStore
 from langlauf.store.orgs import OrgStore
 from langlauf.store.protocol import Store, TenantReads
 from langlauf.store.workers import WorkerStore
@@ -117,6 +118,10 @@ class StoreWithBlobs:
     @property
     def deliveries(self) -> DeliveryStore:
         return self.inner.deliveries
+
+    @property
+    def mail(self) -> MailStore:
+        return self.inner.mail
 
     async def submit(self, new: NewJob) -> Submitted:
         return await self.inner.submit(new)

@@ -23,6 +23,7 @@ _KEYS = {
     "delivery_lanes": ("org_id", "lane"),
     "job_wishes": ("job_id", "channel", "org_id"),
     "webhook_endpoints": ("endpoint_id", "org_id"),
+    "mail_marks": ("org_id", "address", "mark"),
     "inbox_marks": ("org_id",),
     "job_chunks": ("job_id", "chunk_key", "org_id"),
     "leases": ("job_id", "org_id"),

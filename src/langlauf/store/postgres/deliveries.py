@@ -60,6 +60,7 @@ class PostgresDeliveries:
             request.most_of_lane,
             after(0, request.claim_seconds),
             request.cautious_after,
+            request.with_mail,
         )
         return [delivery_from(columns, failures) for *columns, failures in rows]
 

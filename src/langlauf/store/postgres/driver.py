@@ -32,6 +32,7 @@ from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.copying import half_copied
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
+from langlauf.store.mail import MailStore
 from langlauf.store.operations import Recording
 from langlauf.store.orgs import OrgStore
 from langlauf.store.postgres import backlog, overview, recording, submitting
@@ -45,6 +46,7 @@ from langlauf.store.postgres.duties import PostgresDuties
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.listening import Listener
+from langlauf.store.postgres.mail import PostgresMail
 from langlauf.store.postgres.notifying import Notifier
 from langlauf.store.postgres.opening import prepare
 from langlauf.store.postgres.orgs import PostgresOrgs
@@ -93,6 +95,7 @@ class PostgresStore:
         self._copies = Copies()
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
         self.deliveries: DeliveryStore = PostgresDeliveries(self._readers, self._links["deliver"], lambda: self._at)
+        self.mail: MailStore = PostgresMail(self._readers, lambda: self._at)
         self.orgs: OrgStore = PostgresOrgs(self._links["upkeep"], lambda: self._at)
         self.workers: WorkerStore = PostgresWorkers(self._readers, lambda: self._at)
         self.duties: DutyStore = PostgresDuties(self._readers, lambda: self._at)

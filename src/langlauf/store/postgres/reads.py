@@ -7,6 +7,7 @@ from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, 
 from langlauf.domain.event import LAST_WORDS, Event
 from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.instant import Instant
+from langlauf.domain.mail_rules import MailMark
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
@@ -121,6 +122,11 @@ class PostgresTenantReads(PostgresLists):
 
     async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
         return [DeliveryAttempt(*row) for row in await self._rows("read_delivery_attempts", notification_id, limit)]
+
+    async def mail_marks(self, address: str | None = None) -> list[MailMark]:
+        if address is not None and not holdable(address):
+            return []
+        return [MailMark(*row) for row in await self._rows("read_mail_marks", address)]
 
     async def wishes(self, job_id: str) -> tuple[Wish, ...]:
         return tuple(wish_from(row) for row in await self._rows("read_wishes", job_id))

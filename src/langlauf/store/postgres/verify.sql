@@ -71,6 +71,9 @@ WHERE version < 1 OR (disabled_at IS NULL) <> (disabled_reason IS NULL) OR lengt
        'failed,', ''), 'canceled,', '') <> ','
 UNION ALL
 SELECT org_id, NULL, 'a row of delivery_lanes' FROM delivery_lanes WHERE failures < 1
+UNION ALL
+SELECT org_id, NULL, 'a row of mail_marks' FROM mail_marks
+WHERE mark NOT IN ('allowed', 'unsubscribed') OR address <> lower(address) OR length(org_id) NOT BETWEEN 1 AND 128
 
 -- name: ended_has_time
 SELECT org_id, job_id, 'status ' || status || ', finished_at ' || coalesce(finished_at::text, 'null') FROM jobs

@@ -27,6 +27,7 @@ _KEYS = {
     "delivery_lanes": ("org_id", "lane"),
     "job_wishes": ("org_id", "job_id", "channel"),
     "webhook_endpoints": ("org_id", "endpoint_id"),
+    "mail_marks": ("org_id", "address", "mark"),
     "inbox_marks": ("org_id",),
     "job_chunks": ("org_id", "job_id", "chunk_key"),
     "leases": ("org_id", "job_id"),

@@ -8,6 +8,7 @@ import apsw
 import msgspec
 
 from langlauf.domain.delivery import (
+    MAIL_LANE,
     MOST_ENDPOINTS,
     Delivery,
     DeliveryClaim,
@@ -50,6 +51,8 @@ class _Lane(NamedTuple):
 
     def room(self, request: DeliveryClaim, now: Instant) -> int:
         """How many messages of it may be taken: none while it is paused, one by one until it works again."""
+        if self.lane == MAIL_LANE and not request.with_mail:
+            return 0
         if self.due_at > now or (self.paused_until is not None and self.paused_until > now):
             return 0
         most = 1 if self.failures >= request.cautious_after else request.most_of_lane

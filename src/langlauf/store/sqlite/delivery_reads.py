@@ -1,6 +1,7 @@
 """What an org can read of its endpoints and deliveries. The org is bound once, and goes into every query."""
 
 from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
+from langlauf.domain.mail_rules import MailMark
 from langlauf.domain.notification import Notification
 from langlauf.store.rows import endpoint_from, wish_from
 from langlauf.store.sqlite.lists import SqliteLists
@@ -35,6 +36,10 @@ class SqliteDeliveryReads(SqliteLists):
             )
         )
         return [DeliveryAttempt(*row) for row in rows]
+
+    async def mail_marks(self, address: str | None = None) -> list[MailMark]:
+        rows = await self._run(lambda connection: self._rows(connection, "read_mail_marks", address=address))
+        return [MailMark(*row) for row in rows]
 
     async def wishes(self, job_id: str) -> tuple[Wish, ...]:
         rows = await self._run(lambda connection: self._rows(connection, "read_wishes", job_id=job_id))

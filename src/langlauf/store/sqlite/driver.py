@@ -44,6 +44,7 @@ from langlauf.store.sqlite import (
     holding,
     inbox,
     loading,
+    mail,
     orgs,
     overview,
     recording,
@@ -91,6 +92,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     **workers.HANDLERS,
     **deliveries.HANDLERS,
     **duties.HANDLERS,
+    **mail.HANDLERS,
 }
 _FILES = (
     "writes.sql",
@@ -107,6 +109,7 @@ _FILES = (
     "backlog.sql",
     "deliveries.sql",
     "duties.sql",
+    "mail.sql",
 )
 
 
@@ -137,6 +140,7 @@ class SqliteStore:
         self.orgs = orgs.SqliteOrgs(self._read, self._writes.do_later, self._queries)
         self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
         self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
+        self.mail = mail.SqliteMail(self._writes.do)
         self.duties = duties.SqliteDuties(self._read, self._writes.do, self._queries)
 
     @classmethod
