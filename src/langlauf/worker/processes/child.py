@@ -5,6 +5,7 @@ the function tells goes to the worker, which writes it under the attempt's lease
 """
 
 import contextlib
+import contextvars
 import ctypes
 import faulthandler
 import importlib
@@ -14,6 +15,7 @@ import runpy
 import signal
 import socket
 import sys
+import warnings
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -69,7 +71,8 @@ def main(descriptor: int, keeper: int) -> None:
         while True:
             task = line.receive()
             if isinstance(task, RunAnalysis | RunChunk):  # a wish to stop may come after the end: nothing is left to do
-                end = _run(line, task)
+                with warnings.catch_warnings():  # filters and what shows them are the job's own
+                    end = contextvars.copy_context().run(_run, line, task)
                 line.send(end if surroundings.restore() else msgspec.structs.replace(end, reusable=False))
 
 
