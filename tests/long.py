@@ -36,6 +36,7 @@ tests/faults/test_shutdown.py::test_a_third_signal_kills
 tests/faults/test_shutdown.py::test_a_worker_alone_stops_in_the_same_way
 tests/faults/test_shutdown.py::test_idle_connections_are_closed
 tests/faults/test_shutdown.py::test_what_does_not_end_is_not_waited_for[threaded]
+tests/faults/test_shutdown.py::test_what_does_not_end_is_not_waited_for[insistent]
 
 # Programs that are started again and again
 tests/blobs/test_serving.py

@@ -1,6 +1,7 @@
 """Values and errors of analyses that have no end: they cost their own job, and nothing of its neighbours'."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -114,5 +115,32 @@ def test_errors_that_misbehave_end_their_own_job_alone(tmp_path: Path) -> None:
         assert (job.status, job.error_code, job.error_message) == (Status.FAILED, "internal", "Rude")
         job = (await done(app, runtime, "several")).job
         assert job.error_message == "2 errors: ValueError: no rows; KeyError: 'year'"
+
+    run(app, tmp_path, body)
+
+
+def test_a_coroutine_that_takes_no_refusal_leaves_the_event_loop_to_others(tmp_path: Path) -> None:
+    """It swallows its cancellation and tells on and on: its job is ended, and others go on."""
+    app = Langlauf()
+    started, enough = asyncio.Event(), asyncio.Event()
+
+    @app.analysis
+    async def stubborn(job: Job) -> None:
+        while not enough.is_set():
+            with contextlib.suppress(BaseException):
+                await job.progress(1)
+                started.set()
+
+    @app.analysis
+    async def honest(job: Job) -> int:
+        return 1
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        job = await app.submit("stubborn")
+        await started.wait()
+        await cancel(runtime, job.job_id)
+        assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
+        assert (await done(app, runtime, "honest")).job.status is Status.COMPLETED
+        enough.set()
 
     run(app, tmp_path, body)
