@@ -45,10 +45,13 @@ tests/bundled/test_running.py::test_address_shows_its_map
 tests/cli/test_backup.py::test_a_backup_under_load
 tests/cli/test_exit_codes.py::test_5_full
 tests/client/test_restart.py
+tests/docs/test_deploy.py::test_the_login_of_compose_is_enough
 tests/docs/test_recipes.py
 tests/http/test_streams_resume.py::test_clients_come_through_a_restart_of_the_server
 tests/http/test_streams_resume.py::test_what_another_process_writes_arrives
 tests/http/test_streams_shutdown.py::test_a_stop_does_not_wait_for_a_client_that_does_not_read
+tests/worker/test_child_environment.py::test_a_variable_that_a_module_misses
+tests/worker/test_child_environment.py::test_analyses_of_a_server
 tests/worker/test_dask.py
 tests/worker/test_dask_stopping.py
 tests/doctor/test_server.py::test_the_whole_server

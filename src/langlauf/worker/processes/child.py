@@ -10,6 +10,7 @@ import ctypes
 import faulthandler
 import importlib
 import os
+import re
 import resource
 import runpy
 import signal
@@ -106,8 +107,15 @@ def _prepare(begin: Begin) -> str | None:
         for module in begin.modules:
             importlib.import_module(module)
     except BaseException as error:  # noqa: BLE001 - whatever the application does when it is imported
-        return f"the application could not be loaded in a process: {failure_of(error, ()).message}"
+        return f"the application could not be loaded in a process: {failure_of(error, ()).message}{_advice(error)}"
     return None
+
+
+def _advice(error: BaseException) -> str:
+    """What to do about a missing name that looks like a variable of the environment."""
+    if isinstance(error, KeyError) and error.args and re.fullmatch("[A-Z][A-Z0-9_]+", str(error.args[0])):
+        return f"; if it is a variable of the environment, let analyses see it: LANGLAUF_CHILD_ENV={error.args[0]}"
+    return ""
 
 
 def _load_main(begin: Begin) -> None:
