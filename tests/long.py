@@ -38,6 +38,7 @@ tests/faults/test_shutdown.py::test_a_third_signal_kills
 tests/faults/test_shutdown.py::test_a_worker_alone_stops_in_the_same_way
 tests/faults/test_shutdown.py::test_idle_connections_are_closed
 tests/faults/test_shutdown.py::test_what_does_not_end_is_not_waited_for[threaded]
+tests/faults/test_shutdown.py::test_what_does_not_end_is_not_waited_for[insistent]
 
 # Programs that are started again and again
 tests/blobs/test_serving.py
@@ -46,6 +47,7 @@ tests/bundled/test_running.py::test_address_shows_its_map
 tests/cli/test_backup.py::test_a_backup_under_load
 tests/cli/test_exit_codes.py::test_5_full
 tests/client/test_restart.py
+tests/docs/test_deploy.py::test_the_login_of_compose_is_enough
 tests/docs/test_recipes.py
 tests/http/test_streams_limits.py::test_idle_streams_cost_one_look_for_all
 tests/http/test_streams_resume.py::test_clients_come_through_a_restart_of_the_server
@@ -54,6 +56,8 @@ tests/http/test_streams_shutdown.py::test_a_stop_does_not_wait_for_a_client_that
 tests/mounting/test_mounting.py::test_a_prefix_that_a_proxy_cuts_off_is_in_every_address
 tests/mounting/test_mounting.py::test_two_applications_live_side_by_side
 tests/unit/test_dask_lease.py::test_a_process_lives_while_the_count_goes_up_and_no_longer
+tests/worker/test_child_environment.py::test_a_variable_that_a_module_misses
+tests/worker/test_child_environment.py::test_analyses_of_a_server
 tests/worker/test_dask.py
 tests/worker/test_dask_stopping.py
 tests/doctor/test_server.py::test_the_whole_server

@@ -4,9 +4,11 @@ Read at the door, from the environment and then from flags, and handed down froz
 value stops the program: never a guess.
 """
 
+import ctypes
 import difflib
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from ipaddress import ip_network
 from typing import Any, NamedTuple
@@ -24,6 +26,7 @@ from langlauf.domain.signature import read_secret
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"^([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)$")
 _EXECUTOR = re.compile(r"(?:dask|tls)://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?|\*")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:\[\]-]+")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _ORG = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
@@ -175,6 +178,15 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return read
 
 
+def variables(text: str) -> tuple[str, ...]:
+    """Names of variables of the environment; a `*` at the end stands for any rest."""
+    names = _words(text)
+    for name in names:
+        if not _VARIABLE.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a variable; give names such as DATABASE_URL or MY_*, with commas")
+    return names
+
+
 def _text(text: str) -> str:
     if not text:
         raise ValueError("is empty")
@@ -206,6 +218,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("processes", "LANGLAUF_PROCESSES", None, _whole(1), "number", "Processes that compute chunks of `job.map` at once, in each worker; else one per core."),
     Setting("executor", "LANGLAUF_EXECUTOR", "local", _executor, "URL", "Where chunks of `job.map` are computed: local, or dask://host:port of a scheduler (tls:// with TLS)."),
     Setting("process_memory", "LANGLAUF_PROCESS_MEMORY", None, _whole(_LEAST_MEMORY), "bytes", "How much memory a process that runs a plain `def` may take; at least 64 MiB."),
+    Setting("child_env", "LANGLAUF_CHILD_ENV", (), variables, "list", "Variables of the environment that analyses may see beside the usual ones: names with commas between, such as DATABASE_URL,MY_*."),
     Setting("watchdog", "LANGLAUF_WATCHDOG", True, _switch, "switch", "Ends a worker whose event loop is blocked past its lease."),
     Setting("lease_seconds", "LANGLAUF_LEASE_SECONDS", 15.0, _positive_duration, "duration", "How long a silent worker keeps its jobs."),
     Setting("sweep_seconds", "LANGLAUF_SWEEP_SECONDS", 5.0, _positive_duration, "duration", "How often lost and overdue jobs are looked for."),
@@ -274,6 +287,8 @@ SETTINGS: tuple[Setting, ...] = (
 
 BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}
 BY_ENVIRONMENT: dict[str, Setting] = {setting.environment: setting for setting in SETTINGS}
+#: Names of the environment that analyses have no business with. The URL of a store may have a password in it.
+SECRETS = frozenset(one.environment for one in SETTINGS if one.unit == "secret" or one.name == "store")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -292,6 +307,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     processes: int | None
     executor: str
     process_memory: int | None
+    child_env: tuple[str, ...]
     watchdog: bool
     lease_seconds: float
     sweep_seconds: float
@@ -408,6 +424,25 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: obj
     if values["jobs_retention"] < SHORTEST_JOBS_RETENTION:
         raise SettingsError("LANGLAUF_JOBS_RETENTION must not be under 24h: idempotency keys live as long as their job")
     return Settings(**values)
+
+
+def forget_secrets(settings: Settings) -> None:
+    """Takes secrets that were read out of the environment of this process, save those that analyses may see.
+
+    For programs that serve one application: one that reads its settings later would find no token, and ask for none.
+    """
+    for name in SECRETS.intersection(os.environ).difference(settings.child_env):
+        _wipe(name)
+        del os.environ[name]
+
+
+def _wipe(name: str) -> None:
+    """Overwrites the value where the system keeps it: processes of the same user may read it there as long as we run."""
+    if sys.platform == "linux":
+        library = ctypes.CDLL(None)
+        library.getenv.restype = ctypes.c_void_p
+        if (place := library.getenv(os.fsencode(name))) is not None:
+            ctypes.memset(place, 0, len(ctypes.string_at(place)))
 
 
 def _refuse_unknown(environment: Mapping[str, str]) -> None:

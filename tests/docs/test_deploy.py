@@ -12,20 +12,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from langlauf.cli.main import main
 from langlauf.settings import BY_ENVIRONMENT, load_settings
 from tests.docs.pages import ROOT
 from tests.support.live import GATES, live, sample_app
+from tests.support.postgres import execute, fetch, own_server
 
 DEPLOY = ROOT / "deploy"
 UNITS = sorted(DEPLOY.glob("systemd/*.service"))
 #: What others read from the environment.
-_FOREIGN = {"POSTGRES_PASSWORD", "POSTGRES_USER", "POSTGRES_DB", "PYTHONUNBUFFERED", "PATH"}
 _EXEC = re.compile(r"^Exec\w+=/opt/langlauf/bin/langlauf (.+)$", re.MULTILINE)
 
 
@@ -103,8 +105,43 @@ def test_the_services_of_compose_fit_together() -> None:
         _is_command(service["command"])
         assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).exists()
         assert int(service["stop_grace_period"].removesuffix("s")) > settings.shutdown_grace + settings.cancel_grace
-        assert set(service["environment"]) <= set(BY_ENVIRONMENT)
+        assert set(service["environment"]) <= {*BY_ENVIRONMENT, "POSTGRES_PASSWORD"}
+        assert service["environment"]["POSTGRES_PASSWORD"] == ""  # analyses would see it
     assert services["api"]["environment"]["LANGLAUF_WORKERS"] == "0"
+
+
+def _login_statements(password: str) -> list[str]:
+    """What makes the login of compose, as the image's psql runs it."""
+    text = (DEPLOY / "postgres" / "login.sql").read_text("utf-8").replace("\\getenv password POSTGRES_PASSWORD\n", "")
+    text = re.sub("^--.*$", "", text, flags=re.MULTILINE).replace(":'password'", f"'{password}'")
+    return [statement.strip() for statement in text.split(";") if statement.strip()]
+
+
+def test_the_login_of_compose_is_no_superuser() -> None:
+    """The image makes POSTGRES_USER a superuser: that is not the login of Langlauf, which login.sql makes."""
+    services = _compose()["services"]
+    store = urlsplit(re.sub(r"\$\{[^}]*\}", "word", services["api"]["environment"]["LANGLAUF_STORE"]))
+    assert services["postgres"]["environment"].get("POSTGRES_USER", "postgres") != store.username
+    assert any(
+        volume.endswith(":/docker-entrypoint-initdb.d/login.sql:ro") for volume in services["postgres"]["volumes"]
+    )
+    role, database, *_ = _login_statements("word")
+    assert role.startswith(f"CREATE ROLE {store.username} LOGIN NOSUPERUSER ")
+    assert database == f"CREATE DATABASE {store.path[1:]} OWNER {store.username}"
+
+
+def test_the_login_of_compose_is_enough() -> None:
+    """It migrates, and serves from what it made; it cannot do what a superuser can."""
+    with own_server() as server:
+        for statement in _login_statements("word"):
+            execute(server.url(), statement)
+        url = server.url("langlauf", "langlauf")
+        ran = CliRunner().invoke(main, ["migrate", "--store", url])
+        assert ran.exit_code == 0, ran.output
+        assert fetch(url, "SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user") == [
+            (False, False)
+        ]
+        assert fetch(server.url(), "SELECT rolpassword IS NULL FROM pg_authid WHERE rolname = 'postgres'") == [(True,)]
 
 
 @contextmanager

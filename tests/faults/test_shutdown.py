@@ -177,9 +177,9 @@ def test_a_third_signal_kills_also_where_the_loop_hangs(tmp_path: Path) -> None:
     assert query(store, "SELECT count(*) FROM leases") == [(1,)]
 
 
-@pytest.mark.parametrize("analysis", ["threaded", "deaf"])
+@pytest.mark.parametrize("analysis", ["threaded", "deaf", "insistent"])
 def test_what_does_not_end_is_not_waited_for(tmp_path: Path, analysis: str) -> None:
-    """A thread and a coroutine that go on for minutes: their jobs are given back, and the program ends."""
+    """A thread and coroutines that go on for minutes: their jobs are given back, and the program ends."""
     store = tmp_path / "store.db"
     with serving(store, app=STUBBORN_APP, settings={"LANGLAUF_LEASE_SECONDS": LONG}) as server:
         job_id = _submit(server.url, analysis=analysis)

@@ -1,14 +1,24 @@
 """Plain functions that do what functions may do to their process, and what they should not."""
 
+import contextvars
+import decimal
+import gc
 import gzip
 import io
+import locale
+import logging
 import multiprocessing
 import os
+import random
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+import warnings
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -130,6 +140,67 @@ def disturbs(job: PlainJob, folder: str) -> dict[str, Any]:
     return {"pid": os.getpid()}
 
 
+_VARIABLE = contextvars.ContextVar("variable", default="as it was")
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _text_stream() -> Any:
+    return sys.stderr
+
+
+def _move(zone: str) -> None:
+    os.environ["TZ"] = zone
+    time.tzset()
+
+
+#: What a function may set for all code of its process: how it is read, and how it is set to something unusual.
+SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "umask": (_umask, lambda: os.umask(0)),
+    "recursion": (sys.getrecursionlimit, lambda: sys.setrecursionlimit(50_000)),
+    "locale": (lambda: locale.setlocale(locale.LC_ALL), lambda: locale.setlocale(locale.LC_ALL, "POSIX")),
+    "decimals": (lambda: str(Decimal(1) / 3), lambda: setattr(decimal.getcontext(), "prec", 3)),
+    "threads' decimals": (lambda: decimal.DefaultContext.prec, lambda: setattr(decimal.DefaultContext, "prec", 3)),
+    "encoding": (lambda: sys.stderr.encoding, lambda: _text_stream().reconfigure(encoding="latin-1")),
+    "time zone": (lambda: time.timezone, lambda: _move("Asia/Tokyo")),
+    "warnings": (lambda: len(warnings.filters), lambda: warnings.simplefilter("error")),
+    "digits": (sys.get_int_max_str_digits, lambda: sys.set_int_max_str_digits(0)),
+    "socket": (socket.getdefaulttimeout, lambda: socket.setdefaulttimeout(0.001)),
+    "collector": (gc.isenabled, gc.disable),
+    "log": (lambda: logging.root.level, lambda: logging.root.setLevel(1)),
+    "log handlers": (lambda: len(logging.root.handlers), lambda: logging.root.addHandler(logging.NullHandler())),
+    "path": (lambda: list(sys.path), lambda: sys.path.insert(0, "/nowhere")),
+    "context": (_VARIABLE.get, lambda: _VARIABLE.set("disturbed")),
+    "limit": (
+        lambda: resource.getrlimit(resource.RLIMIT_CORE)[0],
+        lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])),
+    ),
+}
+
+
+def sets(job: PlainJob, disturb: bool) -> dict[str, Any]:
+    """Says how its process is set, and what it draws after a seed; then it may set everything to something else."""
+    found = {name: read() for name, (read, _) in SETTINGS.items()}
+    if disturb:
+        for _, change in SETTINGS.values():
+            change()
+        random.seed(1)
+    return {"pid": os.getpid(), "drawn": random.getrandbits(48), "found": found}
+
+
+def steps_down(job: PlainJob) -> int:
+    """Gives up what it cannot take back: root its rights, and others a limit."""
+    if os.geteuid() == 0:
+        os.setresuid(65_534, 65_534, 65_534)
+    else:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+    return os.getpid()
+
+
 def looks(job: PlainJob) -> dict[str, Any]:
     """Says what it finds."""
     return {
@@ -162,6 +233,6 @@ def first_of(item: list[int]) -> int:
 app = Langlauf()
 for function in (
     *(pools, ends_early, babbles, streams, dies_by, holds_the_line, dies_in_map, decimals, bad_step, escapes),
-    *(disturbs, looks, orphans, bad_step_on_loop, many),
+    *(disturbs, looks, orphans, bad_step_on_loop, many, sets, steps_down),
 ):
     app.analysis(duplicates=True, timeout=600, max_retries=0)(function)

@@ -1,6 +1,7 @@
 """An application with analyses that are hard to stop, each in its own way."""
 
 import asyncio
+import contextlib
 import time
 
 from langlauf import Job, Langlauf
@@ -32,3 +33,12 @@ async def deaf(job: Job) -> None:
             await asyncio.sleep(_LONG)
         except asyncio.CancelledError:
             continue
+
+
+@app.analysis
+async def insistent(job: Job) -> None:
+    """Neither ends when it is canceled nor takes a refusal."""
+    await job.progress(1, "insistent")
+    while True:
+        with contextlib.suppress(BaseException):
+            await job.progress(1)

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from langlauf.analysis import payload
+from langlauf.analysis.own_thread import OwnThread
+from langlauf.analysis.reporting import step_for
 from langlauf.domain.errors import ResultUnstorable
 
 
@@ -44,7 +46,7 @@ def test_large_and_unknown_values_are_encoded_in_a_thread(
         return plain(value, largest)
 
     monkeypatch.setattr(payload, "encode", noted)
-    text = asyncio.run(payload.encoded(value, 10_000_000))
+    text = asyncio.run(payload.encoded(value, 10_000_000, OwnThread()))
     assert text == plain(value, 10_000_000)
     assert (threads != [threading.main_thread().name]) == apart
 
@@ -68,3 +70,27 @@ def test_names_that_become_the_same_are_refused(value: object) -> None:
 def test_names_of_other_types_become_texts() -> None:
     """Where they stay apart."""
     assert payload.encode({uuid.UUID(int=1): {2: "b"}}, 1_000) == f'{{"{uuid.UUID(int=1)}":{{"2":"b"}}}}'
+
+
+@pytest.mark.parametrize(
+    ("step", "item", "said"),
+    [
+        ("Tile {}", 3, "Tile 3"),
+        ("Tile {:.1f}", 2.25, "Tile 2.2"),
+        ("Tile {[x]}", {"x": 1, "all": [0] * 1_000_000}, "Tile 1"),
+        ("Tile {}", [0] * 1_000_000, "Tile [0, 0, 0"),
+        ("Tile {}", "x" * 1_000_000, "Tile xxx"),
+    ],
+)
+def test_a_step_shows_as_much_of_an_item_as_people_read(step: str, item: Any, said: str) -> None:
+    """However large the item is."""
+    text = step_for(step, item)
+    assert text.startswith(said)
+    assert len(text) < 1_000
+
+
+@pytest.mark.parametrize("step", ["{:>1000000000}", "{:{0}}", "{:.99999f}"])
+def test_a_step_that_would_fill_the_memory_is_refused(step: str) -> None:
+    """A width is for columns, and a step is one line."""
+    with pytest.raises(ValueError, match="no room"):
+        step_for(step, 1)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -127,6 +128,30 @@ def test_a_function_finds_its_process_as_it_was(tmp_path: Path) -> None:
             "alarm": 0,
             "handled": True,
         }
+
+    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+
+
+def test_a_function_finds_the_settings_of_python_and_the_system_as_they_were(tmp_path: Path) -> None:
+    """Each of them, in the same process; only what is drawn at random is never the same."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        first = await result(runtime, await done(app, runtime, "sets", disturb=True))
+        after = await result(runtime, await done(app, runtime, "sets", disturb=False))
+        assert (after["pid"], after["found"]) == (first["pid"], first["found"])
+        following = random.Random(1)
+        assert first["drawn"] == following.getrandbits(48)
+        assert after["drawn"] != following.getrandbits(48)
+
+    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+
+
+def test_a_process_that_gave_something_up_for_good_is_not_used_again(tmp_path: Path) -> None:
+    """The next job has another one."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        first = await result(runtime, await done(app, runtime, "steps_down"))
+        assert (await result(runtime, await done(app, runtime, "looks")))["pid"] != first
 
     run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
 

@@ -1,15 +1,12 @@
 """The handle an analysis works with. Its calls become values that the worker writes under the attempt's lease."""
 
-import asyncio
-import contextlib
-import contextvars
 import inspect
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from langlauf.analysis.chunking import Chunks, Key, announced, cut, usable_key
-from langlauf.analysis.payload import aside, decode, encoded, encoded_views
+from langlauf.analysis.own_thread import OwnThread, in_own_thread
+from langlauf.analysis.payload import decode, encoded, encoded_views
 from langlauf.analysis.reporting import usable_percent, usable_step
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
@@ -59,6 +56,8 @@ class Job:
         self._attempt = attempt
         #: whether what was done last came out of the store and was not computed
         self._replaying = False
+        #: reads what the analysis made
+        self._thread = OwnThread()
 
     @property
     def job_id(self) -> str:
@@ -117,12 +116,12 @@ class Job:
         limit = self._attempt.largest_result
         write = Partial(
             result_id=result_id,
-            payload=await encoded(payload, limit),
-            summary=None if summary is None else await encoded(summary, limit),
+            payload=await encoded(payload, limit, self._thread),
+            summary=None if summary is None else await encoded(summary, limit, self._thread),
             percent=usable_percent(progress),
             step=usable_step(step),
             replayed=self._replaying,
-            views=await encoded_views(views),
+            views=await encoded_views(views, self._thread),
         )
         await self._attempt.write(write)
         return result_id
@@ -132,7 +131,8 @@ class Job:
 
         None where there is none, or none that is still kept: `job.previous(ontology="hp")`.
         """
-        found = await self._attempt.previous(await encoded(match, self._attempt.largest_result))
+        match_text = await encoded(match, self._attempt.largest_result, self._thread)
+        found = await self._attempt.previous(match_text)
         return None if found is None else decode(found)
 
     async def checkpoint(self, key: str, function: Callable[..., Any], *args: Any) -> Any:
@@ -145,7 +145,7 @@ class Job:
         self._replaying = stored is not None
         if stored is None:
             value = await _call(function, args)
-            stored = await encoded(value, self._attempt.largest_result)
+            stored = await encoded(value, self._attempt.largest_result, self._thread)
             await self._attempt.write(Checkpoint(key=key, payload=stored))
         return decode(stored)
 
@@ -164,43 +164,13 @@ class Job:
         The function stands at the top of a module, and items and results are JSON. Each result is kept like that of a
         checkpoint, under `key` and the item's hash. With `step` it reports how far it is; a `{}` in it is the item.
         """
-        chunks = await aside(cut, function, items, key, self._attempt.largest_result)
+        chunks = await self._thread.call(cut, function, items, key, self._attempt.largest_result)
         payloads = await self._attempt.map(chunks, step)
-        return await aside(lambda: [decode(payload) for payload in payloads])
+        return await self._thread.call(lambda: [decode(payload) for payload in payloads])
 
 
 async def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     if inspect.iscoroutinefunction(function):
         return await function(*args)
-    value = await _in_thread(function, args)
+    value = await in_own_thread(function, *args)
     return await value if isinstance(value, Awaitable) else value
-
-
-async def _in_thread(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Runs it in a daemon thread of its own: one that hangs holds up neither its neighbours nor the program's end."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(value: Any, error: BaseException | None) -> None:
-        if future.done():  # the attempt was stopped; nobody waits any more
-            return
-        if error is None:
-            future.set_result(value)
-        else:
-            future.set_exception(error)
-
-    def work() -> None:
-        value: Any = None
-        error: BaseException | None = None
-        try:
-            value = context.run(function, *args)
-        except StopIteration as stopped:  # a future cannot carry it
-            error = RuntimeError(f"the function raised StopIteration: {stopped}")
-        except BaseException as raised:  # noqa: BLE001 - whatever it was belongs to whoever awaits
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, value, error)
-
-    threading.Thread(target=work, daemon=True, name="langlauf-checkpoint").start()
-    return await future

@@ -7,63 +7,39 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from langlauf.analysis.json_value import plain
+from langlauf.analysis.own_thread import OwnThread
 from langlauf.domain.errors import ResultTooLarge, ResultUnstorable, UnusableView
 from langlauf.domain.showing import LARGEST_VIEWS, MOST_VIEWS, View
-from langlauf.domain.text import first_flaw
 
-#: Results may be nested deeper than requests; this only bounds what readers must cope with.
-_DEEPEST_RESULT = 500
 #: So many items are encoded in less time than a thread takes to start.
 _SMALL = 1_000
 _LETTERS_LIKE_AN_ITEM = 64
 T = TypeVar("T")
-_PLAIN_NAMES = frozenset({str, int})
-_CONTAINERS = frozenset({dict, list, tuple})
-_THREADS = ThreadPoolExecutor(2, "langlauf-encoder")
-
-
-def _refuse(value: Any) -> Any:
-    raise ResultUnstorable(f"a value of type {type(value).__name__} cannot be written as JSON")
+_THREADS = ThreadPoolExecutor(2, "langlauf-decoder")
 
 
 def encode(value: Any, largest: int, order: Literal["sorted"] | None = None) -> str:
     """The value as JSON text; what cannot be kept raises, and never becomes something else silently."""
     try:
-        _refuse_merged_names(value)
-        plain = msgspec.to_builtins(value, enc_hook=_refuse)
-        if flaw := first_flaw(plain, _DEEPEST_RESULT):
-            raise ResultUnstorable(flaw)
-        data = msgspec.json.encode(plain, order=order)
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise ResultUnstorable(f"the value cannot be written as JSON: {error}") from error
+        data = msgspec.json.encode(plain(value, largest), order=order)
+    except RecursionError as error:  # the analysis may have lowered the limit, or called from far down
+        raise ResultUnstorable(f"the value is nested too deep: {error}") from error
     if len(data) > largest:
         raise ResultTooLarge(f"the value has {len(data):,} bytes, the limit is {largest:,}")
     return data.decode()
 
 
-def _refuse_merged_names(value: Any) -> None:
-    """Names of other types become texts: where two become the same, one of them would be lost silently."""
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        kind = type(item)
-        if kind is dict:
-            if not _PLAIN_NAMES.issuperset(map(type, item)):
-                texts = {str(msgspec.to_builtins(name)) for name in item}
-                if len(texts) < len(item):
-                    raise ResultUnstorable("two names of an object become the same text")
-            waiting += (child for child in item.values() if type(child) in _CONTAINERS)
-        elif kind in (list, tuple):
-            waiting += (child for child in item if type(child) in _CONTAINERS)
-
-
-async def encoded(value: Any, largest: int) -> str:
+async def encoded(value: Any, largest: int, thread: OwnThread) -> str:
     """The same without holding up the event loop: a value that is not plainly small is encoded in a thread."""
-    return encode(value, largest) if is_small(value) else await aside(encode, value, largest)
+    return encode(value, largest) if is_small(value) else await thread.call(encode, value, largest)
 
 
 async def aside(function: Callable[..., T], *args: Any) -> T:
-    """Calls something of ours in a thread of ours: those of the event loop may all be taken by analyses."""
+    """Calls something of ours in a thread of ours: those of the event loop may all be taken by analyses.
+
+    Not for what an analysis made: reading that may take as long as its own code likes.
+    """
     return await asyncio.get_running_loop().run_in_executor(_THREADS, function, *args)
 
 
@@ -74,10 +50,10 @@ def is_small(value: Any) -> bool:
     while waiting:
         item = waiting.pop()
         kind = type(item)
-        if kind is dict:
-            waiting += item.values()
-        elif kind is list:
-            waiting += item
+        if kind is dict or kind is list:
+            if len(item) > left:
+                return False
+            waiting += item.values() if kind is dict else item
         elif kind is str:
             left -= len(item) // _LETTERS_LIKE_AN_ITEM
         elif kind not in (int, float, bool, type(None)):
@@ -142,6 +118,6 @@ def encode_views(views: Sequence[View]) -> str | None:
         ) from None
 
 
-async def encoded_views(views: Sequence[View]) -> str | None:
+async def encoded_views(views: Sequence[View], thread: OwnThread) -> str | None:
     """The same without holding up the event loop."""
-    return await aside(encode_views, views) if views else None
+    return await thread.call(encode_views, views) if views else None

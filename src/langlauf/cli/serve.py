@@ -18,7 +18,7 @@ from langlauf.cli.stopping import run, running_until_stopped
 from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
 from langlauf.http.server import Server, make_server
-from langlauf.settings import BY_NAME, Settings
+from langlauf.settings import BY_NAME, Settings, forget_secrets
 from langlauf.store.location import PostgresPlace, place_of
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.telemetry import set_up_logging
@@ -39,6 +39,7 @@ def serve(target: str, allow_open: bool, **flags: Any) -> None:
     settings = read_settings(**flags)
     set_up_logging(settings.log_format, settings.log_level)
     refuse_open_bind(settings, allow_open)
+    forget_secrets(settings)
     if settings.address_table:  # read where it is used, by the bundled analysis, wherever that runs
         os.environ[BY_NAME["address_table"].environment] = settings.address_table
     app = load_app(target)

@@ -13,7 +13,7 @@ from langlauf.cli.options import Stopped, read_settings, server_options
 from langlauf.cli.serve import listen, load_app, open_to_others
 from langlauf.cli.stopping import run, running_until_stopped
 from langlauf.http.server import make_server
-from langlauf.settings import Settings
+from langlauf.settings import Settings, forget_secrets
 from langlauf.telemetry import set_up_logging
 
 
@@ -25,6 +25,7 @@ def worker(target: str, **flags: Any) -> None:
     settings = read_settings(**flags)
     set_up_logging(settings.log_format, settings.log_level)
     listening = _listen(settings)
+    forget_secrets(settings)
     app = load_app(target)
     app.use(settings)
     run(_work(app, listening))

@@ -19,7 +19,7 @@ from langlauf.domain.errors import (
 )
 from langlauf.domain.instant import Instant, to_text
 from langlauf.domain.job import INLINE, CanceledBy
-from langlauf.domain.redact import clean_details, clean_message, without_paths
+from langlauf.domain.redact import clean_details, clean_message, clean_text, without_paths, words_of
 
 #: A job whose worker vanished this often is given up: it may be what kills them.
 MOST_LOST_LEASES = 10
@@ -27,6 +27,11 @@ MOST_LOST_LEASES = 10
 MOST_CRASHES = 3
 #: Seconds after the grace of a cancel in which the worker may still write the end itself, before the sweep does.
 CANCEL_MARGIN = 1.0
+#: Members of an exception group that are looked at, that its message names, and characters for all those names.
+_MOST_MEMBERS = 1_000
+_MOST_NAMED = 20
+_LONGEST_MEMBERS = 1_800
+_LONGEST_CODE = 200
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,9 +116,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 def classify(error: BaseException, transient_types: tuple[type[BaseException], ...] = ()) -> Failure:
     """Names the failure behind an exception that an analysis raised."""
     if isinstance(error, BaseExceptionGroup):
-        # A group passes only if all of it does; what does not is what is told.
-        failures = [classify(one, transient_types) for one in error.exceptions]
-        return next((failure for failure in failures if not failure.transient), failures[0])
+        return _classify_group(error, transient_types)
     if isinstance(error, AnalysisError):
         # A subclass may have forgotten to call the constructor: then what its class says counts.
         return Failure(
@@ -123,17 +126,54 @@ def classify(error: BaseException, transient_types: tuple[type[BaseException], .
             hint=_hint(getattr(error, "hint", None)) or error.default_hint,
             meta=clean_details(getattr(error, "meta", {})),
         )
-    # Nobody chose these words for the one who asked: they may tell where things lie on the machine.
-    message = clean_message(without_paths(_words_of(error)))
+    words = _words_of(error)
+    if not isinstance(error, ResultUnstorable | ResultTooLarge):
+        # The words were not chosen for the one who asked: they may tell where things lie on the machine.
+        words = without_paths(words)
     code, transient, hint = _kind_of(error)
     if isinstance(error, transient_types):
         transient, hint = True, "retry_with_backoff"
-    return Failure(code=code, message=message, transient=transient, hint=hint)
+    return Failure(code=code, message=clean_message(words), transient=transient, hint=hint)
+
+
+def _classify_group(group: BaseExceptionGroup[Any], transient_types: tuple[type[BaseException], ...]) -> Failure:
+    """A group passes only if all of it does; the first that does not gives the code. The message names all members."""
+    members = _members(group)
+    lasting = next((one for one in members if not _passes(one, transient_types)), members[0])
+    failure = classify(lasting, transient_types)
+    if len(members) == 1:
+        return failure
+    named = members[:_MOST_NAMED]
+    texts = [clean_text(classify(one).message, _LONGEST_MEMBERS // len(named)) for one in named]
+    if len(members) > len(named):
+        texts.append(f"and {len(members) - len(named)} more")
+    return msgspec.structs.replace(failure, message=f"{len(members)} errors: {'; '.join(texts)}")
+
+
+def _passes(error: BaseException, transient_types: tuple[type[BaseException], ...]) -> bool:
+    """Whether another attempt is worth it."""
+    if isinstance(error, AnalysisError):
+        return isinstance(error, TransientError)
+    return isinstance(error, transient_types) or _kind_of(error)[1]
+
+
+def _members(group: BaseExceptionGroup[Any]) -> list[BaseException]:
+    """The exceptions in a group and in the groups inside it, in their order, up to a number."""
+    found: list[BaseException] = []
+    waiting: list[BaseException] = [group]
+    while waiting and len(found) < _MOST_MEMBERS:
+        one = waiting.pop()
+        if isinstance(one, BaseExceptionGroup):
+            waiting += reversed(one.exceptions)  # never empty, and made before their group: this comes to an end
+        else:
+            found.append(one)
+    return found
 
 
 def _code(code: object) -> str:
     """Lower snake case, whatever an analysis says."""
-    return re.sub(r"[^a-z0-9]+", "_", str(code).lower()).strip("_")[:64] or "internal"
+    text = code if isinstance(code, str) else words_of(ValueError(code), named=False)
+    return re.sub(r"[^a-z0-9]+", "_", text[:_LONGEST_CODE].lower()).strip("_")[:64] or "internal"
 
 
 def _hint(hint: object) -> RetryHint | None:
@@ -142,14 +182,7 @@ def _hint(hint: object) -> RetryHint | None:
 
 def _words_of(error: BaseException) -> str:
     """What an exception says; one of Python's own also says what it is."""
-    name = type(error).__name__
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - an exception that cannot say what it is still has a name
-        return name
-    if isinstance(error, LanglaufError) and text:
-        return text
-    return f"{name}: {text}" if text else name
+    return words_of(error, named=not isinstance(error, LanglaufError))
 
 
 #: What an exception of other origin means: its code, whether it may pass, and what to do. The first that fits counts.

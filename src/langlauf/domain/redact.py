@@ -1,7 +1,9 @@
 """Takes secrets out of texts before they are stored."""
 
 import re
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from langlauf.domain.text import first_flaw
@@ -11,6 +13,10 @@ PATH_MASK = "[path]"
 _LONGEST_MESSAGE = 2_000
 _DEEPEST_DETAILS = 4
 _MOST_DETAILS = 50
+#: Values in the details of one error, over all levels.
+_MOST_VALUES = 200
+_MOST_LETTERS = 10_000
+_SHORTEST_TEXT = 20
 _SECRET_NAME = re.compile(r"(?i)api[_-]?key|access[_-]?key|token|secret|passw|authorization|cookie")
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -52,8 +58,9 @@ def redacted(text: str) -> str:
 
 def clean_text(text: str, longest: int) -> str:
     """A text fit to be stored and shown: no secrets, no characters a database refuses, not endless."""
+    text = text[: 4 * longest]  # masking takes time; what is cut off anyway need not be masked
     text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
-    text = redacted(text[: 4 * longest])  # masking takes time; what is cut off anyway need not be masked
+    text = redacted(text)
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
@@ -72,30 +79,80 @@ def clean_message(text: str) -> str:
     return clean_text(text, _LONGEST_MESSAGE)
 
 
-def clean_details(value: Any, depth: int = 0) -> Any:
-    """Details of an error, whatever they are, as a small JSON value without secrets."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int | float) and first_flaw(value) is None:
-        return value
-    if depth < _DEEPEST_DETAILS and isinstance(value, Mapping):
-        pairs = list(value.items())[:_MOST_DETAILS]
-        return {clean_message(_shown_name(name)): _clean_named(_shown_name(name), item, depth) for name, item in pairs}
-    if depth < _DEEPEST_DETAILS and isinstance(value, list | tuple):
-        return [clean_details(item, depth + 1) for item in value[:_MOST_DETAILS]]
-    return clean_message(value if isinstance(value, str) else _shown(value))
-
-
-def _shown(value: Any) -> str:
+def words_of(error: BaseException, *, named: bool = True) -> str:
+    """What an exception says, and with `named` what it is. Whatever it holds, that neither raises nor has no end."""
+    name = type(error).__name__
     try:
-        return repr(value)
-    except Exception:  # noqa: BLE001 - a value that cannot be shown still has a type
+        text = _said(error)[: 4 * _LONGEST_MESSAGE]
+    except BaseException:  # noqa: BLE001 - an exception that cannot say what it is still has a name
+        return name
+    if not text:
+        return name
+    return f"{name}: {text}" if named else text
+
+
+def _said(error: BaseException) -> str:
+    """What it says; where that is how Python shows its arguments, not all of a large one is."""
+    plain = type(error).__str__ is BaseException.__str__
+    if plain and not all(type(argument) is str for argument in error.args):
+        return _SHORT.repr(error.args[0] if len(error.args) == 1 else error.args)
+    return str(error)
+
+
+def clean_details(value: Any) -> Any:
+    """Details of an error, whatever they are, as a small JSON value without secrets."""
+    return _Details().clean(value, 0)
+
+
+class _Details:
+    """Counts what it took over: details may be wide on every level, or contain themselves."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_VALUES
+        self._letters = _MOST_LETTERS
+
+    def clean(self, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float) and first_flaw(value) is None:
+            return value
+        if depth < _DEEPEST_DETAILS and isinstance(value, Mapping):
+            pairs = [(_shown_name(name), item) for name, item in self._some(value.items())]
+            return {clean_message(name): self._clean_named(name, item, depth) for name, item in pairs}
+        if depth < _DEEPEST_DETAILS and isinstance(value, list | tuple):
+            return [self.clean(item, depth + 1) for item in self._some(value)]
+        text = clean_text(value if isinstance(value, str) else shown(value), min(_LONGEST_MESSAGE, self._letters))
+        self._letters = max(_SHORTEST_TEXT, self._letters - len(text))
+        return text
+
+    def _some(self, items: Iterable[Any]) -> list[Any]:
+        return list(islice(items, max(0, min(_MOST_DETAILS, self._left))))
+
+    def _clean_named(self, name: str, value: Any, depth: int) -> Any:
+        return MASK if secret_name(name) else self.clean(value, depth + 1)
+
+
+def _short() -> reprlib.Repr:
+    """Shows containers and texts of any size in a bounded text."""
+    short = reprlib.Repr()
+    short.maxlevel = _DEEPEST_DETAILS
+    short.maxlist = short.maxtuple = short.maxdict = short.maxset = short.maxfrozenset = short.maxdeque = _MOST_DETAILS
+    short.maxarray = _MOST_DETAILS
+    short.maxstring = short.maxother = short.maxlong = _LONGEST_MESSAGE
+    return short
+
+
+_SHORT = _short()
+
+
+def shown(value: Any) -> str:
+    """A value as Python shows it; of a large one a part."""
+    try:
+        return _SHORT.repr(value)
+    except BaseException:  # noqa: BLE001 - a value that cannot be shown still has a type
         return type(value).__name__
 
 
 def _shown_name(name: Any) -> str:
-    return name if isinstance(name, str) else _shown(name)
-
-
-def _clean_named(name: str, value: Any, depth: int) -> Any:
-    return MASK if secret_name(name) else clean_details(value, depth + 1)
+    return name if isinstance(name, str) else shown(name)

@@ -23,7 +23,7 @@ def first_flaw(value: Any, deepest: int = DEEPEST) -> str | None:
                     return f"a name in {path or 'the value'}: {flaw}"
                 child_path = (f"{path}.{name}" if path else str(name)) if kind is dict else f"{path}[{name}]"
                 stack.append((child, child_path, depth + 1))
-        elif flaw := _scalar_flaw(item):
+        elif flaw := scalar_flaw(item):
             return f"{path or 'the value'}: {flaw}"
     return None
 
@@ -32,10 +32,11 @@ def _children(item: Any) -> Iterator[tuple[Any, Any]]:
     return iter(item.items()) if isinstance(item, dict) else iter(enumerate(item))
 
 
-def _scalar_flaw(item: Any) -> str | None:
+def scalar_flaw(item: Any) -> str | None:
+    """Says why a number or a text cannot be kept, or None where it can."""
     kind = type(item)
     if kind is str:
-        return _string_flaw(item)
+        return string_flaw(item)
     if kind is int and not -LARGEST_INTEGER <= item <= LARGEST_INTEGER:
         return "an integer that would lose digits; send it as a string"
     if kind is float and not math.isfinite(item):
@@ -46,13 +47,14 @@ def _scalar_flaw(item: Any) -> str | None:
 def _name_flaw(name: Any, siblings: dict[Any, Any]) -> str | None:
     """JSON writes every name as a text: two that become the same cannot both be kept."""
     if type(name) is str:
-        return _string_flaw(name)
+        return string_flaw(name)
     if type(name) is float and not math.isfinite(name):
         return "not a finite number"
     return "stands twice, once as a text" if str(name) in siblings else None
 
 
-def _string_flaw(text: str) -> str | None:
+def string_flaw(text: str) -> str | None:
+    """Says why a text cannot be kept, or None where it can."""
     if text.isascii():
         return "contains the character NUL" if "\x00" in text else None
     if "\x00" in text:

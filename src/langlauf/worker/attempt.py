@@ -27,6 +27,7 @@ _RELIABLE_SHARE = 0.8
 #: Past this share of a lease force is used: nothing may go on until its very end.
 _FORCE_SHARE = 0.9
 _WRITE_AGAIN_SECONDS = 0.5
+_REFUSAL_SECONDS = 0.05
 
 
 class Stop(StrEnum):
@@ -150,11 +151,11 @@ class RunningAttempt:
 
     async def write(self, write: Progress | Partial | Checkpoint) -> None:
         """Returns when the write is on disk; a stale attempt is told so."""
-        self._refuse_if_over()
+        await self._refuse_if_over()
         if not await self._patiently(lambda: self._store.record(self.lease, write)):
             self.stop(Stop.LOST)
             self.close()
-            self._refuse_if_over()
+            await self._refuse_if_over()
         if isinstance(write, Checkpoint):
             told("chunk", self.trace, self._begun.pop(write.key, 0), key=write.key, job_id=self.job_id)
 
@@ -180,7 +181,7 @@ class RunningAttempt:
     @asynccontextmanager
     async def process(self) -> AsyncIterator[Process]:
         """A process for a part of the attempt; it lives no longer than the lease."""
-        self._refuse_if_over()
+        await self._refuse_if_over()
         async with self._pool.process(self.facts) as process:
             self._processes.add(process)
             self._pool.allow((process,), self.seconds_until_force)
@@ -189,8 +190,10 @@ class RunningAttempt:
             finally:
                 self._processes.discard(process)
 
-    def _refuse_if_over(self) -> None:
+    async def _refuse_if_over(self) -> None:
+        """Refuses with a pause: a coroutine that takes no refusal would otherwise keep the event loop to itself."""
         if self.over.done():
+            await asyncio.sleep(_REFUSAL_SECONDS)
             raise StaleAttempt(f"attempt {self.number} of job {self.job_id} no longer holds its lease")
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -206,5 +209,5 @@ class RunningAttempt:
                 if self.lease_seems_over:
                     self.stop(Stop.LOST)
                     self.close()
-                self._refuse_if_over()
+                await self._refuse_if_over()
                 await asyncio.sleep(_WRITE_AGAIN_SECONDS)

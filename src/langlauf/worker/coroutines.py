@@ -7,7 +7,8 @@ from collections.abc import Awaitable
 from typing import Any
 
 from langlauf.analysis.handle import Job
-from langlauf.analysis.payload import aside, final, is_small
+from langlauf.analysis.own_thread import in_own_thread
+from langlauf.analysis.payload import final, is_small
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import new_id
 from langlauf.domain.errors import StaleAttempt
@@ -57,13 +58,14 @@ class CoroutineExecution:
         except ProcessDied as died:
             return died.crash
         except BaseException as error:  # noqa: BLE001 - whatever the analysis raised is how it ended
-            return failure_of(error, self._analysis.transient)
+            # What it says is code and data of the analysis: neither may hold up the event loop.
+            return await in_own_thread(failure_of, error, self._analysis.transient)
 
     async def _call(self) -> Completed:
         INSIDE_ATTEMPT.set(True)
         result = await contained(_as_coroutine(self._analysis.function(Job(self._attempt), **self._values)))
         limit = self._attempt.largest_result
-        end = final(result, limit) if is_small(result) else await aside(final, result, limit)
+        end = final(result, limit) if is_small(result) else await in_own_thread(final, result, limit)
         return Completed(result_id=new_id(), payload=end.payload, summary=end.summary, views=end.views)
 
 

@@ -53,7 +53,7 @@ class Worker:
             busy=lambda: len(self._running),
         )
         self._clock = clock
-        self._keeper = Keeper()
+        self._keeper = Keeper(settings.child_env)
         self._watchdog = Watchdog(self._keeper, lease_seconds=lease, attempts=self._running.keys)
         self._pool = self._make_pool()
         self._executor = _make_executor(settings)

@@ -1,6 +1,7 @@
 """The small pure parts: progress, backoff, estimates, fairness, times, texts, outcomes."""
 
 import errno
+import itertools
 import math
 import socket
 import urllib.error
@@ -34,6 +35,7 @@ from langlauf.domain.redact import MASK, clean_message, redacted
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
 from langlauf.domain.text import LARGEST_INTEGER, first_flaw
+from langlauf.worker.failing import failure_of
 
 NOW = 1_770_000_000 * SECOND
 
@@ -153,6 +155,83 @@ def test_errors_are_classified(error: Exception, code: str, transient: bool, hin
 def test_an_analysis_may_declare_its_own_transient_errors() -> None:
     """A listed type is worth another attempt."""
     assert classify(KeyError("x"), (KeyError,)).transient
+
+
+def _nested(levels: int) -> Exception:
+    error: Exception = ValueError("at the bottom")
+    for _ in range(levels):
+        error = ExceptionGroup("around", [error])
+    return error
+
+
+def test_a_group_names_all_its_members() -> None:
+    """Cleaned like other messages; it passes only where all of it does, and its code is that of what does not."""
+    inner = ExceptionGroup("inner", [ValueError("bad row, password=hunter2secret"), OSError("/var/lib/app is full")])
+    failure = classify(ExceptionGroup("several", [TimeoutError("slow"), inner]))
+    assert (failure.code, failure.transient) == ("validation_error", False)
+    assert failure.message == (
+        "3 errors: TimeoutError: slow; ValueError: bad row, password=[redacted]; OSError: [path] is full"
+    )
+    assert classify(ExceptionGroup("several", [TimeoutError("a"), ConnectionError("b")])).transient
+    assert classify(ExceptionGroup("one", [ValueError("bad")])).message == "ValueError: bad"
+
+
+def test_a_group_has_a_bounded_message() -> None:
+    """However many members it has, however long they are, and however deep they stand."""
+    many = classify(ExceptionGroup("many", [TimeoutError("x" * 5_000) for _ in range(500)]))
+    assert many.message.startswith("500 errors: TimeoutError: xxx")
+    assert many.message.endswith("; and 480 more")
+    assert len(many.message) <= 2_000
+    assert classify(_nested(5_000)).message == "ValueError: at the bottom"
+
+
+class _Rude(PermanentError):
+    """An exception of which nothing can be said without harm."""
+
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+def _long_chain(length: int) -> Exception:
+    error = ValueError("first")
+    for number in range(length):
+        following = ValueError(f"number {number}")
+        following.__context__ = error
+        error = following
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "begins"),
+    [
+        (_Rude("x"), "_Rude"),
+        (ValueError([0] * 10_000_000), "ValueError: [0, 0, 0"),
+        (ValueError(10**5_000), "ValueError"),
+        (ValueError("x" * 10_000_000), "ValueError: xxx"),
+        (_long_chain(100_000), "ValueError: number 99999"),
+        (PermanentError("x", code=10**5_000), "x"),  # type: ignore[arg-type]  # what people write
+    ],
+    ids=["exits", "list", "integer", "text", "chain", "code"],
+)
+def test_an_error_that_is_hard_to_show_is_named_all_the_same(error: Exception, begins: str) -> None:
+    """It neither raises nor takes long, and what is kept of it is small."""
+    failure = failure_of(error, ())
+    assert failure.message.startswith(begins)
+    assert len(msgspec.json.encode(failure)) < 20_000
+
+
+def test_details_of_an_error_are_bounded() -> None:
+    """Wide on every level, without an end, or with themselves inside."""
+    endless = itertools.repeat("x")
+    around: dict[str, Any] = {
+        "wide": [[[list(range(50))] * 50] * 50] * 50,
+        "endless": endless,
+        "text": "x" * 10_000_000,
+    }
+    around["itself"] = around
+    meta = classify(PermanentError("x", meta=around)).meta
+    assert len(msgspec.json.encode(meta)) < 20_000
+    assert meta["endless"].startswith("repeat(")
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.booleans())

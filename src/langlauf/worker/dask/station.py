@@ -6,12 +6,14 @@ own, as it does on a worker of Langlauf, and that can be ended.
 
 import asyncio
 import contextlib
+import os
 import sys
 from typing import Any
 
 from distributed import Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from langlauf.settings import BY_NAME, variables
 from langlauf.telemetry import log_beside_others
 from langlauf.worker.dask.lease import Lease
 from langlauf.worker.dask.wire import Answer, Call, Died
@@ -31,7 +33,8 @@ class Station(WorkerPlugin):
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._keeper = Keeper()
+        # What analyses may see there is up to the one who runs the Dask worker.
+        self._keeper = Keeper(variables(os.environ.get(BY_NAME["child_env"].environment, "")))
         self._pools: dict[int | None, Pool] = {}
         self._leases: dict[str, Lease] = {}
         #: by task: done once nobody wants it any more

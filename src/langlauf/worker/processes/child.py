@@ -5,15 +5,18 @@ the function tells goes to the worker, which writes it under the attempt's lease
 """
 
 import contextlib
+import contextvars
 import ctypes
 import faulthandler
 import importlib
 import os
+import re
 import resource
 import runpy
 import signal
 import socket
 import sys
+import warnings
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -69,7 +72,8 @@ def main(descriptor: int, keeper: int) -> None:
         while True:
             task = line.receive()
             if isinstance(task, RunAnalysis | RunChunk):  # a wish to stop may come after the end: nothing is left to do
-                end = _run(line, task)
+                with warnings.catch_warnings():  # filters and what shows them are the job's own
+                    end = contextvars.copy_context().run(_run, line, task)
                 line.send(end if surroundings.restore() else msgspec.structs.replace(end, reusable=False))
 
 
@@ -103,8 +107,15 @@ def _prepare(begin: Begin) -> str | None:
         for module in begin.modules:
             importlib.import_module(module)
     except BaseException as error:  # noqa: BLE001 - whatever the application does when it is imported
-        return f"the application could not be loaded in a process: {failure_of(error, ()).message}"
+        return f"the application could not be loaded in a process: {failure_of(error, ()).message}{_advice(error)}"
     return None
+
+
+def _advice(error: BaseException) -> str:
+    """What to do about a missing name that looks like a variable of the environment."""
+    if isinstance(error, KeyError) and error.args and re.fullmatch("[A-Z][A-Z0-9_]+", str(error.args[0])):
+        return f"; if it is a variable of the environment, let analyses see it: LANGLAUF_CHILD_ENV={error.args[0]}"
+    return ""
 
 
 def _load_main(begin: Begin) -> None:

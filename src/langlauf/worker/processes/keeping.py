@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from langlauf.telemetry import Fact, tell
+from langlauf.worker.processes.environment import child_environment
 from langlauf.worker.processes.keeper import since_boot
 
 _PROGRAM = Path(__file__).with_name("keeper.py")
@@ -47,7 +48,9 @@ class Kept:
 class Keeper:
     """Starts the keeper when it is first needed, and again where it went away. Nothing here waits for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, listed: Sequence[str] = ()) -> None:
+        #: variables of the environment that its processes see beside the usual ones
+        self._listed = listed
         self._numbers = itertools.count(1)
         self._kept: dict[int, Kept] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -124,6 +127,7 @@ class Keeper:
                 [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())],
                 stdin=other.fileno(),
                 stdout=subprocess.DEVNULL,
+                env=child_environment(os.environ, self._listed),  # its own, and that of every process it starts
                 start_new_session=True,
             )
         asyncio.get_running_loop().add_reader(mine, self._hear)
