@@ -43,7 +43,7 @@ bench: $(VENV)/.run ## Measure this machine: raw ceiling, store, HTTP, polls (la
 faults: $(VENV)/.test ## Kill, pause, race and cut off real processes, and tell which promises were kept (a quarter of an hour; needs root)
 	@$(BIN)/python -m tests.faults
 
-abuse: $(VENV)/.test ## Slow, greedy and many clients at a real server, and what an ordinary one notices (five minutes)
+abuse: $(VENV)/.test ## Slow, greedy and many clients at a real server, and what an ordinary one notices (seven minutes)
 	@$(BIN)/python -m tests.abuse
 
 fuzz: $(VENV)/.test ## Call every operation with what its description allows and what it does not, 10,000 times

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from langlauf.domain.addresses import AllowedRange, Network
+from langlauf.domain.bounds import LEAST_EVENTS, MOST_EVENTS, MOST_PARTIAL_BYTES, Bounds
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.mail import MailServer, Sender, read_mail_server, read_sender
 from langlauf.domain.rate import Rate, read_rate
@@ -239,6 +240,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_header_fields", "LANGLAUF_MAX_HEADER_FIELDS", 100, _whole(8), "fields", "How many headers a request may have."),
     Setting("max_connections", "LANGLAUF_MAX_CONNECTIONS", 10_000, _whole(1), "number", "How many connections may be open; never more than there are descriptors."),
     Setting("max_result", "LANGLAUF_MAX_RESULT", 64 * 1_048_576, _whole(1), "bytes", "The largest result or partial."),
+    Setting("max_job_events", "LANGLAUF_MAX_JOB_EVENTS", MOST_EVENTS, _whole(LEAST_EVENTS), "events", "How many events one job may have; past them its progress and partials are not stored, its end always is."),
+    Setting("max_job_partials", "LANGLAUF_MAX_JOB_PARTIALS", MOST_PARTIAL_BYTES, _whole(0), "bytes", "What the stored partials of one job may take in all; past it no further ones are stored."),
     Setting("max_submitting", "LANGLAUF_MAX_SUBMITTING", 1_000, _whole(1), "requests", "How many submissions a process writes at once."),
     Setting("max_waiting_org", "LANGLAUF_MAX_WAITING_PER_ORG", 100_000, _whole(1), "jobs", "How many jobs of one org may wait."),
     Setting("max_waiting_all", "LANGLAUF_MAX_WAITING", 1_000_000, _whole(1), "jobs", "How many jobs may wait in all."),
@@ -328,6 +331,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_header_fields: int
     max_connections: int
     max_result: int
+    max_job_events: int
+    max_job_partials: int
     max_submitting: int
     max_waiting_org: int
     max_waiting_all: int
@@ -377,6 +382,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def backoff(self) -> Backoff:
         """The delays between attempts."""
         return Backoff(self.retry_base, self.retry_cap)
+
+    @property
+    def bounds(self) -> Bounds:
+        """How much one job may leave behind."""
+        return Bounds(self.max_job_events, self.max_job_partials)
 
     @property
     def by_id(self) -> bool:

@@ -12,7 +12,7 @@ from tests.faults.plan import Plan
 from tests.faults.report import Figure, at_least, at_most, never
 
 
-class _Asking:
+class Asking:
     """Asks a server on its own connections, one round after the other, until it is left."""
 
     pause = 0.02
@@ -41,7 +41,7 @@ class _Asking:
         """What is asked once."""
 
 
-class Ordinary(_Asking):
+class Ordinary(Asking):
     """Asks in turn for a submission, its status and /health."""
 
     async def _round(self) -> None:
@@ -76,7 +76,7 @@ class Ordinary(_Asking):
         ]
 
 
-class Prober(_Asking):
+class Prober(Asking):
     """Asks for /health and /ready, at a steady pace."""
 
     pause = 0.05

@@ -6,7 +6,7 @@ table then have it. A load that others may want beside theirs is a class to ente
 
 from collections.abc import Mapping
 
-from tests.abuse import idempotency, overload, slow, streams, timing
+from tests.abuse import hostile, idempotency, overload, slow, streams, timing
 from tests.faults.suite import Scenario
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -14,6 +14,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "streams": streams.run,
     "overload": overload.run,
     "idempotency": idempotency.run,
+    "hostile": hostile.run,
 }
 #: Judged by the laws of chance, which now and then say no although all is well: for a person, not for a test.
 BY_HAND: Mapping[str, Scenario] = {"timing": timing.run}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Claim, Lease, Partial, Write
+from langlauf.domain.bounds import Recorded
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.outcome import Canceled, Completed, Failed
 from langlauf.domain.retention import RetentionPolicy
@@ -107,7 +108,7 @@ def test_blobs_of_a_record_that_is_gone_go(tmp_path: Path) -> None:
 async def _crash_before_commit(store: StoreWithBlobs, lease: Lease, write: Partial) -> None:
     """As if the power went between the blob and its row."""
 
-    async def away(lease: Lease, write: Write) -> bool:
+    async def away(lease: Lease, write: Write) -> Recorded:
         raise StoreUnavailable("the power is gone")
 
     record, store.inner.record = store.inner.record, away  # type: ignore[method-assign]
@@ -143,7 +144,7 @@ def test_a_row_that_comes_late_finds_its_blob(tmp_path: Path) -> None:
         made = await started(store, clock)
         record = store.inner.record
 
-        async def late(lease: Lease, write: Write) -> bool:
+        async def late(lease: Lease, write: Write) -> Recorded:
             await store.retire(WEEK, dry_run=False)
             return await record(lease, write)
 

@@ -254,10 +254,18 @@ class Actors:
     def _progress(self) -> Write:
         luck, percent, replayed = self._chance.random(), self._chance.randint(0, 100), self._chance.random() < 0.2
         if luck < 0.35:
-            return Progress(percent=percent, step=self._some((None, "on", "off")), replayed=replayed)
+            step = self._some((None, "on", "off"))
+            return Progress(percent=percent, step=step, replayed=replayed, bounds=self._rules.bounds)
         if luck < 0.7:
             name = self._name("result")
-            return Partial(result_id=name, payload="{}", percent=percent, replayed=replayed, views=views_named(name))
+            return Partial(
+                result_id=name,
+                payload="{}",
+                percent=percent,
+                replayed=replayed,
+                views=views_named(name),
+                bounds=self._rules.bounds,
+            )
         return Checkpoint(key=self._some(("chunk-1", "chunk-2")), payload=f"{self._chance.randint(1, 9)}")
 
     def _end(self, claim: Claim) -> Write:

@@ -72,6 +72,8 @@ class ModelJob:
     canceled_by: str | None = None
     cancel_reason: str | None = None
     error_code: str | None = None
+    partial_bytes: int = 0
+    limit_reached: str | None = None
     lease: Held | None = None
     #: the kinds of its events, the ids of its snapshots by kind, the values of its chunks
     log: list[str] = field(default_factory=lambda: ["job.queued"])
@@ -153,17 +155,36 @@ class ModelJob:
             self.chunks.setdefault(write.key, write.payload)
             return
         percent = max(self.progress_percent, min(99, int(write.percent or 0)))
-        if isinstance(write, Partial):
-            if write.result_id in self.snapshots:
-                return
-            self.snapshots[write.result_id] = "partial"
-            self.status = Status.PARTIAL
-        elif percent == self.progress_percent and write.step in {None, self.step}:
+        if self._past_bounds(write):
             return
+        if isinstance(write, Partial) and write.result_id in self.snapshots:
+            return
+        if isinstance(write, Progress) and percent == self.progress_percent and write.step in {None, self.step}:
+            return
+        self.limit_reached = self._limit(write) or self.limit_reached
         self._pace(percent, write, now)
         self.progress_percent = percent
         self.step = write.step or self.step
-        self.log.append("job.partial" if isinstance(write, Partial) else "job.progress")
+        if isinstance(write, Partial) and self.limit_reached is None:
+            self.snapshots[write.result_id] = "partial"
+            self.partial_bytes += len(write.payload or "") + len(write.views or "")
+            self.status = Status.PARTIAL
+            self.log.append("job.partial")
+        else:
+            self.log.append("job.progress")
+
+    def _past_bounds(self, write: Progress | Partial) -> bool:
+        """Whether the log has said that nothing of this kind follows."""
+        return self.limit_reached == "events" or (self.limit_reached == "partials" and isinstance(write, Partial))
+
+    def _limit(self, write: Progress | Partial) -> str | None:
+        """The bound that is reached by this write: of its log, whose end has room, or of its stored partials."""
+        if self.event_seq + 1 >= write.bounds.last_news:
+            return "events"
+        if isinstance(write, Progress):
+            return None
+        more = len(write.payload or "") + len(write.views or "")
+        return "partials" if self.partial_bytes + more > write.bounds.partial_bytes else None
 
     def _pace(self, percent: int, write: Progress | Partial, now: Instant) -> None:
         """The pace of an attempt counts from its start, or from where it got by itself beyond what it found done."""

@@ -172,6 +172,18 @@ ALONE: tuple[Mutant, ...] = (
     without("find_duplicate", "finished_at IS NULL", also=(_freely("find_duplicate", "idx_jobs_duplicates"),)),
     without("tidy_lanes", "waiting = 0", also=(_AT_ONCE,)),
     without("tidy_lanes", "due_at IS NULL", also=(_AT_ONCE,)),
+    without("record_progress", "limit_reached IS NOT 'events'"),
+    without("record_partial", "limit_reached IS NULL"),
+    Mutant(
+        "progress has no bound",
+        (Edit("record_progress", "iif(event_seq + 1 >= :last_news, 'events', limit_reached)", "limit_reached"),),
+    ),
+    Mutant("progress may take the room for the end", (Edit("record_progress", "+ 1 >= :last_news", "> :last_news"),)),
+    Mutant(
+        "partials have no bound",
+        (Edit("record_partial", "WHEN partial_bytes + :size > :most_bytes THEN 'partials'", ""),),
+    ),
+    Mutant("partials do not count", (Edit("record_partial", ":size, 0)", "0, 0)"),)),
     without("record_progress", _NEWS),
     without("record_progress", _NEWS, ":percent > progress_percent"),
     without("record_progress", _NEWS, ":step <> coalesce(step, '')"),

@@ -5,6 +5,7 @@ from operator import attrgetter
 from typing import Any
 
 from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Lease, Partial, Progress, Renewal
+from langlauf.domain.bounds import Recorded, recorded
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import Accepted, Duplicate, KeyReused, NewJob, QueueFull, Replayed, Submitted
 from langlauf.domain.state import Status
@@ -31,7 +32,7 @@ JOB_FIELDS = (
         "finished_at",
     ),
     *("next_attempt_at", "cancel_requested_at", "canceled_by", "cancel_reason", "error_code"),
-    *("paced_percent", "paced_at", "progress_at"),
+    *("paced_percent", "paced_at", "progress_at", "partial_bytes", "limit_reached"),
 )
 LEASE_FIELDS = ("attempt", "worker_id", "expires_at", "deadline_at")
 _job_row = attrgetter(*JOB_FIELDS)
@@ -116,15 +117,15 @@ class Oracle:
         job.lease.expires_at = after(now, request.lease_seconds)
         return Renewal(lease, held=True, cancel_reason=job.cancel_reason)
 
-    def _record(self, recording: Recording, answer: bool, now: Instant) -> None:
+    def _record(self, recording: Recording, answer: Recorded, now: Instant) -> None:
         job, write = self._holder(recording.lease, now), recording.write
-        agree(f"whether {type(write).__name__} of attempt {recording.lease.attempt} counts", answer, job is not None)
-        if job is None:
-            return
-        if isinstance(write, Progress | Partial | Checkpoint):
+        right = Recorded.REFUSED if job is None else Recorded.WRITTEN
+        if job is not None and isinstance(write, Progress | Partial | Checkpoint):
             job.write(write, now)
-        else:
+            right = right if isinstance(write, Checkpoint) else recorded(job.limit_reached)
+        elif job is not None and not isinstance(write, Progress | Partial | Checkpoint):
             job.end(write, now)
+        agree(f"what {type(write).__name__} of attempt {recording.lease.attempt} is answered", answer, right)
 
     def _holder(self, lease: Lease, now: Instant) -> ModelJob | None:
         """The job that this lease gives the right to write for."""

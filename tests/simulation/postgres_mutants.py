@@ -13,7 +13,7 @@ from typing import NamedTuple
 FUNCTIONS = (
     *("submit", "lock_orgs", "lock_lanes", "room_for", "hold_lanes", "hold_more", "start_attempts"),
     *("claim_due", "claim_waiting", "claim", "renew", "decided", "write_ends", "ask_to_stop", "cancel", "record"),
-    *("record_progress", "record_partials", "record_checkpoints", "record_completions", "written_or_held"),
+    *("record_progress", "record_partials", "record_checkpoints", "record_completions", "written_or_held", "limits_of"),
     *("give_up_leases", "lock_leases", "sweep", "overdue", "tidy"),
 )
 GUARD = re.compile(
@@ -70,6 +70,17 @@ ALONE: tuple[Mutant, ...] = (
     without("record_progress", _ALIVE, 19),
     without("record_progress", "lease.expires_at > now", 19),
     without("record_progress", "(new.percent > progress_percent OR new.step <> coalesce(jobs.step, ''))", 60),
+    without("record_progress", "jobs.limit_reached IS DISTINCT FROM 'events'", 1),
+    without("record_partials", "AND jobs.limit_reached IS NULL", 1, ""),
+    without(
+        "record_progress",
+        "CASE WHEN event_seq + 1 >= new.news_end THEN 'events' ELSE limit_reached END",
+        9,
+        "limit_reached",
+    ),
+    without("record_partials", "WHEN partial_bytes + new.size > new.most_bytes THEN 'partials'", 7, ""),
+    without("record_partials", "THEN new.size ELSE 0 END", 0, "THEN 0 ELSE 0 END"),
+    without("limits_of", "AND job.limit_reached IS NOT NULL", 1, "AND FALSE"),
     without("record_partials", _ALIVE, 6),
     without("record_partials", "lease.expires_at > now", 6),
     without(

@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass
 
+from langlauf.domain.bounds import Bounds
 from langlauf.domain.retry import Backoff
 
 LEASE_SECONDS = 15.0
@@ -24,6 +25,7 @@ class Rules:
     max_waiting_org: int
     max_waiting_all: int
     max_waiting_analysis: int | None
+    bounds: Bounds
 
 
 def draw_rules(chance: random.Random) -> Rules:
@@ -36,4 +38,15 @@ def draw_rules(chance: random.Random) -> Rules:
         max_waiting_org=chance.randint(2, 3),
         max_waiting_all=chance.randint(2, 4),
         max_waiting_analysis=chance.choice((None, None, 1, 2)),
+        bounds=_draw_bounds(chance),
     )
+
+
+def _draw_bounds(chance: random.Random) -> Bounds:
+    """Mostly more than any schedule reaches. Drawn from a copy of chance, so that known seeds play what they played."""
+    aside = random.Random()
+    aside.setstate(chance.getstate())
+    luck = aside.random()
+    if luck < 0.75:
+        return Bounds()
+    return Bounds(events=aside.choice((7, 8, 9, 50)), partial_bytes=aside.choice((0, 50, 100, 10_000)))

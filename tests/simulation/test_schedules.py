@@ -107,5 +107,5 @@ def test_a_counterexample_is_short_and_can_be_read() -> None:
         told = story(seed, shrink(world, seed, failure))
     assert f"LANGLAUF_TEST_SEED={seed}" in told
     assert "writes Progress" in told
-    assert "whether Progress of attempt" in told
+    assert "what Progress of attempt" in told
     assert len(told.splitlines()) < 12

@@ -1,11 +1,12 @@
 """The page of one job: state, progress, timeline, and that it says nothing to other orgs."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
 from langlauf.clock import new_id
-from tests.support.live import GATES, Live
+from tests.support.live import GATES, Live, live, sample_app
 from tests.ui.outline import assert_page
 
 
@@ -130,3 +131,33 @@ def test_a_foreign_page_is_the_page_of_an_unknown_one(server: Live, address: str
         k: v for k, v in unknown.headers.items() if k != "date"
     }
     assert foreign.headers["cache-control"] == "private, no-store"
+
+
+@pytest.mark.parametrize(
+    ("language", "notice", "event"),
+    [
+        ("en", "its further progress and interim results are not stored", "the last progress that is stored"),
+        ("de", "weitere Zwischenstände werden nicht gespeichert", "der letzte gespeicherte Fortschritt"),
+    ],
+)
+def test_a_job_past_its_bounds_says_so(bounded: Live, language: str, notice: str, event: str) -> None:
+    """Beside its state, and in its log."""
+    job = bounded.wait(bounded.submit("stepwise", gates=[_opened() for _ in range(9)])["job_id"])
+    assert (job["status"], job["limit_reached"], job["partial_count"]) == ("completed", "events", 3)
+    assert [one["payload_json"].get("limit") for one in job["events"]].count("events") == 1
+    made = assert_page(bounded.http.get(f"/jobs/{job['job_id']}?lang={language}"))
+    assert notice in made.text
+    assert event in made.text
+
+
+def _opened() -> str:
+    name = new_id()
+    GATES.open(name)
+    return name
+
+
+@pytest.fixture(scope="module")
+def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A server whose jobs may have ten events."""
+    with live(tmp_path_factory.mktemp("bounded"), sample_app(), LANGLAUF_MAX_JOB_EVENTS="10") as running:
+        yield running

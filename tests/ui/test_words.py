@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from langlauf.domain.bounds import LimitReached
 from langlauf.domain.delivery import MAIL_SUBJECTS, SUBJECTS
 from langlauf.domain.event import EventType
 from langlauf.domain.health import FINDINGS, Level
@@ -56,6 +57,9 @@ def used_keys() -> set[str]:
     keys |= {f"states.next.{face}" for face in faces}
     keys |= {f"{family}.theme.{theme}" for family, theme in product(("nav", "settings"), ("system", *THEMES))}
     keys |= {f"event.{kind}" for kind in EventType}
+    keys |= {
+        f"{family}.{limit}" for family, limit in product(("event.bound", "job.limit_reached"), get_args(LimitReached))
+    }
     keys |= {f"problem.{code}.{part}" for code, part in product(CODES, ("title", "means", "next"))}
     keys |= {f"result.kind.{kind}" for kind in ("partial", "final")}
     keys |= {f"field.where.{where}" for where in ("path", "query", "header")}

@@ -113,6 +113,13 @@ UPDATE jobs SET attempt = 3 WHERE job_id = :recovered;
 -- fault: retries_told on retrying
 UPDATE jobs SET retry_count = 2 WHERE job_id = :retrying;
 
+-- fault: limits_told on running
+UPDATE jobs SET limit_reached = 'events' WHERE job_id = :running;
+
+-- fault: limits_told on released
+UPDATE job_events SET payload_json = replace(payload_json, '}', ',"limit":"partials"}')
+WHERE job_id = :released AND event_type = 'job.progress';
+
 -- fault: no_secrets on failed
 UPDATE jobs SET error_message = 'cannot log in with password=hunter22' WHERE job_id = :failed;
 

@@ -15,6 +15,7 @@ from langlauf.bench.figures import ANALYSIS, ORG
 from langlauf.bench.work import RESULT, claim_request, new_job
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Write
+from langlauf.domain.bounds import Recorded
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.job import Accepted, NewJob, Submitted
 from langlauf.domain.outcome import Completed
@@ -33,7 +34,7 @@ class Living(Protocol):
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         """Hands out waiting jobs."""
 
-    async def record(self, lease: Lease, write: Write) -> bool:
+    async def record(self, lease: Lease, write: Write) -> Recorded:
         """Keeps what an attempt writes."""
 
 

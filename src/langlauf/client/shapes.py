@@ -89,6 +89,8 @@ class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
     held_at: datetime | None = None
     held_by: str | None = None
     hold_reason: str | None = None
+    #: `events` or `partials`: past that bound its progress and partials are no longer stored
+    limit_reached: str | None = None
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

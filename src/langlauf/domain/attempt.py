@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from langlauf.domain.bounds import Bounds, bytes_of
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
@@ -68,6 +69,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     step: str | None = None
     #: got there with stored chunks and not by computing
     replayed: bool = False
+    bounds: Bounds = Bounds()
 
 
 class Partial(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +84,14 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True):
     replayed: bool = False
     payload_ref: str = INLINE
     views: str | None = None
+    bounds: Bounds = Bounds()
+    #: of a payload that is kept as a blob
+    blob_bytes: int = 0
+
+    @property
+    def stored_bytes(self) -> int:
+        """What it adds to the stored partials of its job."""
+        return self.blob_bytes + bytes_of(self.payload, self.summary, self.views)
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from langlauf.domain.bounds import LimitReached
 from langlauf.domain.delivery import Wish
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.state import TERMINAL, Status
@@ -89,6 +90,9 @@ class Job(msgspec.Struct, frozen=True):
     held_at: Instant | None = None
     held_by: str | None = None
     hold_reason: str | None = None
+    #: what its stored partials take, and the bound that it has reached
+    partial_bytes: int = 0
+    limit_reached: LimitReached | None = None
 
     @property
     def terminal(self) -> bool:

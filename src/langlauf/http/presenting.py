@@ -107,6 +107,7 @@ def job_fields(job: Job, moment: Moment, links: Links) -> dict[str, Any]:
         "held_at": _time(job.held_at),
         "held_by": job.held_by,
         "hold_reason": job.hold_reason,
+        "limit_reached": job.limit_reached,
         "status_url": links.job(job.job_id),
         "result_url": links.result(job.result_id) if job.result_id else None,
     }

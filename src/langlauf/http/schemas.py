@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from langlauf.domain.bounds import LimitReached
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.job import CanceledBy, Phase, PriorityClass
 from langlauf.domain.keys import LONGEST_NAME
@@ -188,6 +189,7 @@ class JobOut(msgspec.Struct, kw_only=True):
     held_at: datetime | None
     held_by: str | None
     hold_reason: str | None
+    limit_reached: LimitReached | None
     status_url: Address
     result_url: Address | None
 

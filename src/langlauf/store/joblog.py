@@ -15,6 +15,7 @@ _decode = msgspec.json.Decoder().decode
 _TELL_PROGRESS = frozenset({EventType.PROGRESS, EventType.PARTIAL, EventType.COMPLETED})
 _TELL_SNAPSHOT = frozenset({EventType.PARTIAL, EventType.COMPLETED})
 _STARTS = frozenset({EventType.RUNNING, EventType.ATTEMPT_STARTED})
+_NEWS = frozenset({EventType.PROGRESS, EventType.PARTIAL})
 
 
 class LogJudge:
@@ -32,6 +33,7 @@ class LogJudge:
         self._percent = 0
         self._finals = self._starts = self._retries = self._partials = 0
         self._last_result_id: str | None = None
+        self._limit: str | None = None
 
     def add(self, seq: int, kind: str, occurred_at: Instant, payload: str) -> None:
         """The next event."""
@@ -46,6 +48,7 @@ class LogJudge:
             self._judge_order(seq, event_type, occurred_at)
             self._judge_change(seq, event_type)
             self._judge_facts(seq, event_type, facts)
+            self._judge_limit(seq, event_type, facts)
         self._seq, self._time = seq, occurred_at
 
     def finish(self) -> dict[str, str]:
@@ -64,6 +67,7 @@ class LogJudge:
         self._expect("progress_told", "the log's progress", self._percent, "progress_percent", job.progress_percent)
         self._expect("attempts_told", "starts in the log", self._starts, "attempt", job.attempt)
         self._expect("retries_told", "retries in the log", self._retries, "retry_count", job.retry_count)
+        self._expect("limits_told", "the bound that the log tells of", self._limit, "limit_reached", job.limit_reached)
         self._expect("snapshots_told", "partials in the log", self._partials, "partial_count", job.partial_count)
         self._expect("snapshots_told", "the log's last snapshot", self._last_result_id, "result_id", job.result_id)
         return self.found
@@ -124,6 +128,15 @@ class LogJudge:
         elif (percent == 100) != (kind is EventType.COMPLETED):  # noqa: PLR2004 - a percentage has a whole
             self._find("progress_never_falls", f"event {seq}, {kind}, says {percent}")
         self._percent = percent
+
+    def _judge_limit(self, seq: int, kind: EventType, facts: dict[str, Any]) -> None:
+        ended = {"events": _NEWS, "partials": frozenset({EventType.PARTIAL})}.get(self._limit or "", frozenset())
+        if kind in ended:
+            self._find("limits_told", f"event {seq}, {kind}, comes after the bound of {self._limit}")
+        limit = facts.get("limit") if kind is EventType.PROGRESS else None
+        if limit is not None and limit == self._limit:
+            self._find("limits_told", f"event {seq} tells of the bound of {limit} once more")
+        self._limit = limit or self._limit
 
     def _judge_snapshot(self, seq: int, kind: EventType, facts: dict[str, Any]) -> None:
         self._partials += kind is EventType.PARTIAL

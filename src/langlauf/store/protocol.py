@@ -11,6 +11,7 @@ from typing import Protocol
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
+from langlauf.domain.bounds import Recorded
 from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
@@ -184,8 +185,11 @@ class Store(Protocol):
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
         """Extends the leases that are still held and tells which jobs are wished to stop."""
 
-    async def record(self, lease: Lease, write: Write) -> bool:
-        """Writes for an attempt; False where its lease is gone and the write was refused."""
+    async def record(self, lease: Lease, write: Write) -> Recorded:
+        """Writes for an attempt; false where its lease is gone and the write was refused.
+
+        Past the bounds of the job, progress and partials change nothing, and the answer says so.
+        """
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         """Ends a job that no worker holds, or asks its worker to stop. Idempotent."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from langlauf.domain.bounds import LimitReached
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.event import ActorType, Event
 from langlauf.domain.instant import Instant, from_text, to_text
@@ -92,6 +93,8 @@ class EarlierJob(msgspec.Struct, kw_only=True):
     held_at: str | None = None
     held_by: str | None = None
     hold_reason: str | None = None
+    partial_bytes: int | None = None
+    limit_reached: LimitReached | None = None
     idempotency_key: str | None = None
     chunks: dict[str, EarlierChunk] = {}
 

@@ -227,6 +227,8 @@ class _Reader:
             held_at=self._at("held_at"),
             held_by=job.held_by,
             hold_reason=None if job.hold_reason is None else clean_message(job.hold_reason),
+            partial_bytes=max(job.partial_bytes or 0, 0),
+            limit_reached=job.limit_reached,
             **self._ending(finished_at),
         )
 

@@ -39,6 +39,7 @@ RULES: dict[str, Rule] = {
     "snapshots_told": Rule("Every snapshot has its event, with result_id, result_seq and progress_percent."),
     "attempts_told": Rule("A job has as many attempts as its log tells of starts."),
     "retries_told": Rule("A job has as many retries as its log tells of."),
+    "limits_told": Rule("A job that reached a bound says so in one event, and has no progress or partial past it."),
     "no_secrets": Rule("No event, no error text and no reply holds something that looks like a secret."),
     # a job's row
     "ended_has_time": Rule("A job has a time of its end exactly when it has ended."),

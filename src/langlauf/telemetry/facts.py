@@ -34,6 +34,7 @@ class Fact(StrEnum):
     KEEPER_LOST = "keeper_lost"
     EXECUTOR_CONNECTED = "executor_connected"
     EXECUTOR_LOST = "executor_lost"
+    JOB_LIMIT_REACHED = "job_limit_reached"
     ANALYSIS_OUTPUT = "analysis_output"
     JOB_SWEPT = "job_swept"
     RETENTION_RAN = "retention_ran"

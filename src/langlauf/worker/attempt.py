@@ -1,18 +1,23 @@
 """One attempt as the worker sees it: its lease, its writes, its processes, and the wish that it may stop."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from enum import StrEnum
 from typing import Any, TypeVar
 
+import msgspec
+
 from langlauf.analysis.chunking import Chunks
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import steady
 from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress
+from langlauf.domain.bounds import Recorded
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
+from langlauf.telemetry import Fact, tell
 from langlauf.tracing import Span, moment, span, told, trace_from
 from langlauf.worker.executor import Executor
 from langlauf.worker.looking_back import look_back
@@ -28,6 +33,10 @@ _RELIABLE_SHARE = 0.8
 _FORCE_SHARE = 0.9
 _WRITE_AGAIN_SECONDS = 0.5
 _REFUSAL_SECONDS = 0.05
+#: About what a write takes that is stored: an analysis that tells more than its bounds allow has the event loop no more
+#: often than one that keeps to them.
+_PAST_BOUNDS_SECONDS = 0.002
+_LIMITS = {Recorded.PARTIALS_FULL: "partials", Recorded.EVENTS_FULL: "events"}
 
 
 class Stop(StrEnum):
@@ -75,6 +84,8 @@ class RunningAttempt:
         self._settings = settings
         self.asked_at = self._renewed_at = asked_at
         self._processes: set[Process] = set()
+        #: the bound that the job is known to have reached
+        self._reached = Recorded.WRITTEN
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -150,14 +161,36 @@ class RunningAttempt:
             self.over.set_result(None)
 
     async def write(self, write: Progress | Partial | Checkpoint) -> None:
-        """Returns when the write is on disk; a stale attempt is told so."""
+        """Returns when the write is on disk, or past the bounds of the job; a stale attempt is told so."""
         await self._refuse_if_over()
-        if not await self._patiently(lambda: self._store.record(self.lease, write)):
+        bounded = self._bounded(write)
+        if bounded is None:
+            await asyncio.sleep(_PAST_BOUNDS_SECONDS)
+            return
+        answer = await self._patiently(lambda: self._store.record(self.lease, bounded))
+        if not answer:
             self.stop(Stop.LOST)
             self.close()
             await self._refuse_if_over()
         if isinstance(write, Checkpoint):
             told("chunk", self.trace, self._begun.pop(write.key, 0), key=write.key, job_id=self.job_id)
+        elif answer > self._reached:
+            self._reached = answer
+            tell(Fact.JOB_LIMIT_REACHED, logging.WARNING, limit=_LIMITS[answer], **self.facts)
+            if isinstance(write, Partial):
+                # Its snapshot did not fit; how far the job is may be news all the same.
+                await self.write(write)
+
+    def _bounded(self, write: Progress | Partial | Checkpoint) -> Progress | Partial | Checkpoint | None:
+        """The write with the bounds of the job; what is known to be past them is not even sent."""
+        if isinstance(write, Checkpoint):
+            return write
+        if self._reached is Recorded.EVENTS_FULL:
+            return None
+        bounds = self._settings.bounds
+        if isinstance(write, Partial) and self._reached is Recorded.PARTIALS_FULL:
+            return Progress(percent=write.percent, step=write.step, replayed=write.replayed, bounds=bounds)
+        return msgspec.structs.replace(write, bounds=bounds)
 
     async def chunk(self, key: str) -> str | None:
         """The stored value of a finished chunk; where there is none, whoever asks computes it."""

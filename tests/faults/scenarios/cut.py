@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from langlauf.domain.attempt import Lease, Progress
+from langlauf.domain.bounds import Recorded
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from tests.faults.api import Api
@@ -125,7 +126,7 @@ class _Scene(NamedTuple):
             beside=sum(self._went_on(line) for line in mine),
             told_lost=self._told_lost(victim, mine),
             late=len(mine),
-            refused=answers.count(False),
+            refused=answers.count(Recorded.REFUSED),
         )
 
     async def cut_server(self) -> ServerCut:

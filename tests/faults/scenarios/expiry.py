@@ -146,7 +146,7 @@ class _Track:
         meet_at = claim.started_at + self._aim.draw() * _MICROSECONDS
         await asyncio.sleep((meet_at - self._clock.now()) / _MICROSECONDS)  # the moment of the end is the point
         end = _completed()
-        accepted = await self.store.record(claim.lease, end)
+        accepted = bool(await self.store.record(claim.lease, end))
         self._aim.move(later=accepted)
         job = await self._note_end(claim.lease.job_id)
         stands = (job.status, job.result_id, job.attempt) == (Status.COMPLETED, end.result_id, claim.lease.attempt)

@@ -8,6 +8,7 @@ import msgspec
 from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
+from langlauf.domain.bounds import Recorded, bytes_of
 from langlauf.domain.errors import StoreError
 from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
@@ -60,7 +61,7 @@ class StoreWithBlobs:
         except StoreError as error:
             tell(Fact.BLOBS_UNAVAILABLE, logging.ERROR, reason=str(error))
 
-    async def record(self, lease: Lease, write: Write) -> bool:
+    async def record(self, lease: Lease, write: Write) -> Recorded:
         if isinstance(write, Partial | Completed):
             write = await self._lightened(lease, write)
         return await self.inner.record(lease, write)
@@ -72,7 +73,9 @@ class StoreWithBlobs:
         if not await payloads.takes(lease.org_id, lease.job_id):
             return write
         ref = await payloads.keep(lease.org_id, lease.job_id, payload)
-        return msgspec.structs.replace(write, payload=None, payload_ref=ref)
+        if isinstance(write, Completed):
+            return msgspec.structs.replace(write, payload=None, payload_ref=ref)
+        return msgspec.structs.replace(write, payload=None, payload_ref=ref, blob_bytes=bytes_of(payload))
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
         report = await self.inner.retire(policy, dry_run=dry_run, counted=counted)

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 from langlauf.clock import Clock, made_at, steady
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
+from langlauf.domain.bounds import Recorded
 from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
@@ -183,8 +184,8 @@ class PostgresStore:
         found = dict(zip(asked, answers, strict=True))
         return [_renewal_of(lease, found[lease]) for lease in leases]
 
-    async def record(self, lease: Lease, write: Write) -> bool:
-        return cast("bool", await self._records.do(Recording(lease, write)))
+    async def record(self, lease: Lease, write: Write) -> Recorded:
+        return cast("Recorded", await self._records.do(Recording(lease, write)))
 
     async def _record_batch(self, batch: Sequence[Recording]) -> list[Any]:
         return await run_rounds(batch, recording.key_of, recording.size_of, self._send_records)
@@ -194,8 +195,8 @@ class PostgresStore:
         values = recording.values_of([batch[place] for place in order])
         answers = await self._links["record"].call("record", self._at, batch_id, *values)
         found = dict(zip(order, answers, strict=True))
-        written = [found[place] == "true" for place in range(len(batch))]
-        return await recording.written(batch, written, partial(self._find_jobs, "record"))
+        answered = [recording.answer_of(found[place]) for place in range(len(batch))]
+        return await recording.written(batch, answered, partial(self._find_jobs, "record"))
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return cast("JobView | None", await self._cancels.do(request))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress
+from langlauf.domain.bounds import Recorded, recorded
 from langlauf.domain.instant import after
 from langlauf.domain.job import INLINE, Job
 from langlauf.domain.outcome import (
@@ -30,6 +31,9 @@ _DETAILS = (
     "percent",
     "step",
     "replayed",
+    "last_news",
+    "size",
+    "most_bytes",
     "key",
     "result_id",
     "payload",
@@ -86,7 +90,12 @@ def values_of(batch: Sequence[Recording]) -> list[Any]:
     ]
 
 
-async def written(batch: Sequence[Recording], answers: Sequence[bool], find: FindJobs) -> list[bool]:
+def answer_of(said: str) -> Recorded:
+    """What the database says of a write: that it was refused, that it was made, or which bound its job has reached."""
+    return Recorded.REFUSED if said == "false" else recorded(None if said == "true" else said)
+
+
+async def written(batch: Sequence[Recording], answers: Sequence[Recorded], find: FindJobs) -> list[Recorded]:
     """The answers, with ends that stand although they were refused: their first answer was lost, and they came again.
 
     A batch whose answer did not come in time is given up, and its writes are sent anew under another id. Where it was
@@ -97,7 +106,7 @@ async def written(batch: Sequence[Recording], answers: Sequence[bool], find: Fin
         return list(answers)
     known = await find([(one.lease.org_id, one.lease.job_id) for one in refused])
     return [
-        said or _stands(one, known.get((one.lease.org_id, one.lease.job_id)))
+        said or Recorded(_stands(one, known.get((one.lease.org_id, one.lease.job_id))))
         for one, said in zip(batch, answers, strict=True)
     ]
 
@@ -142,10 +151,16 @@ def _described(recording: Recording) -> tuple[str, tuple[Any, ...]]:
 def _under_way(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[Any, ...]]:
     if isinstance(write, Checkpoint):
         return "checkpoint", _row(key=write.key, payload=write.payload)
-    shared = {"percent": stored_percent(write.percent), "step": write.step, "replayed": write.replayed or None}
+    shared = {
+        "percent": stored_percent(write.percent),
+        "step": write.step,
+        "replayed": write.replayed or None,
+        "last_news": write.bounds.last_news,
+    }
     if isinstance(write, Progress):
         return "progress", _row(**shared)
-    return "partial", _row(**shared, **_shown(write))
+    bounds = {"size": write.stored_bytes, "most_bytes": write.bounds.partial_bytes}
+    return "partial", _row(**shared, **bounds, **_shown(write))
 
 
 def _shown(write: Partial | Completed) -> dict[str, Any]:

@@ -46,7 +46,8 @@ SELECT org_id, job_id, 'a row of jobs' FROM jobs
 WHERE status NOT IN ('queued', 'running', 'partial', 'completed', 'failed', 'canceled')
    OR priority_class NOT IN ('default', 'expedite') OR canceled_by NOT IN ('user', 'system', 'worker')
    OR retry_hint NOT IN ('retry_with_backoff', 'check_input_and_retry')
-   OR least(partial_count, error_count, retry_count, max_retries, attempt, event_seq, lost_count, crash_count) < 0
+   OR least(partial_count, error_count, retry_count, max_retries, attempt, event_seq, lost_count, crash_count, partial_bytes) < 0
+   OR limit_reached NOT IN ('events', 'partials')
    OR timeout_seconds <= 0 OR length(org_id) NOT BETWEEN 1 AND 128
 UNION ALL
 SELECT org_id, job_id, 'a row of job_events' FROM job_events WHERE actor_type NOT IN ('system', 'worker', 'user')

@@ -14,6 +14,7 @@ import apsw
 from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
+from langlauf.domain.bounds import Recorded
 from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
 from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
@@ -195,8 +196,8 @@ class SqliteStore:
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
         return cast("list[Renewal]", await self._writes.do(claiming.RenewRequest(tuple(leases), lease_seconds)))
 
-    async def record(self, lease: Lease, write: Write) -> bool:
-        return cast("bool", await self._writes.do(Recording(lease, write)))
+    async def record(self, lease: Lease, write: Write) -> Recorded:
+        return cast("Recorded", await self._writes.do(Recording(lease, write)))
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return cast("JobView | None", await self._writes.do(request))

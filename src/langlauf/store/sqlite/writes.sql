@@ -195,8 +195,10 @@ RETURNING (SELECT CASE WHEN cancel_requested_at IS NOT NULL THEN coalesce(cancel
 
 -- name: record_progress
 -- What changes neither the percent nor the step is no news and touches nothing. The pace of an attempt is measured from
--- where it began to compute: not from what stored chunks brought, nor from what an attempt before it had done.
+-- where it began to compute: not from what stored chunks brought, nor from what an attempt before it had done. The last
+-- news that a log has room for says that it is the last.
 UPDATE jobs SET
+    limit_reached = iif(event_seq + 1 >= :last_news, 'events', limit_reached),
     progress_percent = max(progress_percent, :percent),
     step = coalesce(:step, step),
     progress_at = iif(:percent > progress_percent OR :replayed, :now, progress_at),
@@ -206,17 +208,21 @@ UPDATE jobs SET
     event_seq = event_seq + 1,
     updated_at = :now
 WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial')
-  AND (:percent > progress_percent OR :step <> coalesce(step, '')) AND {fence}
-RETURNING event_seq, progress_percent, step, trace_id, request_id
+  AND (:percent > progress_percent OR :step <> coalesce(step, '')) AND limit_reached IS NOT 'events' AND {fence}
+RETURNING event_seq, progress_percent, step, limit_reached, trace_id, request_id
 
 -- name: record_partial
--- A worker that was told of a failed commit writes again: a snapshot that is there already changes nothing.
+-- A worker that was told of a failed commit writes again: a snapshot that is there already changes nothing. The first one
+-- that does not fit any more is progress without a snapshot, and says so; those after it change nothing.
 UPDATE jobs SET
-    status = 'partial',
+    limit_reached = CASE WHEN event_seq + 1 >= :last_news THEN 'events'
+                         WHEN partial_bytes + :size > :most_bytes THEN 'partials' END,
+    status = iif((event_seq + 1 < :last_news AND partial_bytes + :size <= :most_bytes), 'partial', status),
     progress_percent = max(progress_percent, :percent),
     step = coalesce(:step, step),
-    partial_count = partial_count + 1,
-    result_id = :result_id,
+    partial_count = partial_count + (event_seq + 1 < :last_news AND partial_bytes + :size <= :most_bytes),
+    partial_bytes = partial_bytes + iif((event_seq + 1 < :last_news AND partial_bytes + :size <= :most_bytes), :size, 0),
+    result_id = iif((event_seq + 1 < :last_news AND partial_bytes + :size <= :most_bytes), :result_id, result_id),
     progress_at = iif(:percent > progress_percent OR :replayed, :now, progress_at),
     paced_at = iif((:percent > progress_percent AND paced_at IS NULL) OR :replayed, :now, paced_at),
     paced_percent = iif((:percent > progress_percent AND paced_at IS NULL) OR :replayed,
@@ -225,7 +231,8 @@ UPDATE jobs SET
     updated_at = :now
 WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial') AND {fence}
   AND NOT EXISTS (SELECT 1 FROM job_results AS shown WHERE shown.org_id = jobs.org_id AND shown.result_id = :result_id)
-RETURNING event_seq, progress_percent, partial_count, trace_id, request_id
+  AND limit_reached IS NULL
+RETURNING event_seq, progress_percent, step, partial_count, limit_reached, trace_id, request_id
 
 -- name: record_checkpoint
 -- The first value of a chunk counts; a checkpoint has no event, it is not news for people.
@@ -235,7 +242,8 @@ FROM jobs WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 
 ON CONFLICT DO NOTHING
 
 -- name: holds_lease
-SELECT 1 FROM jobs WHERE org_id = :org_id AND job_id = :job_id AND {fence}
+-- The bound that the job has reached, where the attempt may still write.
+SELECT limit_reached FROM jobs WHERE org_id = :org_id AND job_id = :job_id AND {fence}
 
 -- name: give_up_lease
 -- Ending an attempt starts with taking its lease: whoever does that, and only that one, may write the end.
