@@ -17,7 +17,7 @@ from langlauf.delivery.sender import Sender
 from langlauf.delivery.webhook import Webhooks
 from langlauf.domain import duties as duty
 from langlauf.domain import notification
-from langlauf.domain.errors import LanglaufError, SettingsError, StoreError
+from langlauf.domain.errors import LanglaufError, SettingsError, StoreError, StoreUnwell
 from langlauf.domain.outbound import source_of
 from langlauf.domain.signature import PURPOSE, read_secret
 from langlauf.hints import Hints
@@ -42,6 +42,7 @@ from langlauf.settings import Settings
 from langlauf.store.blobs.location import open_blobs
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.store import StoreWithBlobs
+from langlauf.store.health import WATCH_SECONDS
 from langlauf.store.location import Place, PostgresPlace, SqlitePlace, place_of
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import MEMORY
@@ -226,6 +227,8 @@ async def _write_last_uses(keyring: Keyring) -> None:
     """What is known of the use of keys at the end; a store that is away does not hold up the stop."""
     try:
         await keyring.write_uses()
+    except StoreUnwell:
+        return  # logged once, by the health of the store
     except StoreError as error:
         tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty="key uses")
 
@@ -245,6 +248,7 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
         store = await open_store(settings, hints, registry.default or "address")
         stack.callback(tell, Fact.SERVER_STOPPED)
         stack.push_async_callback(store.close)
+        await store.health.admit()
         await store.check_blobs()
         keyring = Keyring(store.access, store.clock)
         stack.push_async_callback(_write_last_uses, keyring)
@@ -258,6 +262,7 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
                 pause=hints.wait_for_overdue,
                 done=notes.note,
             ),
+            Periodic("store health", WATCH_SECONDS, store.health.watch),
             Periodic("followers", LOOK_SECONDS, services.followers.look),
             Periodic(
                 duty.RETENTION,

@@ -7,6 +7,8 @@ from langlauf.domain.instant import Instant
 SWEEP = "sweep"
 RETENTION = "retention"
 DELIVERIES = "deliveries"
+#: No duty, but a write that tells whether a database takes any.
+PROBE = "write probe"
 
 
 class DutyDone(msgspec.Struct, frozen=True):

@@ -43,6 +43,7 @@ from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
+from langlauf.store.health import StoreHealth
 from langlauf.store.orgs import OrgStore
 from langlauf.store.workers import WorkerStore
 
@@ -157,6 +158,10 @@ class Store(Protocol):
     @property
     def duties(self) -> DutyStore:
         """When upkeep last succeeded."""
+
+    @property
+    def health(self) -> StoreHealth:
+        """Whether it takes writes, and why not."""
 
     @property
     def deliveries(self) -> DeliveryStore:

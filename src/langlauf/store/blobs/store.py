@@ -29,6 +29,7 @@ from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.reads import ReadsWithBlobs
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
+from langlauf.store.health import StoreHealth
 from langlauf.store.orgs import OrgStore
 from langlauf.store.protocol import Store, TenantReads
 from langlauf.store.workers import WorkerStore
@@ -113,6 +114,10 @@ class StoreWithBlobs:
     @property
     def duties(self) -> DutyStore:
         return self.inner.duties
+
+    @property
+    def health(self) -> StoreHealth:
+        return self.inner.health
 
     @property
     def deliveries(self) -> DeliveryStore:

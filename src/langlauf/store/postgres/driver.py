@@ -5,6 +5,7 @@ kind. What decides is in the database: its functions hold the rules, its clock t
 """
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self, cast
@@ -13,6 +14,7 @@ from uuid import UUID, uuid4
 from langlauf.clock import Clock, made_at, steady
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
+from langlauf.domain.duties import PROBE
 from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
@@ -32,6 +34,7 @@ from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.copying import half_copied
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
+from langlauf.store.health import StoreHealth
 from langlauf.store.operations import Recording
 from langlauf.store.orgs import OrgStore
 from langlauf.store.postgres import backlog, overview, recording, submitting
@@ -69,7 +72,8 @@ class PostgresStore:
 
     def __init__(self, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> None:
         self._url = url
-        self._links = {name: Link(url, name) for name in _KINDS}
+        self.health = StoreHealth(self._probe)
+        self._links = {name: Link(url, name, self.health) for name in _KINDS}
         #: for what is no hurry elsewhere, such as retention
         self._hints = hints
         self._wakes = Notifier(hints, self._links["notify"], others=notify)
@@ -88,7 +92,7 @@ class PostgresStore:
         self._cancels: GroupCommit[CancelRequest, Any] = GroupCommit(
             self._cancel_batch, name="langlauf-cancels", done=tell
         )
-        self._readers = Links(url, "read")
+        self._readers = Links(url, "read", health=self.health)
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
         self.deliveries: DeliveryStore = PostgresDeliveries(self._readers, self._links["deliver"], lambda: self._at)
         self.orgs: OrgStore = PostgresOrgs(self._links["upkeep"], lambda: self._at)
@@ -118,6 +122,9 @@ class PostgresStore:
         source = await self._links["upkeep"].call("copied_from")
         if source is not None:
             raise StoreUnavailable(half_copied("the database", source))
+
+    async def _probe(self) -> None:
+        await self.duties.note(PROBE, socket.gethostname())
 
     @property
     def _at(self) -> int | None:

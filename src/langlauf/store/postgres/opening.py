@@ -14,7 +14,8 @@ _ENCODING = "UTF8"
 _PROCESS = "SELECT pg_backend_pid()"
 _FACTS = """
 SELECT current_setting('server_version_num')::integer AS version, current_setting('server_encoding') AS encoding,
-    pg_is_in_recovery() AS standby, pg_backend_pid() AS process, current_database() AS database
+    pg_is_in_recovery() AS standby, current_setting('transaction_read_only')::boolean AS read_only,
+    pg_backend_pid() AS process, current_database() AS database
 """
 
 
@@ -27,6 +28,7 @@ class Server(NamedTuple):
     process: int
     greeted_as: int
     database: str
+    read_only: bool = False
 
 
 def refusal(server: Server, *, through_pooler: bool) -> str | None:
@@ -43,6 +45,11 @@ def refusal(server: Server, *, through_pooler: bool) -> str | None:
         return (
             "this server is a standby, which only reads: name the primary, "
             "or all servers and target_session_attrs=primary in the URL"
+        )
+    if server.read_only:
+        return (
+            "transactions of this login only read: ALTER ROLE or ALTER DATABASE … RESET default_transaction_read_only, "
+            "or name another login"
         )
     if server.process != server.greeted_as and not through_pooler:
         return (
@@ -63,6 +70,7 @@ async def prepare(connection: Any, address: Address) -> list[str]:
         process=row["process"],
         greeted_as=connection.get_server_pid(),
         database=row["database"],
+        read_only=row["read_only"],
     )
     if (reason := refusal(facts, through_pooler=address.through_pooler)) is not None:
         raise SettingsError(reason)

@@ -5,7 +5,9 @@ from pathlib import Path
 import apsw
 
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.store.health import MEANINGS, Ailment
 from langlauf.store.migrate import migrations_in, pending
+from langlauf.store.sqlite.health import ailment_of, why_unwritable
 
 MEMORY = ":memory:"
 #: Below this, resetting a write-ahead log while another connection checkpoints can corrupt the file.
@@ -36,8 +38,20 @@ def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
         connection.execute("PRAGMA temp_store = MEMORY")
     except (apsw.Error, OSError) as error:
-        raise StoreUnavailable(f"the store {path} cannot be opened: {error}") from error
+        raise cannot_open(path, error) from error
     return connection
+
+
+def cannot_open(path: str, error: apsw.Error | OSError) -> StoreUnavailable:
+    """Return the error for a file that cannot be opened, with the remedy where one is known."""
+    ailment = ailment_of(error)
+    unwritable = None if path == MEMORY or ailment is Ailment.DAMAGED else why_unwritable(path)
+    if unwritable is not None:
+        return StoreUnavailable(
+            f"the store {path} cannot be opened: {unwritable}: {MEANINGS[Ailment.READ_ONLY].remedy}"
+        )
+    words = f"the store {path} cannot be opened: {error}"
+    return StoreUnavailable(words if ailment is Ailment.AWAY else f"{words}: {MEANINGS[ailment].remedy}")
 
 
 def _make_private(path: Path) -> None:
