@@ -86,5 +86,7 @@ def _print(report: BackupReport, *, as_json: bool) -> None:
     jobs, results = report.tables["jobs"], report.tables["job_results"]
     held = f"schema {report.schema}, {jobs} jobs, {results} results"
     click.echo(f"{report.target}: {report.bytes} bytes, {held}, checked")
+    if report.unseen is not None:
+        note(report.unseen)
     if report.kept is not None:
         click.echo(f"what was there is now {report.kept}", err=True)

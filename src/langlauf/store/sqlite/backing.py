@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import apsw
 import msgspec
 
 from langlauf.domain.errors import SchemaTooNew, StoreError, StoreUnavailable
 from langlauf.store.migrate import migrations_in
-from langlauf.store.sqlite.connection import applied_migrations, open_connection
+from langlauf.store.sqlite.connection import applied_migrations, open_connection, open_untouched, unseen_log
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.verify import Watch
 
@@ -48,6 +47,8 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
     tables: dict[str, int]
     #: where the file is that was there before
     kept: str | None = None
+    #: what of the source could not be read
+    unseen: str | None = None
 
 
 def back_up(path: str, target: Path, *, force: bool, watch: Watch = lambda *_: None) -> BackupReport:
@@ -64,7 +65,12 @@ def back_up(path: str, target: Path, *, force: bool, watch: Watch = lambda *_: N
         size = making.stat().st_size
         _moved(making, target, force=force)
         return BackupReport(
-            source=path, target=str(target), schema=applied_migrations(source), bytes=size, tables=tables
+            source=path,
+            target=str(target),
+            schema=applied_migrations(source),
+            bytes=size,
+            tables=tables,
+            unseen=unseen_log(path),
         )
 
 
@@ -160,7 +166,7 @@ def _copied(source: apsw.Connection, making: Path, watch: Watch) -> dict[str, in
 
 def _checked(file: Path, watch: Watch) -> dict[str, int]:
     """Reads the copy as it is on disk: sound, with every row where it belongs."""
-    connection = _untouched(file)
+    connection = open_untouched(file)
     try:
         watch("checking", 0, 1)
         _refuse_damaged(file, connection)
@@ -187,12 +193,6 @@ def _counts(connection: apsw.Connection, watch: Watch) -> dict[str, int]:
     return counts
 
 
-def _untouched(file: Path) -> apsw.Connection:
-    """A file that nobody writes, opened so that nothing is made beside it."""
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(f"file:{quote(str(file.absolute()))}?immutable=1", flags=flags)
-
-
 def _opened_backup(file: Path) -> apsw.Connection:
     try:
         with file.open("rb") as opened:
@@ -205,7 +205,7 @@ def _opened_backup(file: Path) -> apsw.Connection:
     if log.exists() and log.stat().st_size:
         words = "it belongs to a file that was in use, and is no backup: make one with `langlauf backup`"
         raise BackupRefused(f"{log} lies beside {file}: {words}")
-    return _untouched(file)
+    return open_untouched(file)
 
 
 def _refuse_strange(file: Path, source: apsw.Connection) -> None:
