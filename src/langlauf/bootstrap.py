@@ -143,7 +143,13 @@ def blobs_of(settings: Settings) -> Blobs | None:
 
 def with_blobs(store: Store, blobs: Blobs | None, settings: Settings) -> StoreWithBlobs:
     """A store whose large results lie there."""
-    return StoreWithBlobs(store, blobs, largest_inline=settings.inline_result, seconds=settings.blob_seconds)
+    return StoreWithBlobs(
+        store,
+        blobs,
+        largest_inline=settings.inline_result,
+        seconds=settings.blob_seconds,
+        garbage_age=settings.blob_garbage_age,
+    )
 
 
 def make_services(

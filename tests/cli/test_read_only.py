@@ -1,7 +1,6 @@
 """Commands where nothing can be written: what only reads works, and says what it does not see."""
 
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -82,4 +81,4 @@ def test_commands_on_a_read_only_mount(store: Path, tmp_path: Path) -> None:
     found = {one["name"]: one for one in json.loads(run("doctor", "--json").stdout)["findings"]}
     assert found["writable"]["level"] == "error"
     assert "mounted read-only" in found["writable"]["seen"]
-    assert os.listdir(store.parent) == ["store.db"]
+    assert [one.name for one in store.parent.iterdir()] == ["store.db"]

@@ -1,7 +1,6 @@
 """A store that takes no writes is not ready and says why, is logged once, and comes back by itself."""
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,18 +60,18 @@ def _full(server: Live, _: Bed) -> Scene:
     )
 
 
-def _removed(server: Live, bed: Bed) -> Scene:
-    file, aside = Path(bed.place), Path(f"{bed.place}.aside")
-    return Scene(
-        server, lambda: os.rename(file, aside), lambda: os.rename(aside, file), "The file of the store was removed"
-    )
+def _removed(server: Live, bed: Bed, end: str = "") -> Scene:
+    file, aside = Path(f"{bed.place}{end}"), Path(f"{bed.place}.aside")
+
+    def move(one: Path, other: Path) -> None:
+        one.rename(other)
+
+    sentence = "The file of the store was removed or replaced."
+    return Scene(server, lambda: move(file, aside), lambda: move(aside, file), sentence)
 
 
 def _log_removed(server: Live, bed: Bed) -> Scene:
-    file, aside = Path(f"{bed.place}-wal"), Path(f"{bed.place}.aside")
-    return Scene(
-        server, lambda: os.rename(file, aside), lambda: os.rename(aside, file), "The file of the store was removed"
-    )
+    return _removed(server, bed, "-wal")
 
 
 def _read_only_database(server: Live, bed: Bed) -> Scene:

@@ -45,6 +45,7 @@ from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
 from langlauf.store.health import StoreHealth
 from langlauf.store.orgs import OrgStore
+from langlauf.store.whereabouts import Whereabouts
 from langlauf.store.workers import WorkerStore
 
 
@@ -233,6 +234,9 @@ class Store(Protocol):
 
     def usage(self) -> Usage:
         """What the store has in hand in this process, without asking anybody."""
+
+    async def whereabouts(self) -> Whereabouts:
+        """Where it is, which no copy of it is."""
 
     async def check(self) -> None:
         """Raises `StoreUnavailable` unless the store answers and its schema is this program's."""

@@ -48,7 +48,7 @@ from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.listening import Listener
 from langlauf.store.postgres.notifying import Notifier
-from langlauf.store.postgres.opening import prepare
+from langlauf.store.postgres.opening import prepare, whereabouts
 from langlauf.store.postgres.orgs import PostgresOrgs
 from langlauf.store.postgres.reads import PostgresTenantReads
 from langlauf.store.postgres.retiring import PostgresShelf
@@ -57,6 +57,7 @@ from langlauf.store.postgres.workers import PostgresWorkers
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retiring import retire
 from langlauf.store.rows import view_from_database
+from langlauf.store.whereabouts import Whereabouts
 from langlauf.store.workers import WorkerStore
 
 #: A batch holds no more, so that while one is written the next is made, and jobs do not all move in step.
@@ -293,6 +294,9 @@ class PostgresStore:
     def usage(self) -> Usage:
         links = [*self._links.values(), *self._readers.all]
         return backlog.usage((self._submits, self._records, self._cancels), links)
+
+    async def whereabouts(self) -> Whereabouts:
+        return await self._links["upkeep"].use(whereabouts)
 
     async def check(self) -> None:
         await overview.check(self._readers)

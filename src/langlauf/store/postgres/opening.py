@@ -8,6 +8,7 @@ from langlauf.domain.errors import SettingsError
 from langlauf.store.postgres.address import Address, read_address
 from langlauf.store.postgres.link import CONNECT_SECONDS, Link
 from langlauf.store.postgres.migrating import applied_migrations, migrate
+from langlauf.store.whereabouts import Whereabouts
 
 OLDEST = 15
 _ENCODING = "UTF8"
@@ -16,6 +17,12 @@ _FACTS = """
 SELECT current_setting('server_version_num')::integer AS version, current_setting('server_encoding') AS encoding,
     pg_is_in_recovery() AS standby, current_setting('transaction_read_only')::boolean AS read_only,
     pg_backend_pid() AS process, current_database() AS database
+"""
+
+
+_WHERE = """
+SELECT system_identifier AS server, oid AS number, datname AS name
+FROM pg_control_system(), pg_database WHERE datname = current_database()
 """
 
 
@@ -98,6 +105,13 @@ async def _shares(connection: Any, address: Address) -> bool:
         return bool(await second.fetchval(_PROCESS) == await connection.fetchval(_PROCESS))
     finally:
         await second.close(timeout=CONNECT_SECONDS)
+
+
+async def whereabouts(connection: Any) -> Whereabouts:
+    """Where a database is: not what this program calls its server, which other hosts may call otherwise."""
+    row = await connection.fetchrow(_WHERE)
+    number = f"{row['server']}/{row['number']}"
+    return Whereabouts(f"database {row['name']} ({number})", number)
 
 
 async def migrate_database(url: str) -> tuple[int, list[str]]:

@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import apsw
 import msgspec
 
+from langlauf.clock import new_secret
 from langlauf.domain.errors import SchemaTooNew, StoreError, StoreUnavailable
+from langlauf.store.blobs.owner import INSTANCE
 from langlauf.store.migrate import migrations_in
 from langlauf.store.sqlite.connection import applied_migrations, open_connection, open_untouched, unseen_log
 from langlauf.store.sqlite.snapshot import refuse_unfinished
@@ -30,6 +32,9 @@ _HEADER = b"SQLite format 3\0"
 #: Tables that only a store has.
 _OURS = frozenset({"jobs", "job_events", "job_results", "leases", "idempotency_keys"})
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+_HAS_SECRETS = "SELECT 1 FROM sqlite_schema WHERE name = 'signing_secrets'"
+_OWNER_READ = "SELECT secret FROM signing_secrets WHERE purpose = ?"
+_OWNER_WRITE = "UPDATE signing_secrets SET secret = ? WHERE purpose = ?"
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
@@ -87,6 +92,7 @@ def put_back(file: Path, path: str, *, force: bool, watch: Watch = lambda *_: No
         target.parent.mkdir(parents=True, exist_ok=True)
         with _beside(target) as making:
             tables = _copied(source, making, watch)
+            _rename_owner(making, _owner_in(target))
             size = making.stat().st_size
             kept = _put_aside(target) if there else None
             _moved(making, target, force=False)
@@ -217,6 +223,37 @@ def _refuse_strange(file: Path, source: apsw.Connection) -> None:
         raise SchemaTooNew(f"{file} has schema {found}, this program knows {known}: use the newer program")
     _refuse_damaged(file, source)
     refuse_unfinished(str(file), source)
+
+
+def _owner_in(target: Path) -> bytes | None:
+    """What the store that is replaced calls itself towards blobs; None where there is none, or it does not say."""
+    if not target.exists():
+        return None
+    try:
+        connection = open_connection(str(target), read_only=True)
+    except StoreUnavailable:
+        return None  # it is damaged, which may be why it is replaced
+    try:
+        found: Any = connection.execute(_OWNER_READ, (INSTANCE,)).get
+    except apsw.Error:
+        return None
+    finally:
+        connection.close()
+    return cast("bytes | None", found)
+
+
+def _rename_owner(making: Path, replaced: bytes | None) -> None:
+    """Tell a restored store from the one that the backup was made of, which may still be in use.
+
+    One that takes the place of a store is that store from now on, and keeps its blobs. Any other has to take them over.
+    """
+    connection = apsw.Connection(str(making), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        if connection.execute(_HAS_SECRETS).get:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(_OWNER_WRITE, (replaced or new_secret(), INSTANCE))
+    finally:
+        connection.close()
 
 
 def _put_aside(target: Path) -> Path:

@@ -60,6 +60,7 @@ from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.steady import SteadyClock
 from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.store.whereabouts import Whereabouts
 from langlauf.telemetry import Fact, tell
 
 T = TypeVar("T")
@@ -338,6 +339,9 @@ class SqliteStore:
 
     def usage(self) -> Usage:
         return backlog.usage(self.path, (self._writes, self._reads))
+
+    async def whereabouts(self) -> Whereabouts:
+        return await asyncio.to_thread(health.whereabouts, self.path)
 
     async def check(self) -> None:
         known = len(migrations_in("langlauf.store.sqlite"))

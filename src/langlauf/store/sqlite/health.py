@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 from langlauf.clock import steady
 from langlauf.store.health import Ailment
 from langlauf.store.sqlite.transaction import Transaction
+from langlauf.store.whereabouts import Whereabouts
 
 #: How long a program that starts looks for damage before it serves; the rest is looked at in the background.
 QUICK_SECONDS = 0.25
@@ -30,7 +32,7 @@ _AILMENTS: tuple[tuple[tuple[type[apsw.Error], ...], Ailment], ...] = (
 
 def ailment_of(error: BaseException | None) -> Ailment:
     """What an error of SQLite, or of the system, says about the file."""
-    if isinstance(error, apsw.ReadOnlyError) and error.extendedresult == apsw.SQLITE_READONLY_DBMOVED:
+    if isinstance(error, apsw.Error) and getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
         return Ailment.REMOVED
     return next((ailment for kinds, ailment in _AILMENTS if isinstance(error, kinds)), Ailment.AWAY)
 
@@ -68,6 +70,13 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def whereabouts(path: str) -> Whereabouts:
+    """Where a file is: on its host, where it may be put back; and by its inode, where the name of the host changes."""
+    file = Path(path).resolve()
+    found = _identity(str(file))
+    return Whereabouts(f"{file} on {socket.gethostname()}", f"{file}#{0 if found is None else found[1]}")
 
 
 class ProbeWrite(msgspec.Struct, frozen=True):
