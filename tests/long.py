@@ -46,10 +46,12 @@ tests/bundled/test_running.py::test_a_killed
 tests/bundled/test_running.py::test_address_shows_its_map
 tests/cli/test_backup.py::test_a_backup_under_load
 tests/cli/test_exit_codes.py::test_5_full
+tests/cli/test_read_only.py::test_commands_on_a_read_only_mount
 tests/client/test_restart.py
 tests/docs/test_deploy.py::test_the_login_of_compose_is_enough
 tests/docs/test_recipes.py
 tests/http/test_streams_limits.py::test_idle_streams_cost_one_look_for_all
+tests/http/test_store_unwell.py::test_a_store_that_takes_no_writes_is_not_ready_until_it_does[read_only_database]
 tests/http/test_streams_resume.py::test_clients_come_through_a_restart_of_the_server
 tests/http/test_streams_resume.py::test_what_another_process_writes_arrives
 tests/http/test_streams_shutdown.py::test_a_stop_does_not_wait_for_a_client_that_does_not_read

@@ -19,7 +19,7 @@ from langlauf.delivery.webhook import Webhooks
 from langlauf.domain import duties as duty
 from langlauf.domain import notification
 from langlauf.domain.addresses import ranges_of
-from langlauf.domain.errors import LanglaufError, SettingsError, StoreError
+from langlauf.domain.errors import LanglaufError, SettingsError, StoreError, StoreUnwell
 from langlauf.domain.outbound import source_of
 from langlauf.domain.signature import PURPOSE, read_secret
 from langlauf.hints import Hints
@@ -45,6 +45,7 @@ from langlauf.settings import Settings
 from langlauf.store.blobs.location import open_blobs
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.store import StoreWithBlobs
+from langlauf.store.health import WATCH_SECONDS
 from langlauf.store.location import Place, PostgresPlace, SqlitePlace, place_of
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import MEMORY
@@ -159,7 +160,13 @@ def blobs_of(settings: Settings) -> Blobs | None:
 
 def with_blobs(store: Store, blobs: Blobs | None, settings: Settings) -> StoreWithBlobs:
     """A store whose large results lie there."""
-    return StoreWithBlobs(store, blobs, largest_inline=settings.inline_result, seconds=settings.blob_seconds)
+    return StoreWithBlobs(
+        store,
+        blobs,
+        largest_inline=settings.inline_result,
+        seconds=settings.blob_seconds,
+        garbage_age=settings.blob_garbage_age,
+    )
 
 
 def make_services(
@@ -255,6 +262,8 @@ async def _write_last_uses(keyring: Keyring) -> None:
     """What is known of the use of keys at the end; a store that is away does not hold up the stop."""
     try:
         await keyring.write_uses()
+    except StoreUnwell:
+        return  # logged once, by the health of the store
     except StoreError as error:
         tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty="key uses")
 
@@ -274,6 +283,7 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
         store = await open_store(settings, hints, registry.default)
         stack.callback(tell, Fact.SERVER_STOPPED)
         stack.push_async_callback(store.close)
+        await store.health.admit()
         await store.check_blobs()
         keyring = Keyring(store.access, store.clock)
         stack.push_async_callback(_write_last_uses, keyring)
@@ -287,6 +297,7 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
                 pause=hints.wait_for_overdue,
                 done=notes.note,
             ),
+            Periodic("store health", WATCH_SECONDS, store.health.watch),
             Periodic("followers", LOOK_SECONDS, services.followers.look),
             Periodic(
                 duty.RETENTION,

@@ -213,6 +213,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("blobs", "LANGLAUF_BLOBS", None, _text, "URL", "Where results over LANGLAUF_INLINE_RESULT go: a path, file:///path or s3://bucket/prefix; unset, all stay in the store."),
     Setting("inline_result", "LANGLAUF_INLINE_RESULT", 1_048_576, _whole(0), "bytes", "The largest result or partial that stays in the store where LANGLAUF_BLOBS is set."),
     Setting("blob_seconds", "LANGLAUF_BLOB_SECONDS", 30.0, _positive_duration, "duration", "How long reading or writing one of the results that lie there may take."),
+    Setting("blob_garbage_age", "LANGLAUF_BLOB_GARBAGE_AGE", 86_400.0, duration, "duration", "A blob that no row names is only removed when it is this old."),
     Setting("workers", "LANGLAUF_WORKERS", 1, _whole(0), "number", "Workers in this process; 0 serves without working."),
     Setting("max_running", "LANGLAUF_MAX_RUNNING", 8, _whole(1), "jobs", "How many jobs run at once over the whole deployment."),
     Setting("max_running_org", "LANGLAUF_MAX_RUNNING_PER_ORG", None, _whole(1), "jobs", "How many jobs of one org run at once over the whole deployment."),
@@ -304,6 +305,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     blobs: str | None
     inline_result: int
     blob_seconds: float
+    blob_garbage_age: float
     workers: int
     max_running: int
     max_running_org: int | None

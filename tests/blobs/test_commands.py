@@ -57,7 +57,7 @@ def run(command: object, *arguments: object) -> Result:
 
 
 def _files(tmp_path: Path) -> list[Path]:
-    return [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()]
+    return [path for path in (tmp_path / "blobs").rglob("*") if path.is_file() and path.suffix != ".mark"]
 
 
 def test_an_export_has_every_payload(old: Path, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,6 +148,9 @@ def test_clean_up_removes_blobs(old: Path, place: str, tmp_path: Path, monkeypat
     """Not in a dry run, not from another store, and not where nobody says where they are."""
     monkeypatch.setenv("LANGLAUF_BLOBS", place)
     monkeypatch.chdir(tmp_path)
+    assert run(cleanup, "--store-file", old).exit_code == 0
+    assert len(_files(tmp_path)) == 1  # it is young
+    monkeypatch.setenv("LANGLAUF_BLOB_GARBAGE_AGE", "0")
     assert run(cleanup, "--store-file", old, "--dry-run").exit_code == 0
     assert run(cleanup).exit_code == 0
     assert len(_files(tmp_path)) == 1

@@ -34,7 +34,7 @@ def run(opened: Open, body: Callable[[Blobs], Awaitable[None]]) -> None:
 
 async def keys(blobs: Blobs, prefix: str) -> list[str]:
     """All keys under a prefix."""
-    return sorted([key async for page in blobs.pages(prefix) for key in page])
+    return sorted([one.key async for page in blobs.pages(prefix) for one in page])
 
 
 def test_bytes_come_back_as_they_went(opened: Open) -> None:
@@ -99,10 +99,10 @@ def test_listing_goes_page_by_page_under_its_prefix(opened: Open) -> None:
             await asyncio.gather(*(blobs.put(key, b"1") for key in made[start : start + 64]))
         await blobs.put("store2/acme/job-1/" + "a" * 64, b"1")
         pages = [page async for page in blobs.pages("store")]
-        assert sorted(key for page in pages for key in page) == sorted(made)
+        assert sorted(one.key for page in pages for one in page) == sorted(made)
         assert max(map(len, pages)) <= KEYS_PER_PAGE
         async for page in blobs.pages("store"):
-            await blobs.delete(page)
+            await blobs.delete([one.key for one in page])
         assert await keys(blobs, "store") == []
         assert len(await keys(blobs, "store2")) == 1
 

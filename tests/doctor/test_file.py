@@ -111,7 +111,7 @@ def test_a_torn_page_is_found(sqlite: Ward) -> None:
     _torn_page(sqlite)
     found = sqlite.examine()
     assert (found.levels["damage"], found.exit_code) == ("error", 1)
-    assert "verify" in found.findings["damage"]["next"]
+    assert found.findings["damage"]["next"] == f"langlauf restore BACKUP --force --store {sqlite.place}"
 
 
 def test_a_long_log_is_found(sqlite: Ward) -> None:
@@ -168,6 +168,7 @@ def _looked(sqlite: Ward, check: Callable[[Patient], Seen], **changes: Any) -> L
         (file.durability, {"foreign_keys": False}, Level.ERROR),
         (file.durability, {"busy_milliseconds": 0}, Level.ERROR),
         (file.durability, {"mapped_bytes": 1}, Level.ERROR),
+        (file.writable, {"unwritable": "mounted read-only"}, Level.ERROR),
         (file.file_system, {"file_system": "nfs4"}, Level.WARNING),
         (file.disk_space, {"disk_free": 2**29, "disk_size": 2**40}, Level.ERROR),
         (file.disk_space, {"disk_free": 2**29, "disk_size": 2**32}, Level.WARNING),

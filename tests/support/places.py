@@ -6,7 +6,7 @@ from pathlib import Path
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.hints import Hints
-from langlauf.store.blobs.protocol import Blobs
+from langlauf.store.blobs.protocol import Blobs, Listed
 from langlauf.store.blobs.store import StoreWithBlobs
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import SetClock
@@ -33,7 +33,7 @@ class SilentBlobs:
     async def delete(self, keys: Sequence[str]) -> None:  # noqa: ARG002
         await asyncio.Event().wait()
 
-    async def pages(self, prefix: str) -> AsyncIterator[list[str]]:  # noqa: ARG002
+    async def pages(self, prefix: str) -> AsyncIterator[list[Listed]]:  # noqa: ARG002
         await asyncio.Event().wait()
         yield []
 

@@ -69,6 +69,8 @@ def restore(file: Path, store: str | None, force: bool, as_json: bool) -> None:
     except LanglaufError as error:
         raise Stopped(str(error)) from None
     _print(report, as_json=as_json)
+    if settings.blobs is not None:
+        note(f"a store that does not replace the one of {settings.blobs} takes it over with: langlauf blobs take-over")
     note("attempts that ran when it was made count as lost and are made again; messages that waited are sent again")
 
 
@@ -86,5 +88,7 @@ def _print(report: BackupReport, *, as_json: bool) -> None:
     jobs, results = report.tables["jobs"], report.tables["job_results"]
     held = f"schema {report.schema}, {jobs} jobs, {results} results"
     click.echo(f"{report.target}: {report.bytes} bytes, {held}, checked")
+    if report.unseen is not None:
+        note(report.unseen)
     if report.kept is not None:
         click.echo(f"what was there is now {report.kept}", err=True)

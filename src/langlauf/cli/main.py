@@ -5,6 +5,7 @@ import click
 from langlauf.cli.adopt import adopt
 from langlauf.cli.backup import backup, restore
 from langlauf.cli.bench import bench
+from langlauf.cli.blobs import blobs
 from langlauf.cli.cleanup import cleanup
 from langlauf.cli.completion import completion
 from langlauf.cli.control import cancel, retry
@@ -66,6 +67,7 @@ for command in (
     main.add_command(command)
 for command in (doctor, backup, restore):
     main.add_command(command)
+main.add_command(blobs)
 main.add_command(keys)
 main.add_command(webhooks)
 main.add_command(mail_test)

@@ -7,9 +7,12 @@ import click
 import msgspec
 
 from langlauf.cli.options import Stopped
+from langlauf.cli.printing import note
 from langlauf.cli.progress import progress
 from langlauf.cli.stores import payloads_for, place_for, settings_for
 from langlauf.domain.errors import LanglaufError
+from langlauf.store.location import SqlitePlace
+from langlauf.store.sqlite.connection import unseen_log
 from langlauf.store.tools import check_store
 from langlauf.store.verify import RULES, Violation
 
@@ -33,20 +36,24 @@ def verify(store: str | None, as_json: bool) -> None:
     except (LanglaufError, Stopped) as error:
         raise CannotCheck(str(error)) from None
     violations = [one for one in found if not one.warning]
+    unseen = unseen_log(place.path) if isinstance(place, SqlitePlace) else None
     if as_json:
-        click.echo(msgspec.json.encode(_report(place.shown, found)))
+        click.echo(msgspec.json.encode(_report(place.shown, found, unseen)))
     else:
         _print(place.shown, found, len(violations))
+        if unseen is not None:
+            note(unseen)
     sys.exit(1 if violations else 0)
 
 
-def _report(store: str, found: list[Violation]) -> dict[str, Any]:
+def _report(store: str, found: list[Violation], unseen: str | None) -> dict[str, Any]:
     return {
         "ok": not any(not one.warning for one in found),
         "store": store,
         "rules": len(RULES),
         "violations": [one for one in found if not one.warning],
         "warnings": [one for one in found if one.warning],
+        "unseen": unseen,
     }
 
 

@@ -22,7 +22,7 @@ from langlauf.domain.sending import CAUTIOUS_AFTER, Outcome, settle
 from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry import Fact, tell, tell_store_failed
 from langlauf.telemetry.metrics import DUTIES, count_delivery
 from langlauf.tracing import span, trace_from
 
@@ -161,7 +161,7 @@ class Sender:
 
     async def _rest_without_store(self, error: Exception) -> None:
         if self._away == 0:
-            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, error=error, reason=str(error), part="sender")
+            tell_store_failed(error, trace=True, part="sender")
         self._away += 1
         seconds = min(_LOOK_SECONDS * 2.0 ** min(self._away, _MOST_DOUBLINGS), _LONGEST_REST)
         with contextlib.suppress(TimeoutError):

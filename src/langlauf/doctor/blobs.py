@@ -37,7 +37,8 @@ def blobs_orphaned(patient: Patient) -> Seen:
     if folder is None:
         return fine("the store never had any")
     try:
-        places = patient.payloads.places(folder, most=_ALL if patient.deep else _SAMPLE_KEYS)
+        most, age = _ALL if patient.deep else _SAMPLE_KEYS, patient.settings.blob_garbage_age
+        places = patient.payloads.places(folder, most=most, min_age=age)
     except PayloadUnavailable as error:
         return unknown(str(error))
     orphans = 0

@@ -2,10 +2,12 @@
 
 import shlex
 import stat
+from typing import cast
 
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, fine, odd, size, some, wrong
 from langlauf.doctor.patient import Patient
+from langlauf.store.examining import FileExaminer
 from langlauf.store.sqlite.mounts import over_network
 
 _FULL = 2
@@ -61,6 +63,13 @@ def file_modes(patient: Patient) -> Seen:
     return fine("its owner's alone")
 
 
+def writable(patient: Patient) -> Seen:
+    reason = patient.file.unwritable
+    if reason is not None:
+        return wrong(f"{reason}: a server does not start on it", f"ls -ld {_path(patient)} $(dirname {_path(patient)})")
+    return fine("the file and its folder")
+
+
 def file_system(patient: Patient) -> Seen:
     kind = patient.file.file_system
     if over_network(kind):
@@ -104,11 +113,15 @@ def free_pages(patient: Patient) -> Seen:
 def damage(patient: Patient) -> Seen:
     """Page by page, and every row that belongs to another one."""
     try:
-        found = patient.examiner.damages()
+        torn = patient.examiner.damages()
+        loose = [] if torn else cast("FileExaminer", patient.examiner).loose_rows()
     except TimeoutError:
         return odd("not read to its end in the time there is", patient.command("verify"))
-    if found:
-        return wrong(some(found), patient.command("verify"))
+    if torn:
+        words = f"{some(torn)}; stop every server and worker, and put back the newest backup"
+        return wrong(words, patient.command("restore", "BACKUP", "--force"))
+    if loose:
+        return wrong(some(loose), patient.command("verify"))
     return fine("none found")
 
 
@@ -127,6 +140,7 @@ CHECKS = (
         "The file, `-wal` and `-shm` are their owner's alone (0600), and nobody else may write into the folder.",
         file_modes,
     ),
+    Check("writable", Needs.SQLITE, "This user may write to the file and into its folder.", writable),
     Check("file_system", Needs.SQLITE, "The file does not lie on a file system over a network.", file_system),
     Check("damage", Needs.SQLITE, "`quick_check` and `foreign_key_check` find nothing.", damage),
     Check("log_size", Needs.SQLITE, "The write-ahead log is at most twice as large as it is kept.", log_size),

@@ -20,6 +20,10 @@ def mail_is_sent(done: Iterable["DutyDone"], now: Instant) -> bool:
     return any(one.name == MAIL and seconds_between(one.succeeded_at, now) < MAIL_EXPECTED_SECONDS for one in done)
 
 
+#: No duty, but a write that tells whether a database takes any.
+PROBE = "write probe"
+
+
 class DutyDone(msgspec.Struct, frozen=True):
     """The last success of a duty, on whichever host."""
 

@@ -14,6 +14,7 @@ LanglaufError
 ├── StoreError
 │   ├── StoreUnavailable     the store did not take the write; nothing of it was kept
 │   │   ├── Overloaded       too much is under way to begin with more
+│   │   ├── StoreUnwell      the same for a reason that the health of the store has logged once for all
 │   │   └── PayloadUnavailable  a payload that is kept as a blob is missing, damaged or out of reach
 │   └── SchemaTooNew         a newer program has migrated this store
 ├── StaleAttempt             the attempt lost its lease; its writes are refused
@@ -123,6 +124,10 @@ class StoreUnavailable(StoreError):
 
 class Overloaded(StoreUnavailable):
     """Too much is under way already; nothing was accepted."""
+
+
+class StoreUnwell(StoreUnavailable):
+    """The store is not well. Its health has logged the reason; callers need not log it again."""
 
 
 class PayloadUnavailable(StoreUnavailable):

@@ -28,7 +28,7 @@ from langlauf.http.mounting import root_address
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
 from langlauf.http.rates import HEADERS
 from langlauf.http.tenant import request_id_from
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry import Fact, tell, tell_store_failed
 from langlauf.telemetry.metrics import REQUESTS
 
 _RETRY_SECONDS = "5"
@@ -105,7 +105,7 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
             # What is wrong with it was told where it was found.
             problem = _unavailable("This result cannot be read right now; its job can. Try again.")
         case StoreUnavailable():
-            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
+            tell_store_failed(error)
             problem = _unavailable("The store does not take writes right now; nothing was accepted. Try again.")
         case NotRunning():
             # Without its trace, and as an exception: also the log of a foreign server then shows what is to be done.

@@ -19,7 +19,7 @@ from langlauf.http.sse import HEARTBEAT, EventPage
 from langlauf.http.transport import cut, watch_client
 from langlauf.service.follow import Leaves
 from langlauf.service.tenant import Caller
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry import Fact, tell, tell_store_failed
 
 HEADERS = {"Cache-Control": "no-store", "Vary": f"{VARY}, Last-Event-ID", "X-Accel-Buffering": "no"}
 #: The last tenth of a lifetime is drawn: streams that began together do not all end together.
@@ -100,7 +100,7 @@ class Stream(Response, ABC, Generic[W]):
         except OSError:  # the client is gone, or does not read: nothing more can be sent
             raise
         except StoreError as error:
-            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
+            tell_store_failed(error)
         except Exception as error:  # noqa: BLE001 - the head of the answer is sent; the client comes back and goes on
             tell(Fact.REQUEST_FAILED, logging.ERROR, error=error, request_id=self.caller.request_id)
         await sender.end()

@@ -6,6 +6,7 @@ from starlette.responses import Response
 from langlauf.domain.errors import StoreError
 from langlauf.http.context import Context
 from langlauf.http.problems import VARY, Problem
+from langlauf.http.requests import choice
 from langlauf.http.responses import answer
 from langlauf.http.schemas import HealthAnswer
 from langlauf.service.tenant import Caller
@@ -22,13 +23,20 @@ class System:
         return answer(HealthAnswer(request_id=request.scope["langlauf.request_id"], status="up"))
 
     async def ready(self, request: Request) -> Response:
-        """The store answers with this program's schema, and the workers of this process, if any, are alive."""
+        """The store answers and takes writes, and the workers of this process, if any, are alive.
+
+        With `for=reads`: the store answers.
+        """
+        reads_alone = choice(request, "for", ("reads",)) is not None
         retry = {"Retry-After": "5"}
         try:
             await self._context.services.reads.check()
         except StoreError as error:
             raise Problem(503, "unavailable", "The store does not answer.", headers=retry) from error
-        if not self._context.alive():
+        unwell = self._context.services.reads.unwell()
+        if not reads_alone and unwell is not None:
+            raise Problem(503, "unavailable", unwell, headers=retry)
+        if not reads_alone and not self._context.alive():
             raise Problem(503, "unavailable", "A worker of this process has stopped.", headers=retry)
         return answer(HealthAnswer(request_id=request.scope["langlauf.request_id"], status="ready"))
 

@@ -6,7 +6,6 @@ missed every hint is still right: it reads what is stored, and a wake-up carries
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,7 +19,7 @@ from langlauf.service.read import Reads
 from langlauf.service.sharing import SharedReads
 from langlauf.service.tenant import Caller
 from langlauf.store.protocol import Store
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry import tell_store_failed
 
 #: How often the followed jobs are looked at.
 LOOK_SECONDS = 1.0
@@ -178,7 +177,7 @@ class Followers:
             marks = await self._store.org_pulses(orgs) if orgs else {}
         except StoreError as error:
             if not self._blind:  # once, not every second that the store is away
-                tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
+                tell_store_failed(error)
             self._blind = True
             return
         self._blind = False

@@ -4,7 +4,6 @@ A store that is away takes nothing from it but the levels that are in the store:
 """
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
@@ -24,7 +23,7 @@ from langlauf.service.estimates import Remembered
 from langlauf.service.places import Places
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
-from langlauf.telemetry import Fact, metrics, tell
+from langlauf.telemetry import metrics, tell_store_failed
 from langlauf.telemetry.meters import Labels, Level
 from langlauf.telemetry.metrics import Scrape, analysis_label
 from langlauf.version import VERSION
@@ -88,7 +87,7 @@ class Measures:
             async with asyncio.timeout(_LOOK_SECONDS):
                 return await self._seen.get()
         except (StoreError, TimeoutError) as error:
-            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error) or "the look for metrics took too long")
+            tell_store_failed(error, otherwise="the look for metrics took too long")
             return None
 
     async def _look(self) -> Seen:

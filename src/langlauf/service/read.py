@@ -14,6 +14,7 @@ from langlauf.service.tenant import Caller
 from langlauf.service.visible import visible
 from langlauf.settings import Settings
 from langlauf.store.access import Owner
+from langlauf.store.health import MEANINGS
 from langlauf.store.protocol import Store, TenantReads
 
 #: What a caller may read, for whoever is given it: nobody above this room knows the store.
@@ -49,6 +50,11 @@ class Reads:
     async def check(self) -> None:
         """Raises where the store does not answer."""
         await self._store.check()
+
+    def unwell(self) -> str | None:
+        """Return why the store takes no writes right now, in a sentence that names no place; None where it does."""
+        ailment = self._store.health.look()
+        return None if ailment is None else MEANINGS[ailment].sentence
 
     async def moment(self, view: JobView) -> Moment:
         """The phase and the estimates of a job."""

@@ -71,6 +71,8 @@ class FileSeen(msgspec.Struct, frozen=True, kw_only=True):
     largest_log: int
     disk_free: int
     disk_size: int
+    #: why this user cannot write to it; None where nothing forbids it
+    unwritable: str | None = None
 
 
 class HotTable(NamedTuple):
@@ -208,6 +210,9 @@ class FileExaminer(Examiner, Protocol):
 
     def file(self) -> FileSeen:
         """The file as such."""
+
+    def loose_rows(self) -> list[str]:
+        """Rows that belong to a row which is not there; raises `TimeoutError` where that takes too long."""
 
 
 class ServerExaminer(Examiner, Protocol):

@@ -46,8 +46,10 @@ from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
+from langlauf.store.health import StoreHealth
 from langlauf.store.mail import MailStore
 from langlauf.store.orgs import OrgStore
+from langlauf.store.whereabouts import Whereabouts
 from langlauf.store.workers import WorkerStore
 
 
@@ -169,6 +171,10 @@ class Store(Protocol):
         """When upkeep last succeeded."""
 
     @property
+    def health(self) -> StoreHealth:
+        """Whether it takes writes, and why not."""
+
+    @property
     def deliveries(self) -> DeliveryStore:
         """The outbox, and who is called."""
 
@@ -245,6 +251,9 @@ class Store(Protocol):
 
     def usage(self) -> Usage:
         """What the store has in hand in this process, without asking anybody."""
+
+    async def whereabouts(self) -> Whereabouts:
+        """Where it is, which no copy of it is."""
 
     async def check(self) -> None:
         """Raises `StoreUnavailable` unless the store answers and its schema is this program's."""

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from langlauf.clock import SystemClock
+from langlauf.domain.errors import StoreUnwell
 from langlauf.domain.instant import to_text
 from langlauf.domain.redact import redacted
 
@@ -40,6 +41,7 @@ class Fact(StrEnum):
     RETENTION_RAN = "retention_ran"
     ORG_ERASED = "org_erased"
     STORE_UNAVAILABLE = "store_unavailable"
+    STORE_BACK = "store_back"
     UPKEEP_FAILED = "upkeep_failed"
     BLOBS_UNAVAILABLE = "blobs_unavailable"
     BLOBS_REMOVED = "blobs_removed"
@@ -66,6 +68,13 @@ def tell(fact: Fact, level: int = logging.INFO, *, error: BaseException | None =
     """Logs one fact with its fields, and counts it."""
     COUNTS[fact] += 1
     _log.log(level, fact, extra={"fields": fields}, exc_info=error)
+
+
+def tell_store_failed(error: Exception, *, otherwise: str = "no answer", trace: bool = False, **fields: Any) -> None:
+    """Logs that the store did not do, unless its health has logged that for all."""
+    if not isinstance(error, StoreUnwell):
+        words = str(error) or otherwise
+        tell(Fact.STORE_UNAVAILABLE, logging.ERROR, error=error if trace else None, reason=words, **fields)
 
 
 class ReadableLines(logging.Formatter):

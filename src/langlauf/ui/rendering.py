@@ -1,6 +1,5 @@
 """How every page is made: its language, its links, its headers, and HTML where something goes wrong."""
 
-import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
@@ -24,7 +23,7 @@ from langlauf.http.mounting import path_within
 from langlauf.http.problems import TITLES, VARY, Problem, not_found
 from langlauf.http.sessions import CSRF_FIELD, Browsing, keep_cookie
 from langlauf.service.tenant import Caller
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry import tell_store_failed
 from langlauf.ui.assets import Assets
 from langlauf.ui.formatting import machine_time, time_tag
 from langlauf.ui.language import LANGUAGES, load_language, preferred, quality
@@ -118,7 +117,7 @@ class Rendering:
                 return await self.sign_in(visit, onward=visit.way(), headers=problem.headers)
             return self._error(visit, problem, missing)
         except StoreUnavailable as error:
-            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error))
+            tell_store_failed(error)
             return self._error(visit, _unavailable(), missing)
         finally:
             making.close()

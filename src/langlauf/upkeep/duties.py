@@ -4,6 +4,7 @@ import logging
 import socket
 
 from langlauf.clock import steady
+from langlauf.domain.errors import StoreUnwell
 from langlauf.store.duties import DutyStore
 from langlauf.telemetry import Fact, tell
 
@@ -26,6 +27,8 @@ class DutyNotes:
             return
         try:
             await self._store.note(name, socket.gethostname())
+        except StoreUnwell:
+            return  # logged once, by the health of the store
         except Exception as error:  # noqa: BLE001 - the next success tries again
             tell(Fact.UPKEEP_FAILED, logging.WARNING, duty=name, reason=str(error))
             return

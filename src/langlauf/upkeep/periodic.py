@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from langlauf.clock import steady
+from langlauf.domain.errors import StoreUnwell
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import DUTIES
 
@@ -64,6 +65,8 @@ class Periodic:
                 DUTIES.add(self.name, "done")
                 if self._done is not None:
                     await self._done(self.name)
+            except StoreUnwell:
+                DUTIES.add(self.name, "failed")  # why is logged once, by the health of the store
             except Exception as error:  # noqa: BLE001 - upkeep outlives whatever goes wrong in one round
                 DUTIES.add(self.name, "failed")
                 tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty=self.name)

@@ -1,13 +1,12 @@
 """Keeps the leases of running attempts alive, and carries the wish to stop back to them."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection
 
 from langlauf.clock import steady
 from langlauf.hints import Hints
 from langlauf.store.protocol import Store
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry import tell_store_failed
 from langlauf.worker.attempt import RunningAttempt, Stop
 
 _SHORTEST_PAUSE = 0.01
@@ -59,7 +58,7 @@ class Heartbeat:
             async with asyncio.timeout(self._patience()):
                 renewals = await self._store.renew(list(running), lease_seconds=self._lease_seconds)
         except Exception as error:  # noqa: BLE001 - the heart goes on beating, whatever went wrong once
-            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, reason=str(error) or "the heartbeat took too long")
+            tell_store_failed(error, otherwise="the heartbeat took too long")
             renewals = []
         for renewal in renewals:
             attempt = running[renewal.lease]

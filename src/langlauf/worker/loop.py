@@ -14,7 +14,7 @@ from langlauf.domain.errors import SettingsError
 from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry import Fact, tell, tell_store_failed
 from langlauf.tracing import moment, told, trace_from
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.containment import contain_attempts
@@ -132,7 +132,7 @@ class Worker:
             try:
                 await self._claim_once()
             except Exception as error:  # noqa: BLE001 - a worker goes on claiming, whatever went wrong once
-                tell(Fact.STORE_UNAVAILABLE, logging.ERROR, error=error, reason=str(error))
+                tell_store_failed(error, trace=True)
             await self._hints.wait_for_work(self._settings.poll_seconds)
 
     async def _claim_once(self) -> None:

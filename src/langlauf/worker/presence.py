@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 
+from langlauf.domain.errors import StoreUnwell
 from langlauf.domain.instant import Instant
 from langlauf.domain.workers import WorkerReport
 from langlauf.store.workers import WorkerStore
@@ -76,6 +77,8 @@ class Presence:
     async def _tell(self, telling: Awaitable[None]) -> None:
         try:
             await telling
+        except StoreUnwell:
+            return  # logged once, by the health of the store
         except Exception as error:  # noqa: BLE001 - the next report tries again
             tell(Fact.UPKEEP_FAILED, logging.WARNING, duty="presence", reason=str(error))
 

@@ -12,7 +12,7 @@ from langlauf.domain.errors import PermanentError, StoreError, StoreUnavailable
 from langlauf.domain.outcome import Canceled, Crashed, Failed, Failure, Released, Retry, after_failure, after_timeout
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry import Fact, tell, tell_store_failed
 from langlauf.tracing import Span
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.coroutines import CoroutineExecution
@@ -117,7 +117,7 @@ class Runner:
             try:
                 return end if await self._store.record(attempt.lease, end) else None
             except StoreUnavailable as error:
-                tell(Fact.STORE_UNAVAILABLE, logging.ERROR, job_id=attempt.job_id, reason=str(error))
+                tell_store_failed(error, job_id=attempt.job_id)
                 await asyncio.sleep(_WRITE_AGAIN_SECONDS)
             except StoreError as error:
                 tell(Fact.ATTEMPT_UNWRITTEN, logging.ERROR, job_id=attempt.job_id, reason=str(error))

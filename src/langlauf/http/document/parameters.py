@@ -106,6 +106,7 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         {"type": "integer", "minimum": 0, "default": 0},
         "Only events past this number, which must not lie beyond the end of the log.",
     ),
+    "for": ("query", {"type": "string", "enum": ["reads"]}, "`reads`: ready to be read is enough."),
     "unread": ("query", {"type": "string", "enum": ["true", "false"]}, "`true`: only messages that nobody has read."),
     "channel": ("query", {"type": "string", "enum": list(CHANNELS)}, "Only messages of this channel."),
     "status": ("query", {"type": "string", "enum": list(Status)}, "Only jobs in this state."),

@@ -5,7 +5,8 @@ from types import TracebackType
 from typing import Self
 
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
-from langlauf.store.blobs.naming import Place, read_key, read_ref
+from langlauf.store.blobs.naming import Place, read_ref
+from langlauf.store.blobs.payloads import places_of
 from langlauf.store.blobs.protocol import Blobs
 
 
@@ -40,17 +41,17 @@ class BlockingPayloads:
             raise PayloadUnavailable(f"the blob {place.key} does not hold what was written")
         return data.decode()
 
-    def places(self, store: str, *, most: int) -> list[Place]:
-        """The blobs of a store, so many at most; what somebody else put there is not among them."""
-        return self._runner.run(self._places(store, most))
+    def places(self, store: str, *, most: int, min_age: float = 0.0) -> list[Place]:
+        """The blobs of a store that are so many seconds old, so many at most; nothing of others is among them."""
+        return self._runner.run(self._places(store, most, min_age))
 
-    async def _places(self, store: str, most: int) -> list[Place]:
+    async def _places(self, store: str, most: int, min_age: float) -> list[Place]:
         found: list[Place] = []
         pages = self._blobs.pages(store)
         try:
             async with asyncio.timeout(self._seconds):
                 async for page in pages:
-                    found += [place for key in page if (place := read_key(key)) is not None]
+                    found += places_of(page, min_age)
                     if len(found) >= most:
                         break
         except TimeoutError as error:

@@ -1,8 +1,8 @@
 """Removes blobs that no row names any more: those that retention took, and those of writes that were never made.
 
-A job that has ended has no writers: what none of its rows names will never be named. So nothing here depends on the age
-of a blob, or on anybody's clock. A blob that still waits for its row belongs to a job that has not ended, and those are
-left alone.
+A job that has ended has no writers: what none of its rows names will never be named. A blob that still waits for its
+row belongs to a job that has not ended, and those are left alone. So the rule itself needs no ages. They are for what
+it cannot see, such as a copy of the store that knows less than the original: young blobs are left alone too.
 """
 
 from langlauf.domain.result import KeptPayloads
@@ -11,10 +11,10 @@ from langlauf.store.blobs.payloads import Payloads
 from langlauf.store.protocol import Store
 
 
-async def collect(store: Store, payloads: Payloads) -> int:
+async def collect(store: Store, payloads: Payloads, *, min_age: float = 0.0) -> int:
     """Walks over all blobs, a page at a time, and tells how many went. Safe to cut, and to run beside another."""
     removed = 0
-    async for page in payloads.pages():
+    async for page in payloads.pages(min_age=min_age):
         # Asked after the page was read: a job that has ended by now wrote all it ever will.
         kept = await store.kept_payloads(sorted({(place.org_id, place.job_id) for place in page}))
         garbage = [place for place in page if is_garbage(place, kept.get((place.org_id, place.job_id)))]

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from langlauf.clock import new_id
 from langlauf.domain.errors import SettingsError, StoreUnavailable
-from langlauf.store.blobs.protocol import KEYS_PER_PAGE
+from langlauf.store.blobs.protocol import KEYS_PER_PAGE, Listed
 
 T = TypeVar("T")
 _WORD = re.compile(r"[a-z0-9_=-][a-z0-9_=.-]*")
@@ -41,9 +41,9 @@ class FileBlobs:
     async def delete(self, keys: Sequence[str]) -> None:
         await self._aside(lambda: _remove([self._path(key) for key in keys]))
 
-    async def pages(self, prefix: str) -> AsyncIterator[list[str]]:
-        keys = self._walk(self._path(prefix), prefix)
-        while page := await self._aside(lambda: list(islice(keys, KEYS_PER_PAGE))):
+    async def pages(self, prefix: str) -> AsyncIterator[list[Listed]]:
+        found = self._walk(self._path(prefix), prefix)
+        while page := await self._aside(lambda: list(islice(found, KEYS_PER_PAGE))):
             yield page
 
     async def check(self) -> None:
@@ -94,7 +94,7 @@ class FileBlobs:
         for folder in folders:
             _synchronise(folder)
 
-    def _walk(self, folder: Path, key: str) -> Iterator[str]:
+    def _walk(self, folder: Path, key: str) -> Iterator[Listed]:
         with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
             for entry in entries:
                 if not _WORD.fullmatch(entry.name):
@@ -103,7 +103,8 @@ class FileBlobs:
                 if entry.is_dir(follow_symlinks=False):
                     yield from self._walk(folder / entry.name, name)
                 elif entry.is_file(follow_symlinks=False):
-                    yield name
+                    with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                        yield Listed(name, entry.stat(follow_symlinks=False).st_mtime)
 
 
 def _write_through(path: Path, data: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from langlauf.domain.errors import SettingsError, StoreUnavailable
-from langlauf.store.blobs.protocol import KEYS_PER_PAGE
+from langlauf.store.blobs.protocol import KEYS_PER_PAGE, Listed
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Store
@@ -63,7 +63,7 @@ class ObjectBlobs:
         with self._told():
             await self._store.delete_async(list(keys))
 
-    async def pages(self, prefix: str) -> AsyncIterator[list[str]]:
+    async def pages(self, prefix: str) -> AsyncIterator[list[Listed]]:
         listing = self._store.list(prefix, chunk_size=KEYS_PER_PAGE)
         while True:
             with self._told():
@@ -71,7 +71,7 @@ class ObjectBlobs:
                     page = await anext(listing)
                 except StopAsyncIteration:
                     return
-            yield [found["path"] for found in page]
+            yield [Listed(found["path"], found["last_modified"].timestamp()) for found in page]
 
     async def check(self) -> None:
         from obstore.exceptions import PermissionDeniedError, UnauthenticatedError

@@ -1,5 +1,6 @@
 """An org as a whole, with what of it lies outside of the store."""
 
+from langlauf.store.blobs.owner import BlobOwner
 from langlauf.store.blobs.payloads import Payloads
 from langlauf.store.orgs import OrgStore
 
@@ -7,9 +8,10 @@ from langlauf.store.orgs import OrgStore
 class OrgsWithBlobs:
     """The same as the store has it; only blobs are removed here."""
 
-    def __init__(self, inner: OrgStore, payloads: Payloads | None) -> None:
+    def __init__(self, inner: OrgStore, payloads: Payloads | None, owner: BlobOwner | None) -> None:
         self._inner = inner
         self._payloads = payloads
+        self._owner = owner
 
     async def rows(self, org_id: str) -> dict[str, int]:
         return await self._inner.rows(org_id)
@@ -30,8 +32,9 @@ class OrgsWithBlobs:
         return await self._inner.remove_rows(org_id, table, limit)
 
     async def remove_blobs(self, org_id: str) -> int:
-        if self._payloads is None:
+        if self._payloads is None or self._owner is None:
             return 0
+        await self._owner.check()
         removed = 0
         async for page in self._payloads.pages(org_id):
             own = [place for place in page if place.org_id == org_id]

@@ -7,14 +7,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from langlauf.clock import SystemClock
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
+from langlauf.domain.instant import SECOND
 from langlauf.domain.source import Source
 from langlauf.store.blobs.naming import Place, Ref, escaped, read_key, read_ref, ref_of
-from langlauf.store.blobs.protocol import Blobs
+from langlauf.store.blobs.protocol import Blobs, Listed
 from langlauf.store.source import Pieces
 from langlauf.telemetry import Fact, tell
 
 T = TypeVar("T")
+_clock = SystemClock()
 #: Hashing a payload takes as long as many requests: it is done beside the event loop.
 _THREADS = ThreadPoolExecutor(2, "langlauf-hashing")
 
@@ -30,14 +33,14 @@ class Payloads:
 
     async def takes(self, org_id: str, job_id: str) -> bool:
         """Whether this job's payloads can be kept: nearly always."""
-        return Place(await self._store(), org_id, job_id, "").nameable
+        return Place(await self.folder(), org_id, job_id, "").nameable
 
     async def keep(self, org_id: str, job_id: str, payload: str) -> str:
         """Keeps a payload and returns its reference. It stays for ever unless a row names it or retention takes it."""
         data, ref = await _aside(lambda: _named(payload))
-        place = Place(await self._store(), org_id, job_id, ref.digest)
+        place = Place(await self.folder(), org_id, job_id, ref.digest)
         try:
-            await self._in_time(self.blobs.put(place.key, data))
+            await self.in_time(self.blobs.put(place.key, data))
         except StoreUnavailable as error:
             tell(Fact.BLOBS_UNAVAILABLE, logging.ERROR, org_id=org_id, job_id=job_id, reason=str(error))
             # What the caller is told may reach a tenant: where blobs lie is none of their business.
@@ -49,9 +52,9 @@ class Payloads:
         known = read_ref(ref)
         if known is None:
             raise unavailable(org_id, job_id, f"the reference {ref!r} is none that this program knows")
-        place = Place(await self._store(), org_id, job_id, known.digest)
+        place = Place(await self.folder(), org_id, job_id, known.digest)
         try:
-            data = await self._in_time(self.blobs.get(place.key, at_most=known.size), seconds)
+            data = await self.in_time(self.blobs.get(place.key, at_most=known.size), seconds)
         except StoreUnavailable as error:
             raise unavailable(org_id, job_id, str(error)) from error
         if data is None:
@@ -69,11 +72,11 @@ class Payloads:
         known = read_ref(ref)
         if known is None:
             raise unavailable(org_id, job_id, f"the reference {ref!r} is none that this program knows")
-        key = Place(await self._store(), org_id, job_id, known.digest).key
+        key = Place(await self.folder(), org_id, job_id, known.digest).key
 
         async def part(start: int, length: int) -> bytes | None:
             try:
-                found = await self._in_time(self.blobs.part(key, start=start, length=length))
+                found = await self.in_time(self.blobs.part(key, start=start, length=length))
             except StoreUnavailable as error:
                 raise unavailable(org_id, job_id, str(error)) from error
             if found is None:
@@ -82,24 +85,26 @@ class Payloads:
 
         return BlobPieces(known, part, lambda reason: unavailable(org_id, job_id, reason))
 
-    async def pages(self, org_id: str | None = None) -> AsyncIterator[list[Place]]:
-        """All blobs of the store, or of one org, some at a time; what somebody else put there is not among them."""
-        store = await self._store()
+    async def pages(self, org_id: str | None = None, *, min_age: float = 0.0) -> AsyncIterator[list[Place]]:
+        """All blobs of the store, or of one org, that are so many seconds old, some at a time; nothing of others."""
+        store = await self.folder()
         pages = self.blobs.pages(store if org_id is None else f"{store}/{escaped(org_id)}")
-        while (page := await self._in_time(anext(pages, None))) is not None:
-            yield [place for key in page if (place := read_key(key)) is not None]
+        while (page := await self.in_time(anext(pages, None))) is not None:
+            yield places_of(page, min_age)
 
     async def remove(self, places: Sequence[Place]) -> None:
         """Removes blobs."""
         if places:
-            await self._in_time(self.blobs.delete([place.key for place in places]))
+            await self.in_time(self.blobs.delete([place.key for place in places]))
 
-    async def _store(self) -> str:
+    async def folder(self) -> str:
+        """The folder of the store."""
         if self._name is None:
             self._name = await self._ask_name()
         return self._name
 
-    async def _in_time(self, doing: Awaitable[T], seconds: float | None = None) -> T:
+    async def in_time(self, doing: Awaitable[T], seconds: float | None = None) -> T:
+        """What a question to the place gives; `StoreUnavailable` where it takes too long."""
         try:
             async with asyncio.timeout(seconds or self._seconds):
                 return await doing
@@ -135,6 +140,13 @@ class BlobPieces(Pieces):
         if len(found) != length or (whole and self._digest.hexdigest() != self._ref.digest):
             raise self._damaged(f"the blob {self._ref.digest} does not hold what was written")
         return found
+
+
+def places_of(page: Sequence[Listed], min_age: float) -> list[Place]:
+    """Those of a listing that are blobs, and so many seconds old."""
+    before = _clock.now() / SECOND - min_age
+    old = [one.key for one in page if not min_age or one.written_at <= before]
+    return [place for key in old if (place := read_key(key)) is not None]
 
 
 def unavailable(org_id: str, job_id: str, reason: str) -> PayloadUnavailable:

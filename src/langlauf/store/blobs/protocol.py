@@ -5,10 +5,17 @@ A key is a few words with slashes between, as `naming.py` makes them. Whatever g
 """
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 #: How many keys a page of a listing has at most, and so how many are removed in one step.
 KEYS_PER_PAGE = 500
+
+
+class Listed(NamedTuple):
+    """A blob in a listing, with the time at which it was written, in seconds since 1970 by the clock of the place."""
+
+    key: str
+    written_at: float
 
 
 class Blobs(Protocol):
@@ -26,8 +33,8 @@ class Blobs(Protocol):
     async def delete(self, keys: Sequence[str]) -> None:
         """Removes them; those that are not there are fine."""
 
-    def pages(self, prefix: str) -> AsyncIterator[list[str]]:
-        """All keys under a prefix, some at a time, in no order. What comes or goes meanwhile may be missed."""
+    def pages(self, prefix: str) -> AsyncIterator[list[Listed]]:
+        """All blobs under a prefix, some at a time, in no order. What comes or goes meanwhile may be missed."""
 
     async def check(self) -> None:
         """Raises `SettingsError` where the place is there and will never do, `StoreUnavailable` where it is away."""

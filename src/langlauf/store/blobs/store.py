@@ -9,7 +9,7 @@ from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.bounds import Recorded, bytes_of
-from langlauf.domain.errors import StoreError
+from langlauf.domain.errors import SettingsError, StoreError
 from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
@@ -25,14 +25,17 @@ from langlauf.store.access import AccessStore
 from langlauf.store.blobs.collecting import collect
 from langlauf.store.blobs.naming import IDENTITY, store_name
 from langlauf.store.blobs.orgs import OrgsWithBlobs
+from langlauf.store.blobs.owner import INSTANCE, BlobOwner, BlobsOfAnother
 from langlauf.store.blobs.payloads import Payloads
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.reads import ReadsWithBlobs
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
 from langlauf.store.mail import MailStore
+from langlauf.store.health import StoreHealth
 from langlauf.store.orgs import OrgStore
 from langlauf.store.protocol import Store, TenantReads
+from langlauf.store.whereabouts import Whereabouts
 from langlauf.store.workers import WorkerStore
 from langlauf.telemetry import Fact, tell
 
@@ -44,24 +47,44 @@ class StoreWithBlobs:
     for blobs everything stays in rows, and what an earlier run did not keep there cannot be read.
     """
 
-    def __init__(self, inner: Store, blobs: Blobs | None, *, largest_inline: int, seconds: float) -> None:
+    def __init__(
+        self, inner: Store, blobs: Blobs | None, *, largest_inline: int, seconds: float, garbage_age: float = 0.0
+    ) -> None:
         self.inner = inner
         self._largest_inline = largest_inline
-        self._payloads = None if blobs is None else Payloads(blobs, self._store_name, seconds=seconds)
+        self._garbage_age = garbage_age
+        payloads = None if blobs is None else Payloads(blobs, self._store_name, seconds=seconds)
+        self._payloads = payloads
+        self._owner = None if payloads is None else BlobOwner(payloads, self._instance, inner.whereabouts)
 
     async def _store_name(self) -> str:
         return store_name(await self.inner.access.signing_secret(IDENTITY))
 
+    async def _instance(self) -> bytes:
+        return await self.inner.access.signing_secret(INSTANCE)
+
     async def check_blobs(self) -> None:
-        """Raises `SettingsError` where blobs can never be kept; a place that is only away right now is told of."""
-        if self._payloads is None:
+        """Raises `SettingsError` where blobs can never be kept, and `BlobsOfAnother` where they are not this store's.
+
+        A place that is only away right now is told of.
+        """
+        if self._payloads is None or self._owner is None:
             return
         try:
             await self._payloads.blobs.check()
+            await self._owner.check()
+        except BlobsOfAnother:
+            raise
         except StoreError as error:
             tell(Fact.BLOBS_UNAVAILABLE, logging.ERROR, reason=str(error))
 
     async def record(self, lease: Lease, write: Write) -> Recorded:
+    async def take_over_blobs(self) -> tuple[str | None, str]:
+        """Make this store the owner of its blobs; return the one that was, and this one, as people know them."""
+        if self._owner is None:
+            raise SettingsError("LANGLAUF_BLOBS is not set: there are no blobs to take over")
+        return await self._owner.take_over()
+
         if isinstance(write, Partial | Completed):
             write = await self._lightened(lease, write)
         return await self.inner.record(lease, write)
@@ -79,9 +102,10 @@ class StoreWithBlobs:
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
         report = await self.inner.retire(policy, dry_run=dry_run, counted=counted)
-        if self._payloads is not None and not dry_run:
+        if self._payloads is not None and self._owner is not None and not dry_run:
             try:
-                if removed := await collect(self.inner, self._payloads):
+                await self._owner.check()
+                if removed := await collect(self.inner, self._payloads, min_age=self._garbage_age):
                     tell(Fact.BLOBS_REMOVED, blobs=removed)
             except StoreError as error:
                 # What was taken from the store is told all the same; the blobs wait for the next run.
@@ -108,7 +132,7 @@ class StoreWithBlobs:
 
     @property
     def orgs(self) -> OrgStore:
-        return OrgsWithBlobs(self.inner.orgs, self._payloads)
+        return OrgsWithBlobs(self.inner.orgs, self._payloads, self._owner)
 
     @property
     def workers(self) -> WorkerStore:
@@ -117,6 +141,10 @@ class StoreWithBlobs:
     @property
     def duties(self) -> DutyStore:
         return self.inner.duties
+
+    @property
+    def health(self) -> StoreHealth:
+        return self.inner.health
 
     @property
     def deliveries(self) -> DeliveryStore:
@@ -173,6 +201,9 @@ class StoreWithBlobs:
 
     def usage(self) -> Usage:
         return self.inner.usage()
+
+    async def whereabouts(self) -> Whereabouts:
+        return await self.inner.whereabouts()
 
     async def check(self) -> None:
         await self.inner.check()

@@ -5,6 +5,7 @@ kind. What decides is in the database: its functions hold the rules, its clock t
 """
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self, cast
@@ -14,6 +15,7 @@ from langlauf.clock import Clock, made_at, steady
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.bounds import Recorded
+from langlauf.domain.duties import PROBE
 from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
@@ -33,6 +35,7 @@ from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.copying import half_copied
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
+from langlauf.store.health import StoreHealth
 from langlauf.store.mail import MailStore
 from langlauf.store.operations import Recording
 from langlauf.store.orgs import OrgStore
@@ -49,7 +52,7 @@ from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.listening import Listener
 from langlauf.store.postgres.mail import PostgresMail
 from langlauf.store.postgres.notifying import Notifier
-from langlauf.store.postgres.opening import prepare
+from langlauf.store.postgres.opening import prepare, whereabouts
 from langlauf.store.postgres.orgs import PostgresOrgs
 from langlauf.store.postgres.reads import PostgresTenantReads
 from langlauf.store.postgres.retiring import PostgresShelf
@@ -58,6 +61,7 @@ from langlauf.store.postgres.workers import PostgresWorkers
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retiring import retire
 from langlauf.store.rows import view_from_database
+from langlauf.store.whereabouts import Whereabouts
 from langlauf.store.workers import WorkerStore
 
 #: A batch holds no more, so that while one is written the next is made, and jobs do not all move in step.
@@ -73,7 +77,8 @@ class PostgresStore:
 
     def __init__(self, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> None:
         self._url = url
-        self._links = {name: Link(url, name) for name in _KINDS}
+        self.health = StoreHealth(self._probe)
+        self._links = {name: Link(url, name, self.health) for name in _KINDS}
         #: for what is no hurry elsewhere, such as retention
         self._hints = hints
         self._wakes = Notifier(hints, self._links["notify"], others=notify)
@@ -92,8 +97,8 @@ class PostgresStore:
         self._cancels: GroupCommit[CancelRequest, Any] = GroupCommit(
             self._cancel_batch, name="langlauf-cancels", done=tell
         )
-        self._readers = Links(url, "read")
         self._copies = Copies()
+        self._readers = Links(url, "read", health=self.health)
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
         self.deliveries: DeliveryStore = PostgresDeliveries(self._readers, self._links["deliver"], lambda: self._at)
         self.mail: MailStore = PostgresMail(self._readers, lambda: self._at)
@@ -124,6 +129,9 @@ class PostgresStore:
         source = await self._links["upkeep"].call("copied_from")
         if source is not None:
             raise StoreUnavailable(half_copied("the database", source))
+
+    async def _probe(self) -> None:
+        await self.duties.note(PROBE, socket.gethostname())
 
     @property
     def _at(self) -> int | None:
@@ -292,6 +300,9 @@ class PostgresStore:
     def usage(self) -> Usage:
         links = [*self._links.values(), *self._readers.all]
         return backlog.usage((self._submits, self._records, self._cancels), links)
+
+    async def whereabouts(self) -> Whereabouts:
+        return await self._links["upkeep"].use(whereabouts)
 
     async def check(self) -> None:
         await overview.check(self._readers)

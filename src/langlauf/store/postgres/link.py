@@ -17,7 +17,9 @@ import asyncpg
 
 from langlauf.clock import steady
 from langlauf.domain.errors import StoreError, StoreUnavailable
+from langlauf.store.health import Ailment, StoreHealth
 from langlauf.store.postgres.address import Address, read_address
+from langlauf.store.postgres.health import ailment_of
 
 T = TypeVar("T")
 #: How long a question may take in all, with every new connection. Whoever waits behind one that gave up waits as long
@@ -74,9 +76,10 @@ LONG = 120.0
 class Link:
     """A connection by name. Statements follow one another; who comes meanwhile waits."""
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, health: StoreHealth | None = None) -> None:
         self._address = read_address(url)
         self._name = name
+        self._health = health
         self._connection: Any = None
         self._turn = asyncio.Lock()
 
@@ -143,11 +146,21 @@ class Link:
                     # Somebody went away in the middle: what the connection is doing is not known any more.
                     self._drop()
                     raise
-                if not again or steady() + pause >= deadline:
-                    words = str(reason) or type(reason).__name__
-                    raise StoreUnavailable(f"the database does not answer: {words}") from reason
+                if not again or self._known(reason) or steady() + pause >= deadline:
+                    raise self._unavailable(reason) from reason
                 await asyncio.sleep(pause)
                 pause = min(_LONGEST_PAUSE, pause * 2)
+
+    def _known(self, reason: Exception) -> bool:
+        """Whether it is known that nothing is written here: then nobody waits for another answer."""
+        ailment = ailment_of(reason)
+        return self._health is not None and ailment is Ailment.READ_ONLY and self._health.ailment is ailment
+
+    def _unavailable(self, reason: Exception) -> StoreUnavailable:
+        words = str(reason) or type(reason).__name__
+        ailment = ailment_of(reason)
+        said = f"the database {'does not answer' if ailment is Ailment.AWAY else 'does not take writes'}: {words}"
+        return StoreUnavailable(said) if self._health is None else self._health.report(ailment, said)
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.store.health import StoreHealth
 from langlauf.store.postgres.link import PATIENCE, Link
 
 T = TypeVar("T")
@@ -19,9 +20,9 @@ READERS = 4
 class Links:
     """Connections by one name, opened when they are needed; the one that was used last is taken first."""
 
-    def __init__(self, url: str, name: str, size: int = READERS) -> None:
+    def __init__(self, url: str, name: str, size: int = READERS, health: StoreHealth | None = None) -> None:
         self._places = asyncio.Semaphore(size)
-        self.all = [Link(url, f"{name}-{number}") for number in range(1, size + 1)]
+        self.all = [Link(url, f"{name}-{number}", health) for number in range(1, size + 1)]
         self._idle = list(reversed(self.all))
         self._under_way: set[asyncio.Task[Any]] = set()
 

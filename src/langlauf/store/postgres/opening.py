@@ -8,13 +8,21 @@ from langlauf.domain.errors import SettingsError
 from langlauf.store.postgres.address import Address, read_address
 from langlauf.store.postgres.link import CONNECT_SECONDS, Link
 from langlauf.store.postgres.migrating import applied_migrations, migrate
+from langlauf.store.whereabouts import Whereabouts
 
 OLDEST = 15
 _ENCODING = "UTF8"
 _PROCESS = "SELECT pg_backend_pid()"
 _FACTS = """
 SELECT current_setting('server_version_num')::integer AS version, current_setting('server_encoding') AS encoding,
-    pg_is_in_recovery() AS standby, pg_backend_pid() AS process, current_database() AS database
+    pg_is_in_recovery() AS standby, current_setting('transaction_read_only')::boolean AS read_only,
+    pg_backend_pid() AS process, current_database() AS database
+"""
+
+
+_WHERE = """
+SELECT system_identifier AS server, oid AS number, datname AS name
+FROM pg_control_system(), pg_database WHERE datname = current_database()
 """
 
 
@@ -27,6 +35,7 @@ class Server(NamedTuple):
     process: int
     greeted_as: int
     database: str
+    read_only: bool = False
 
 
 def refusal(server: Server, *, through_pooler: bool) -> str | None:
@@ -43,6 +52,11 @@ def refusal(server: Server, *, through_pooler: bool) -> str | None:
         return (
             "this server is a standby, which only reads: name the primary, "
             "or all servers and target_session_attrs=primary in the URL"
+        )
+    if server.read_only:
+        return (
+            "transactions of this login only read: ALTER ROLE or ALTER DATABASE … RESET default_transaction_read_only, "
+            "or name another login"
         )
     if server.process != server.greeted_as and not through_pooler:
         return (
@@ -63,6 +77,7 @@ async def prepare(connection: Any, address: Address) -> list[str]:
         process=row["process"],
         greeted_as=connection.get_server_pid(),
         database=row["database"],
+        read_only=row["read_only"],
     )
     if (reason := refusal(facts, through_pooler=address.through_pooler)) is not None:
         raise SettingsError(reason)
@@ -90,6 +105,13 @@ async def _shares(connection: Any, address: Address) -> bool:
         return bool(await second.fetchval(_PROCESS) == await connection.fetchval(_PROCESS))
     finally:
         await second.close(timeout=CONNECT_SECONDS)
+
+
+async def whereabouts(connection: Any) -> Whereabouts:
+    """Where a database is: not what this program calls its server, which other hosts may call otherwise."""
+    row = await connection.fetchrow(_WHERE)
+    number = f"{row['server']}/{row['number']}"
+    return Whereabouts(f"database {row['name']} ({number})", number)
 
 
 async def migrate_database(url: str) -> tuple[int, list[str]]:

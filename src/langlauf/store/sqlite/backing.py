@@ -13,15 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Any, cast
 
 import apsw
 import msgspec
 
+from langlauf.clock import new_secret
 from langlauf.domain.errors import SchemaTooNew, StoreError, StoreUnavailable
+from langlauf.store.blobs.owner import INSTANCE
 from langlauf.store.migrate import migrations_in
-from langlauf.store.sqlite.connection import applied_migrations, open_connection
+from langlauf.store.sqlite.connection import applied_migrations, open_connection, open_untouched, unseen_log
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.verify import Watch
 
@@ -31,6 +32,9 @@ _HEADER = b"SQLite format 3\0"
 #: Tables that only a store has.
 _OURS = frozenset({"jobs", "job_events", "job_results", "leases", "idempotency_keys"})
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+_HAS_SECRETS = "SELECT 1 FROM sqlite_schema WHERE name = 'signing_secrets'"
+_OWNER_READ = "SELECT secret FROM signing_secrets WHERE purpose = ?"
+_OWNER_WRITE = "UPDATE signing_secrets SET secret = ? WHERE purpose = ?"
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
@@ -48,6 +52,8 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
     tables: dict[str, int]
     #: where the file is that was there before
     kept: str | None = None
+    #: what of the source could not be read
+    unseen: str | None = None
 
 
 def back_up(path: str, target: Path, *, force: bool, watch: Watch = lambda *_: None) -> BackupReport:
@@ -64,7 +70,12 @@ def back_up(path: str, target: Path, *, force: bool, watch: Watch = lambda *_: N
         size = making.stat().st_size
         _moved(making, target, force=force)
         return BackupReport(
-            source=path, target=str(target), schema=applied_migrations(source), bytes=size, tables=tables
+            source=path,
+            target=str(target),
+            schema=applied_migrations(source),
+            bytes=size,
+            tables=tables,
+            unseen=unseen_log(path),
         )
 
 
@@ -81,6 +92,7 @@ def put_back(file: Path, path: str, *, force: bool, watch: Watch = lambda *_: No
         target.parent.mkdir(parents=True, exist_ok=True)
         with _beside(target) as making:
             tables = _copied(source, making, watch)
+            _rename_owner(making, _owner_in(target))
             size = making.stat().st_size
             kept = _put_aside(target) if there else None
             _moved(making, target, force=False)
@@ -160,7 +172,7 @@ def _copied(source: apsw.Connection, making: Path, watch: Watch) -> dict[str, in
 
 def _checked(file: Path, watch: Watch) -> dict[str, int]:
     """Reads the copy as it is on disk: sound, with every row where it belongs."""
-    connection = _untouched(file)
+    connection = open_untouched(file)
     try:
         watch("checking", 0, 1)
         _refuse_damaged(file, connection)
@@ -187,12 +199,6 @@ def _counts(connection: apsw.Connection, watch: Watch) -> dict[str, int]:
     return counts
 
 
-def _untouched(file: Path) -> apsw.Connection:
-    """A file that nobody writes, opened so that nothing is made beside it."""
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(f"file:{quote(str(file.absolute()))}?immutable=1", flags=flags)
-
-
 def _opened_backup(file: Path) -> apsw.Connection:
     try:
         with file.open("rb") as opened:
@@ -205,7 +211,7 @@ def _opened_backup(file: Path) -> apsw.Connection:
     if log.exists() and log.stat().st_size:
         words = "it belongs to a file that was in use, and is no backup: make one with `langlauf backup`"
         raise BackupRefused(f"{log} lies beside {file}: {words}")
-    return _untouched(file)
+    return open_untouched(file)
 
 
 def _refuse_strange(file: Path, source: apsw.Connection) -> None:
@@ -217,6 +223,37 @@ def _refuse_strange(file: Path, source: apsw.Connection) -> None:
         raise SchemaTooNew(f"{file} has schema {found}, this program knows {known}: use the newer program")
     _refuse_damaged(file, source)
     refuse_unfinished(str(file), source)
+
+
+def _owner_in(target: Path) -> bytes | None:
+    """What the store that is replaced calls itself towards blobs; None where there is none, or it does not say."""
+    if not target.exists():
+        return None
+    try:
+        connection = open_connection(str(target), read_only=True)
+    except StoreUnavailable:
+        return None  # it is damaged, which may be why it is replaced
+    try:
+        found: Any = connection.execute(_OWNER_READ, (INSTANCE,)).get
+    except apsw.Error:
+        return None
+    finally:
+        connection.close()
+    return cast("bytes | None", found)
+
+
+def _rename_owner(making: Path, replaced: bytes | None) -> None:
+    """Tell a restored store from the one that the backup was made of, which may still be in use.
+
+    One that takes the place of a store is that store from now on, and keeps its blobs. Any other has to take them over.
+    """
+    connection = apsw.Connection(str(making), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        if connection.execute(_HAS_SECRETS).get:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(_OWNER_WRITE, (replaced or new_secret(), INSTANCE))
+    finally:
+        connection.close()
 
 
 def _put_aside(target: Path) -> Path:

@@ -1,11 +1,14 @@
 """Opens connections to the file, set the way durability needs them, and brings the schema up to date."""
 
 from pathlib import Path
+from urllib.parse import quote
 
 import apsw
 
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.store.health import MEANINGS, Ailment
 from langlauf.store.migrate import migrations_in, pending
+from langlauf.store.sqlite.health import ailment_of, why_unwritable
 
 MEMORY = ":memory:"
 #: Below this, resetting a write-ahead log while another connection checkpoints can corrupt the file.
@@ -23,8 +26,7 @@ def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:
     try:
         if path != MEMORY and not read_only:
             _make_private(Path(path))
-        flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        connection = apsw.Connection(path, flags=flags)
+        connection = _connect(path, read_only=read_only)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         # Without this guarantee SQLite plans many of our statements anew at every execution, for the values at hand.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -36,8 +38,49 @@ def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
         connection.execute("PRAGMA temp_store = MEMORY")
     except (apsw.Error, OSError) as error:
-        raise StoreUnavailable(f"the store {path} cannot be opened: {error}") from error
+        raise cannot_open(path, error) from error
     return connection
+
+
+def _connect(path: str, *, read_only: bool) -> apsw.Connection:
+    if read_only and _lies_alone(path):
+        return open_untouched(Path(path))
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    return apsw.Connection(path, flags=flags)
+
+
+def open_untouched(file: Path) -> apsw.Connection:
+    """Open a file that is not written meanwhile, without making anything beside it. Its log is not looked at."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"file:{quote(str(file.absolute()))}?immutable=1", flags=flags)
+
+
+def _lies_alone(path: str) -> bool:
+    """Whether a file can only be read as it lies there: SQLite could not make the memory that a log needs."""
+    return path != MEMORY and not Path(f"{path}-shm").exists() and why_unwritable(path) is not None
+
+
+def unseen_log(path: str) -> str | None:
+    """Return what a reader of the file does not see because nothing can be written beside it; None: it sees all."""
+    log = Path(f"{path}-wal")
+    if not _lies_alone(path) or not log.exists() or not log.stat().st_size:
+        return None
+    return (
+        f"{log} could not be read, because nothing can be written beside it: the {log.stat().st_size} bytes of commits "
+        "in it were not seen; copy the file and its log to a folder that can be written, and look there"
+    )
+
+
+def cannot_open(path: str, error: apsw.Error | OSError) -> StoreUnavailable:
+    """Return the error for a file that cannot be opened, with the remedy where one is known."""
+    ailment = ailment_of(error)
+    unwritable = None if path == MEMORY or ailment is Ailment.DAMAGED else why_unwritable(path)
+    if unwritable is not None:
+        return StoreUnavailable(
+            f"the store {path} cannot be opened: {unwritable}: {MEANINGS[Ailment.READ_ONLY].remedy}"
+        )
+    words = f"the store {path} cannot be opened: {error}"
+    return StoreUnavailable(words if ailment is Ailment.AWAY else f"{words}: {MEANINGS[ailment].remedy}")
 
 
 def _make_private(path: Path) -> None:

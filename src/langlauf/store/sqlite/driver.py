@@ -1,6 +1,7 @@
 """The SQLite store: every write goes through one queue to one thread, one transaction and one fsync per batch."""
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +16,7 @@ from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.bounds import Recorded
-from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
+from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable, StoreUnwell
 from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
@@ -29,6 +30,7 @@ from langlauf.domain.waiting import Load
 from langlauf.hints import Hints
 from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
+from langlauf.store.health import Ailment, StoreHealth
 from langlauf.store.migrate import migrations_in
 from langlauf.store.operations import Recording
 from langlauf.store.protocol import TenantReads
@@ -42,6 +44,7 @@ from langlauf.store.sqlite import (
     deliveries,
     duties,
     ending,
+    health,
     holding,
     inbox,
     loading,
@@ -54,12 +57,13 @@ from langlauf.store.sqlite import (
     sweeping,
     workers,
 )
-from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
+from langlauf.store.sqlite.connection import MEMORY, applied_migrations, cannot_open, migrate, open_connection
 from langlauf.store.sqlite.long_reads import LongReads
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.steady import SteadyClock
 from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.store.whereabouts import Whereabouts
 from langlauf.telemetry import Fact, tell
 
 T = TypeVar("T")
@@ -94,6 +98,7 @@ _HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     **deliveries.HANDLERS,
     **duties.HANDLERS,
     **mail.HANDLERS,
+    **health.HANDLERS,
 }
 _FILES = (
     "writes.sql",
@@ -131,6 +136,10 @@ class SqliteStore:
         self._no_reader = threading.RLock()
         self._commits = 0
         self._durably = True
+        self.health = StoreHealth(self._probe, look=self._look, inspect=self._inspect)
+        self._opened: health.OpenedFile | None = None
+        self._inspection = health.Inspection(path)
+        self._inspecting: threading.Thread | None = None
         self._writes: GroupCommit[Any, Any] = GroupCommit(
             self._commit, name="langlauf-writes", done=partial(announce, hints)
         )
@@ -161,6 +170,8 @@ class SqliteStore:
             )
             if store._long_reads is not None:
                 await store._long_reads.open()
+            if path != MEMORY:
+                store._opened = health.OpenedFile(path)
         except BaseException:
             if store._long_reads is not None:
                 store._long_reads.shut()
@@ -180,8 +191,43 @@ class SqliteStore:
             if isinstance(self.clock, SteadyClock):
                 self.clock.settle(connection)
         except apsw.Error as error:
-            raise StoreUnavailable(f"the store {self.path} cannot be opened: {error}") from error
+            connection.close()
+            raise cannot_open(self.path, error) from error
         return connection
+
+    # -- its health ----------------------------------------------------------------------------------------------------
+
+    async def _probe(self) -> None:
+        await self._writes.do(health.ProbeWrite())
+
+    def _look(self) -> None:
+        """Notices a file that is not the opened one any more."""
+        with contextlib.suppress(StoreUnwell):
+            self._refuse_moved(0)
+
+    def _refuse_moved(self, count: int) -> None:
+        if self._opened is not None and (reason := self._opened.moved()) is not None:
+            raise self.health.report(Ailment.REMOVED, reason, count=count)
+
+    async def _inspect(self) -> None:
+        """Looks for damage: for a moment now, and in the background at what is left."""
+        if self.path == MEMORY:
+            return
+        damage = await asyncio.to_thread(self._inspection.look, health.QUICK_SECONDS)
+        if damage is not None:
+            raise self._damaged(damage)
+        if not self._inspection.finished:
+            self._inspecting = health.in_background(self._inspection, self._damaged)
+
+    def _damaged(self, damage: str, count: int = 0) -> StoreUnwell:
+        return self.health.report(Ailment.DAMAGED, f"the store {self.path} is damaged: {damage}", count=count)
+
+    def _unwell(self, error: apsw.Error, what: str, count: int) -> StoreUnwell:
+        """What a failed operation says about the file."""
+        ailment = health.ailment_of(error)
+        if ailment is Ailment.DAMAGED:
+            return self._damaged(str(error), count)
+        return self.health.report(ailment, f"{what}: {error}", count=count)
 
     # -- the life of a job ---------------------------------------------------------------------------------------------
 
@@ -306,6 +352,9 @@ class SqliteStore:
     def usage(self) -> Usage:
         return backlog.usage(self.path, (self._writes, self._reads))
 
+    async def whereabouts(self) -> Whereabouts:
+        return await asyncio.to_thread(health.whereabouts, self.path)
+
     async def check(self) -> None:
         known = len(migrations_in("langlauf.store.sqlite"))
         found = await self._read(applied_migrations)
@@ -315,6 +364,9 @@ class SqliteStore:
     async def close(self) -> None:
         await self._writes.finish()
         await self._reads.finish()
+        self._inspection.stop()
+        if self._inspecting is not None:
+            await asyncio.to_thread(self._inspecting.join)
         loop = asyncio.get_running_loop()
         if self._long_reads is not None:
             await self._long_reads.close()
@@ -345,6 +397,9 @@ class SqliteStore:
 
     def _run_transaction(self, batch: Sequence[Any]) -> list[Any]:
         connection = self._writer
+        if self.health.damaged:
+            raise self._damaged("nothing more is written over it", len(batch))
+        self._refuse_moved(len(batch))
         try:
             self._synchronise(durably=not all(isinstance(operation, RetireBatch) for operation in batch))
             connection.execute("BEGIN IMMEDIATE")
@@ -357,10 +412,12 @@ class SqliteStore:
             self._commits += 1
         except BaseException as error:
             if connection.in_transaction:
-                connection.execute("ROLLBACK")
+                with contextlib.suppress(apsw.Error):
+                    connection.execute("ROLLBACK")
             if isinstance(error, apsw.Error) and not isinstance(error, _REFUSED):
-                raise StoreUnavailable(f"the store did not take the write: {error}") from error
+                raise self._unwell(error, "the store did not take the write", len(batch)) from error
             raise
+        self._refuse_moved(len(batch))  # where it went meanwhile, what was written now will not be found
         if self._commits % _COMMITS_BETWEEN_LOOKS == 0:
             self._bound_log()
         return answers
@@ -400,7 +457,7 @@ class SqliteStore:
             with self._no_reader:
                 return self._run_reads_alone(batch)
         except apsw.Error as error:  # not of one read, but of what is around all of them
-            raise StoreUnavailable(f"the store cannot be read: {error}") from error
+            raise self._unwell(error, "the store cannot be read", len(batch)) from error
 
     def _run_reads_alone(self, batch: Sequence[Callable[[apsw.Connection], Any]]) -> list[Any]:
         answers: list[Any] = []
@@ -411,7 +468,7 @@ class SqliteStore:
                 try:
                     answers.append(read(connection))
                 except apsw.Error as error:
-                    answers.append(StoreUnavailable(f"the store did not answer: {error}"))
+                    answers.append(self._unwell(error, "the store did not answer", 1))
                 except Exception as error:  # noqa: BLE001 - the answer to this one caller
                     answers.append(error)
         finally:

@@ -30,6 +30,7 @@ from langlauf.store.queries import load
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite.connection import OLDEST_SAFE_SQLITE, applied_migrations, open_connection
 from langlauf.store.sqlite.driver import LARGEST_LOG
+from langlauf.store.sqlite.health import why_unwritable
 from langlauf.store.sqlite.mounts import file_system_of
 from langlauf.store.sqlite.retiring import payloads_from
 from langlauf.store.sqlite.snapshot import changed_objects
@@ -77,6 +78,7 @@ class SqliteExaminer:
             busy_milliseconds=int(self._pragma("busy_timeout")),
             mapped_bytes=int(self._pragma("mmap_size") or 0),
             paths=_paths(path),
+            unwritable=why_unwritable(path),
             file_system=file_system_of(path),
             page_size=int(self._pragma("page_size")),
             pages=int(self._pragma("page_count")),
@@ -90,13 +92,20 @@ class SqliteExaminer:
     def damages(self) -> list[str]:
         try:
             found = [str(line) for (line,) in self._connection.execute(f"PRAGMA quick_check({_MOST_DAMAGES})")]
-            loose = self._connection.execute("PRAGMA foreign_key_check").fetchall()
         except apsw.InterruptError as error:
             raise TimeoutError from error
         except apsw.Error as error:
             return [str(error)]
-        words = [line for line in found if line != "ok"]
-        return words + [f"a row of {table} belongs to nothing in {parent}" for table, _, parent, _ in loose]
+        return [line for line in found if line != "ok"]
+
+    def loose_rows(self) -> list[str]:
+        try:
+            loose = self._connection.execute("PRAGMA foreign_key_check").fetchall()
+        except apsw.InterruptError as error:
+            raise TimeoutError from error
+        except apsw.Error as error:
+            raise StoreUnavailable(f"{self._path} cannot be read: {error}") from error
+        return [f"a row of {table} belongs to nothing in {parent}" for table, _, parent, _ in loose]
 
     def _pragma(self, name: str) -> Any:
         try:

@@ -1,0 +1,91 @@
+"""Whose blobs these are. A mark beside them names the store that they belong to.
+
+A copy of a store knows the same folder, but not what the original wrote since: to it that is garbage. So the mark says
+where the owner is, and a store that is elsewhere neither serves nor removes anything there until an operator hands the
+blobs over. Several processes of one store are at one place, and share the mark.
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from langlauf.domain.errors import StoreError
+from langlauf.store.blobs.payloads import Payloads
+from langlauf.store.whereabouts import Whereabouts
+
+#: What a store keeps a secret for that tells it from stores made of its backups: a restore gives it another.
+INSTANCE = "blob owner"
+#: No org has such a word in its keys: they have no dots.
+_NAME = "owner.mark"
+_LARGEST = 10_000
+
+
+class BlobsOfAnother(StoreError):
+    """The blobs belong to another store, of which this one seems to be a copy."""
+
+
+class OwnerMark(msgspec.Struct, frozen=True):
+    """The store that blobs belong to."""
+
+    #: from the secret of the store, which is not to be read here
+    instance: str
+    place: str
+    mark: str
+
+    def covers(self, other: "OwnerMark") -> bool:
+        """Whether the other is the same store, perhaps on another host or put back in its place."""
+        return self.instance == other.instance and (self.place == other.place or self.mark == other.mark)
+
+
+class BlobOwner:
+    """The mark of one store. Its secret and where it is are asked when they are needed."""
+
+    def __init__(
+        self,
+        payloads: Payloads,
+        instance: Callable[[], Awaitable[bytes]],
+        whereabouts: Callable[[], Awaitable[Whereabouts]],
+    ) -> None:
+        self._payloads = payloads
+        self._instance = instance
+        self._whereabouts = whereabouts
+
+    async def check(self) -> None:
+        """Raise `BlobsOfAnother` unless the blobs are this store's; those without a mark become so."""
+        here, found = await self._here(), await self._found()
+        if found is not None and not found.covers(here):
+            raise BlobsOfAnother(
+                f"the blobs in the folder {await self._payloads.folder()} belong to the store {found.place}, and this "
+                f"one is {here.place}: a copy must not remove what the original still needs. Give the copy a place of "
+                "its own (LANGLAUF_BLOBS); or, where the original is gone or will never be used again, "
+                "run: langlauf blobs take-over"
+            )
+        if found != here:
+            await self._write(here)
+
+    async def take_over(self) -> tuple[str | None, str]:
+        """Make this store the owner; return the one that was, and this one, as people know them."""
+        here, found = await self._here(), await self._found()
+        await self._write(here)
+        return None if found is None else found.place, here.place
+
+    async def _here(self) -> OwnerMark:
+        secret = await self._instance()
+        place, mark = await self._whereabouts()
+        return OwnerMark(hashlib.sha256(b"langlauf blob owner\0" + secret).hexdigest(), place, mark)
+
+    async def _found(self) -> OwnerMark | None:
+        data = await self._payloads.in_time(self._payloads.blobs.get(await self._key(), at_most=_LARGEST))
+        if data is None:
+            return None
+        try:
+            return msgspec.json.decode(data, type=OwnerMark)
+        except msgspec.MsgspecError as error:
+            raise BlobsOfAnother(f"the mark {await self._key()} beside the blobs cannot be read: {error}") from error
+
+    async def _write(self, mark: OwnerMark) -> None:
+        await self._payloads.in_time(self._payloads.blobs.put(await self._key(), msgspec.json.encode(mark)))
+
+    async def _key(self) -> str:
+        return f"{await self._payloads.folder()}/{_NAME}"

@@ -1,0 +1,142 @@
+"""Whether a store takes writes, and if not, why: drivers report here; readiness, upkeep and the log ask here.
+
+A store is well, or it has one ailment. A write that fails makes it unwell; from then on a small write is tried every
+second, and the first one that is taken makes it well again. Damage is the exception: nothing more is written over it
+until the program is started again.
+"""
+
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+from langlauf.clock import steady
+from langlauf.domain.errors import StoreError, StoreUnavailable, StoreUnwell
+from langlauf.telemetry import Fact, tell
+
+#: How often a store is looked after.
+WATCH_SECONDS = 1.0
+
+
+class Ailment(StrEnum):
+    """Why a store takes no writes."""
+
+    READ_ONLY = "read_only"
+    FULL = "full"
+    REMOVED = "removed"
+    DAMAGED = "damaged"
+    AWAY = "away"
+
+
+class Meaning(NamedTuple):
+    """What an ailment is to callers, who are told no path and no host, and what an operator does about it."""
+
+    sentence: str
+    remedy: str
+
+
+MEANINGS = {
+    Ailment.READ_ONLY: Meaning(
+        "The store can only be read.",
+        "make the file and its folder writable for this user, or name a database that takes writes",
+    ),
+    Ailment.FULL: Meaning("The disk of the store is full.", "make room on the disk"),
+    Ailment.REMOVED: Meaning(
+        "The file of the store was removed or replaced.",
+        "stop every server and worker, put the file back with `langlauf restore`, and start again",
+    ),
+    Ailment.DAMAGED: Meaning(
+        "The store is damaged; nothing more is written to it.",
+        "stop every server and worker, and put back the newest backup: langlauf restore BACKUP --force",
+    ),
+    Ailment.AWAY: Meaning(
+        "The store does not take writes.", "run `langlauf doctor`; writes go on by themselves when it is back"
+    ),
+}
+
+
+async def _nothing() -> None:
+    """There is nothing to inspect."""
+
+
+class StoreHealth:
+    """The health of one store in this process.
+
+    `probe` is a small write, `look` notices what can be noticed without asking the store, and `inspect` looks for
+    damage when a program starts. Drivers report from their threads.
+    """
+
+    def __init__(
+        self,
+        probe: Callable[[], Awaitable[None]],
+        *,
+        look: Callable[[], None] = lambda: None,
+        inspect: Callable[[], Awaitable[None]] = _nothing,
+    ) -> None:
+        self._probe = probe
+        self._look = look
+        self._inspect = inspect
+        self._lock = threading.Lock()
+        self._ailment: Ailment | None = None
+        self._since = 0.0
+        self._refused = 0
+        #: only what serves has a log for this; a command prints its error
+        self._serving = False
+
+    @property
+    def ailment(self) -> Ailment | None:
+        """What is wrong right now; None where all is well."""
+        return self._ailment
+
+    @property
+    def damaged(self) -> bool:
+        """Whether nothing may be written any more."""
+        return self._ailment is Ailment.DAMAGED
+
+    def report(self, ailment: Ailment, reason: str, *, count: int = 1) -> StoreUnwell:
+        """Note that so many operations failed, and return the error for their callers. Logged when it is new."""
+        with self._lock:
+            self._refused += count
+            known = self._ailment in (ailment, Ailment.DAMAGED)
+            if self._ailment is None:
+                self._since = steady()
+            if not known:
+                self._ailment = ailment
+        if not known and self._serving:
+            remedy = MEANINGS[ailment].remedy
+            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, ailment=ailment.value, reason=reason, next=remedy)
+        return StoreUnwell(reason)
+
+    def look(self) -> Ailment | None:
+        """Look without asking the store, and return what is wrong."""
+        self._look()
+        return self._ailment
+
+    async def admit(self) -> None:
+        """Raise `StoreUnavailable`, with the remedy, where a program that starts should not serve this store."""
+        try:
+            await self._inspect()
+            await self._probe()
+        except StoreUnwell as error:
+            raise StoreUnavailable(f"{error}: {MEANINGS[self._ailment or Ailment.AWAY].remedy}") from error
+        self._serving = True
+
+    async def watch(self) -> None:
+        """Look once; where the store is unwell, try whether it takes writes again."""
+        if self.look() is None or self.damaged:
+            return
+        try:
+            await self._probe()
+        except StoreError:
+            return  # logged when it began
+        self._recover()
+
+    def _recover(self) -> None:
+        with self._lock:
+            if self._ailment is None or self.damaged:
+                return
+            was, refused = self._ailment, self._refused
+            seconds = steady() - self._since
+            self._ailment, self._refused = None, 0
+        tell(Fact.STORE_BACK, ailment=was.value, seconds=round(seconds, 1), refused=refused)

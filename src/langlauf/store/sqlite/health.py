@@ -1,0 +1,153 @@
+"""What can be wrong with a file: not writable, full, removed under the program, damaged."""
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+
+from langlauf.clock import steady
+from langlauf.store.health import Ailment
+from langlauf.store.sqlite.transaction import Transaction
+from langlauf.store.whereabouts import Whereabouts
+
+#: How long a program that starts looks for damage before it serves; the rest is looked at in the background.
+QUICK_SECONDS = 0.25
+_LOWEST_PRIORITY = 19
+#: So many steps of SQLite's machine between two looks at the time.
+_STEPS = 20_000
+_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+#: Looked for from the top: the first that fits.
+_AILMENTS: tuple[tuple[tuple[type[apsw.Error], ...], Ailment], ...] = (
+    ((apsw.CorruptError, apsw.NotADBError), Ailment.DAMAGED),
+    ((apsw.FullError,), Ailment.FULL),
+    ((apsw.ReadOnlyError, apsw.PermissionsError), Ailment.READ_ONLY),
+)
+
+
+def ailment_of(error: BaseException | None) -> Ailment:
+    """What an error of SQLite, or of the system, says about the file."""
+    if isinstance(error, apsw.Error) and getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
+        return Ailment.REMOVED
+    return next((ailment for kinds, ailment in _AILMENTS if isinstance(error, kinds)), Ailment.AWAY)
+
+
+def why_unwritable(path: str | Path) -> str | None:
+    """Return why this program cannot write to a file or beside it; None where nothing forbids it."""
+    file = Path(path).absolute()
+    for one in (file, file.parent):
+        if not one.exists():
+            continue
+        if os.statvfs(one).f_flag & os.ST_RDONLY:
+            return f"{one} lies on a file system that is mounted read-only"
+        if not os.access(one, os.W_OK):
+            return f"the user {os.geteuid()} may not write to {one}"
+    return None
+
+
+class OpenedFile:
+    """The file and its log as they were when they were opened: what lies at their places may become another."""
+
+    def __init__(self, path: str) -> None:
+        self._known = {one: _identity(one) for one in (path, f"{path}-wal")}
+
+    def moved(self) -> str | None:
+        """Return which of them is not there any more, or is another one; None where both are as they were."""
+        for path, known in self._known.items():
+            if known is not None and (found := _identity(path)) != known:
+                return f"{path} was {'removed' if found is None else 'replaced'} while it was in use"
+        return None
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - at every commit: without making a path
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def whereabouts(path: str) -> Whereabouts:
+    """Where a file is: on its host, where it may be put back; and by its inode, where the name of the host changes."""
+    file = Path(path).resolve()
+    found = _identity(str(file))
+    return Whereabouts(f"{file} on {socket.gethostname()}", f"{file}#{0 if found is None else found[1]}")
+
+
+class ProbeWrite(msgspec.Struct, frozen=True):
+    """A write that needs room, and leaves nothing behind."""
+
+
+def probe_write(tx: Transaction, _: ProbeWrite) -> None:
+    """Write a row of some pages, and take it back before the commit."""
+    tx.run("probe_write", now=tx.now)
+    tx.run("probe_erase")
+
+
+HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {ProbeWrite: probe_write}
+
+
+class Inspection:
+    """Looks for damage one table after another, each in a read of its own, so that the log is not held for long."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._left: list[str] | None = None
+        self._stopping = threading.Event()
+
+    @property
+    def finished(self) -> bool:
+        """Whether every table was looked at."""
+        return self._left == []
+
+    def stop(self) -> None:
+        """End a look that is under way."""
+        self._stopping.set()
+
+    def look(self, seconds: float | None = None) -> str | None:
+        """Return the first damage that is found, None where there is none within that time."""
+        deadline = None if seconds is None else steady() + seconds
+
+        def over() -> bool:
+            return self._stopping.is_set() or (deadline is not None and steady() >= deadline)
+
+        connection = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READONLY)
+        connection.set_progress_handler(over, _STEPS)
+        try:
+            return self._look_at_tables(connection, over)
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            return str(error)
+        except apsw.Error:
+            return None  # out of time, or held by others: nothing is known, and nothing is said
+        finally:
+            connection.close()
+
+    def _look_at_tables(self, connection: apsw.Connection, over: Callable[[], bool]) -> str | None:
+        if self._left is None:
+            self._left = [str(name) for (name,) in connection.execute(_TABLES)]
+        while self._left and not over():
+            lines = connection.execute(f'PRAGMA quick_check("{self._left[0]}")').fetchall()
+            if lines and lines[0] != ("ok",):
+                return str(lines[0][0])
+            del self._left[0]
+        return None
+
+
+def in_background(inspection: Inspection, found: Callable[[str], object]) -> threading.Thread:
+    """Look at the rest at the lowest priority, in a thread of its own."""
+
+    def run() -> None:
+        with contextlib.suppress(OSError, AttributeError):  # not every system has priorities of threads
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
+        damage = inspection.look()
+        if damage is not None:
+            found(damage)
+
+    thread = threading.Thread(target=run, name="langlauf-inspection", daemon=True)
+    thread.start()
+    return thread
