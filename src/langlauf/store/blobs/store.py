@@ -78,13 +78,13 @@ class StoreWithBlobs:
         except StoreError as error:
             tell(Fact.BLOBS_UNAVAILABLE, logging.ERROR, reason=str(error))
 
-    async def record(self, lease: Lease, write: Write) -> Recorded:
     async def take_over_blobs(self) -> tuple[str | None, str]:
         """Make this store the owner of its blobs; return the one that was, and this one, as people know them."""
         if self._owner is None:
             raise SettingsError("LANGLAUF_BLOBS is not set: there are no blobs to take over")
         return await self._owner.take_over()
 
+    async def record(self, lease: Lease, write: Write) -> Recorded:
         if isinstance(write, Partial | Completed):
             write = await self._lightened(lease, write)
         return await self.inner.record(lease, write)
