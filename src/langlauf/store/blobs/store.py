@@ -31,8 +31,8 @@ from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.reads import ReadsWithBlobs
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
-from langlauf.store.mail import MailStore
 from langlauf.store.health import StoreHealth
+from langlauf.store.mail import MailStore
 from langlauf.store.orgs import OrgStore
 from langlauf.store.protocol import Store, TenantReads
 from langlauf.store.whereabouts import Whereabouts
