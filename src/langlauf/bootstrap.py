@@ -30,6 +30,7 @@ from langlauf.service.holds import Holds
 from langlauf.service.inbox import Inbox
 from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
+from langlauf.service.mail_receivers import MailReceivers
 from langlauf.service.measures import Measures
 from langlauf.service.overview import Overviews
 from langlauf.service.places import Places
@@ -171,6 +172,7 @@ def make_services(
         Measures(store, settings, places),
         Holds(store),
         make_endpoints(store, settings),
+        MailReceivers(store, settings),
     )
 
 
@@ -202,6 +204,8 @@ def make_mails(store: Store, settings: Settings) -> Channel:
     return Mails(
         store,
         write=Letters(settings).about,
+        receivers=MailReceivers(store, settings),
+        rules=settings.mail_rules,
         server=settings.smtp,
         sender=settings.mail_from,
         seconds=settings.webhook_seconds,
