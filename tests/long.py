@@ -154,6 +154,7 @@ _PARAMETERS = {
     "tests/doctor/": "postgres",
     "tests/http/": "postgres",
     "tests/http/test_tenancy.py": "token",
+    "tests/mail/test_rules.py": "postgres",
     "tests/mounting/": "django starlette",
     "tests/store_contract/": "memory blobs",
     "tests/store_contract/test_delivery_guards.py": "postgres",

@@ -31,6 +31,7 @@ from langlauf.service.holds import Holds
 from langlauf.service.inbox import Inbox
 from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
+from langlauf.service.mail_receivers import MailReceivers
 from langlauf.service.measures import Measures
 from langlauf.service.overview import Overviews
 from langlauf.service.places import Places
@@ -195,6 +196,7 @@ def make_services(
         Holds(store),
         make_endpoints(store, settings),
         Room(most_of_org=settings.max_sending_org, most=settings.max_sending),
+        MailReceivers(store, settings),
     )
 
 
@@ -239,6 +241,8 @@ def make_mails(store: Store, settings: Settings) -> Channel:
     return Mails(
         store,
         write=Letters(settings).about,
+        receivers=MailReceivers(store, settings),
+        rules=settings.mail_rules,
         server=settings.smtp,
         sender=settings.mail_from,
         seconds=settings.webhook_seconds,

@@ -20,6 +20,8 @@ from langlauf.domain.addresses import AllowedRange, Network
 from langlauf.domain.bounds import LEAST_EVENTS, MOST_EVENTS, MOST_PARTIAL_BYTES, Bounds
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.mail import MailServer, Sender, read_mail_server, read_sender
+from langlauf.domain.mail_address import read_mail_address
+from langlauf.domain.mail_rules import MailRules
 from langlauf.domain.rate import Rate, read_rate
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.retry import Backoff
@@ -159,6 +161,17 @@ def _header_name(text: str) -> str:
     return text
 
 
+def _mail_domains(text: str) -> tuple[str, ...]:
+    """Domains, each for itself or, behind `*.`, for all below it."""
+    domains = tuple(word.lower() for word in _words(text))
+    for domain in domains:
+        try:
+            read_mail_address(f"x@{domain.removeprefix('*.')}")
+        except ValueError:
+            raise ValueError(f"{domain!r} is no domain; give some such as example.org or *.example.org") from None
+    return domains
+
+
 def _schedule(text: str) -> tuple[float, ...]:
     """Durations, one after another."""
     return tuple(_positive_duration(word) for word in _words(text))
@@ -278,6 +291,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("smtp", "LANGLAUF_SMTP", None, read_mail_server, "secret", "The mail server: smtp://user:password@host:587 with STARTTLS (?tls=none without), or smtps://user:password@host:465; unset, no mail is sent."),
     Setting("mail_from", "LANGLAUF_MAIL_FROM", None, read_sender, "address", "Whom mail comes from: jobs@example.org, or Name <jobs@example.org>."),
     Setting("mail_language", "LANGLAUF_MAIL_LANGUAGE", "en", _one_of("en", "de"), "word", "The language of mails for whoever asked for none: en or de."),
+    Setting("mail_domains", "LANGLAUF_MAIL_DOMAINS", (), _mail_domains, "list", "Domains that mail may go to, such as example.org, or *.example.org for all below it; unset, mail may go to any."),
+    Setting("mail_only_listed", "LANGLAUF_MAIL_ONLY_LISTED", False, _switch, "switch", "Lets mail go only to addresses on the list of the org, which `langlauf mail allow` fills."),
+    Setting("mail_rate_org", "LANGLAUF_MAIL_RATE_PER_ORG", Rate(1_000, 3_600), read_rate, "rate", "How many mails of one org are sent; what is more is suppressed."),
+    Setting("mail_rate_address", "LANGLAUF_MAIL_RATE_PER_ADDRESS", Rate(60, 3_600), read_rate, "rate", "How many mails of one org are sent to one address; what is more is suppressed."),
     Setting("cors_origins", "LANGLAUF_CORS_ORIGINS", (), _origins, "list", "Origins of browsers that may call the API, with commas between; * for all."),
     Setting("public_url", "LANGLAUF_PUBLIC_URL", None, _web_address, "URL", "The address people reach the server at; links start with it."),
     Setting("auth_token", "API_AUTH_TOKEN", None, _text, "secret", "The operator's token."),
@@ -370,6 +387,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     smtp: MailServer | None
     mail_from: Sender | None
     mail_language: str
+    mail_domains: tuple[str, ...]
+    mail_only_listed: bool
+    mail_rate_org: Rate
+    mail_rate_address: Rate
     cors_origins: tuple[str, ...]
     public_url: str | None
     auth_token: str | None
@@ -393,6 +414,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def bounds(self) -> Bounds:
         """How much one job may leave behind."""
         return Bounds(self.max_job_events, self.max_job_partials)
+
+    @property
+    def mail_rules(self) -> MailRules:
+        """Who may be written to, and how often."""
+        return MailRules(self.mail_domains, self.mail_only_listed, self.mail_rate_org, self.mail_rate_address)
 
     @property
     def by_id(self) -> bool:

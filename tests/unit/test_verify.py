@@ -144,7 +144,8 @@ def test_a_torn_file_is_reported(sound: Sound, tmp_path: Path) -> None:
     torn = tmp_path / "torn.db"
     content = bytearray(path.read_bytes())
     [(root,)] = query(path, "SELECT rootpage FROM sqlite_schema WHERE name = 'job_events'")
-    content[(root - 1) * 4096 : root * 4096] = b"\xff" * 4096
+    page = (int(str(root)) - 1) * 4096
+    content[page : page + 4096] = b"\xff" * 4096
     torn.write_bytes(content)
     assert "integrity" in {one.rule for one in check_file(str(torn), now=now)}
 

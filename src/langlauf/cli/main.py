@@ -18,6 +18,7 @@ from langlauf.cli.holding import hold, release
 from langlauf.cli.keys import keys
 from langlauf.cli.listing import inbox, jobs, notifications
 from langlauf.cli.mail import mail_test
+from langlauf.cli.mail_receivers import mail
 from langlauf.cli.openapi import openapi
 from langlauf.cli.serve import serve
 from langlauf.cli.submit import submit
@@ -70,5 +71,6 @@ for command in (doctor, backup, restore):
 main.add_command(blobs)
 main.add_command(keys)
 main.add_command(webhooks)
+main.add_command(mail)
 main.add_command(mail_test)
 main.add_command(bench)

@@ -18,6 +18,8 @@ from langlauf.domain.instant import Instant, to_datetime
 from langlauf.hints import Hints
 from langlauf.service.tenant import usable_name
 from langlauf.service.webhooks import EndpointDisabled, EndpointExists, Endpoints
+from langlauf.settings import Settings
+from langlauf.store.protocol import Store
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,6 +63,11 @@ class _Unusable(Stopped):
 
 
 def at_desk(use: Callable[[Endpoints, str], Awaitable[T]], flags: dict[str, Any]) -> T:
+    """Opens the store, and does it with the endpoints of the org of the flags."""
+    return at_store(lambda store, settings, org: use(make_endpoints(store, settings, operator=True), org), flags)
+
+
+def at_store(use: Callable[[Store, Settings, str], Awaitable[T]], flags: dict[str, Any]) -> T:
     """Opens the store, and does it for the org of the flags."""
     settings = settings_for(flags["store"])
     place_for(settings)
@@ -68,7 +75,7 @@ def at_desk(use: Callable[[Endpoints, str], Awaitable[T]], flags: dict[str, Any]
     async def run() -> T:
         store = await open_store(settings, Hints())
         try:
-            return await use(make_endpoints(store, settings, operator=True), flags["org"] or settings.org)
+            return await use(store, settings, flags["org"] or settings.org)
         finally:
             await store.close()
 

@@ -47,6 +47,17 @@ class MailAdmission(msgspec.Struct, frozen=True, kw_only=True):
     address_rate: Rate
 
 
+class MailRules(msgspec.Struct, frozen=True):
+    """What the operator says about receivers of mail."""
+
+    #: none where mail may go to any
+    domains: tuple[str, ...]
+    #: whether mail goes to the list of its org alone
+    only_listed: bool
+    org_rate: Rate
+    address_rate: Rate
+
+
 def receiver_of(address: str) -> str:
     """The one spelling of an address: who unsubscribed has done so for all of them."""
     return address.lower()

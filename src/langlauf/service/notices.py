@@ -9,6 +9,7 @@ from langlauf.domain.addresses import ranges_of
 from langlauf.domain.delivery import MAIL_LANE, Wish
 from langlauf.domain.errors import TargetRefused
 from langlauf.domain.mail_address import read_mail_address
+from langlauf.domain.mail_rules import REASONS, domain_allowed, receiver_of
 from langlauf.domain.target import check_url
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
@@ -50,10 +51,25 @@ class Notices:
         """What the job is to keep; what cannot be done is told now, not when it is too late."""
         made: list[Wish] = []
         if notify.email is not None:
-            made.append(_mail(notify.email, notify.language))
+            made.append(await self._mail(org_id, notify.email, notify.language))
         if notify.webhook is not None:
             made.append(await self._webhook(org_id, notify.webhook))
         return tuple(made)
+
+    async def _mail(self, org_id: str, address: str, language: str | None) -> Wish:
+        """What keeps a mail back only for now, or by the wish of its receiver, is found out when it is sent."""
+        try:
+            target = read_mail_address(address)
+        except ValueError as error:
+            raise InvalidInput(f"{_FIELD}.email", f"email {error}") from None
+        rules = self._settings.mail_rules
+        if not domain_allowed(target, rules.domains):
+            raise InvalidInput(f"{_FIELD}.email", f"email: {REASONS['domain']}")
+        if rules.only_listed:
+            known = await self._store.tenant(org_id).mail_marks(receiver_of(target))
+            if all(one.mark != "allowed" for one in known):
+                raise InvalidInput(f"{_FIELD}.email", f"email: {REASONS['unlisted']}")
+        return Wish(channel="email", target=target, lane=MAIL_LANE, language=language)
 
     async def _webhook(self, org_id: str, url: str) -> Wish:
         try:
@@ -65,11 +81,3 @@ class Notices:
             if not any(endpoint.url == target.url for endpoint in known):
                 raise InvalidInput(f"{_FIELD}.webhook", _UNSIGNED)
         return Wish(channel="webhook", target=target.url, lane=_lane_of(target.origin))
-
-
-def _mail(address: str, language: str | None) -> Wish:
-    try:
-        target = read_mail_address(address)
-    except ValueError as error:
-        raise InvalidInput(f"{_FIELD}.email", f"email {error}") from None
-    return Wish(channel="email", target=target, lane=MAIL_LANE, language=language)

@@ -9,6 +9,7 @@ from langlauf.service.follow import Followers
 from langlauf.service.holds import Holds
 from langlauf.service.inbox import Inbox
 from langlauf.service.keys import Keys
+from langlauf.service.mail_receivers import MailReceivers
 from langlauf.service.measures import Measures
 from langlauf.service.overview import Overviews
 from langlauf.service.read import Reads
@@ -37,3 +38,4 @@ class Services(msgspec.Struct, frozen=True):
     holds: Holds
     webhooks: Endpoints
     room: Room
+    mail_receivers: MailReceivers

@@ -22,6 +22,7 @@ from langlauf.ui.signin import SignInPages
 from langlauf.ui.start.page import StartPage
 from langlauf.ui.states import StatesPage
 from langlauf.ui.stream import stream_route
+from langlauf.ui.unsubscribe import UnsubscribePage
 from langlauf.ui.webhooks.routes import webhook_routes
 
 
@@ -31,7 +32,7 @@ def page_routes(context: Context) -> list[BaseRoute]:
     actions = JobActions(context, rendering)
     problems, signing = ProblemPages(rendering), SignInPages(context, rendering)
     start, settings = StartPage(context, rendering), SettingsPage(context, rendering)
-    ops = OpsPages(context, rendering)
+    ops, unsubscribing = OpsPages(context, rendering), UnsubscribePage(context, rendering)
     return [
         rendering.tenant_page("/", start.show, missing="missing.job"),
         rendering.tenant_form(
@@ -51,6 +52,7 @@ def page_routes(context: Context) -> list[BaseRoute]:
         rendering.public_page("/logout", POST=signing.sign_out),
         rendering.public_page("/settings", GET=settings.show, POST=settings.save),
         rendering.public_page("/help/states", GET=StatesPage(rendering).show),
+        rendering.public_page("/unsubscribe/{token}", GET=unsubscribing.show, POST=unsubscribing.unsubscribe),
         rendering.public_page("/docs", GET=ReferencePage(context, rendering).show),
         rendering.public_page("/problems", GET=problems.list),
         rendering.public_page("/problems/{code}", GET=problems.show),

@@ -5,17 +5,26 @@ import re
 from collections.abc import Callable
 
 from langlauf.delivery.mail.ending import ending_of
-from langlauf.delivery.mail.message import mail_bytes
+from langlauf.delivery.mail.message import mail_bytes, unsubscribe_by_mail
 from langlauf.delivery.mail.smtp import Answer, send
 from langlauf.domain.delivery import MAIL_SUBJECTS, Delivery, subject_of
 from langlauf.domain.mail import Ending, Letter, MailServer, Sender, message_id
 from langlauf.domain.mail_address import read_mail_address
+from langlauf.domain.mail_rules import (
+    REASONS,
+    MailAdmission,
+    MailRules,
+    Refusal,
+    domain_allowed,
+    receiver_of,
+)
 from langlauf.domain.sending import Outcome
+from langlauf.service.mail_receivers import MailReceivers
 from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
 
-#: Writes the letter of a message, from what is known of its job.
-Write = Callable[[Delivery, Ending], Letter]
+#: Writes the letter of a message, from what is known of its job, with the link that unsubscribes where there is one.
+Write = Callable[[Delivery, Ending, str | None], Letter]
 #: How long the mail of an org is left alone where no mail at all gets through: somebody has to look at the settings.
 _PAUSE_SECONDS = 300.0
 _RECEIVER = "[receiver]"
@@ -24,9 +33,21 @@ _RECEIVER = "[receiver]"
 class Mails:
     """Sends mail from one address through one server."""
 
-    def __init__(self, store: Store, *, write: Write, server: MailServer, sender: Sender, seconds: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        write: Write,
+        receivers: MailReceivers,
+        rules: MailRules,
+        server: MailServer,
+        sender: Sender,
+        seconds: float,
+    ) -> None:
         self._store = store
         self._write = write
+        self._receivers = receivers
+        self._rules = rules
         self._server = server
         self._sender = sender
         self._seconds = seconds
@@ -39,15 +60,37 @@ class Mails:
             return Outcome(verdict="never", error=f"the address {error}")
         if subject_of(delivery.template_key) not in MAIL_SUBJECTS:
             return Outcome(verdict="never", error=f"there is no letter for {delivery.template_key}")
+        refusal = await self._refusal(delivery, to)
+        if refusal is not None:
+            return Outcome(verdict="suppressed", error=REASONS[refusal])
+        link = await self._receivers.link(delivery.org_id, to)
         mail = mail_bytes(
-            self._write(delivery, await ending_of(self._store, delivery)),
+            self._write(delivery, await ending_of(self._store, delivery), link),
             sender=self._sender,
             to=to,
             message_id=message_id(delivery.notification_id, self._sender),
             now=self._store.clock.now(),
+            unsubscribe=link or unsubscribe_by_mail(self._sender, delivery.org_id),
         )
         answer = await send(self._server, self._sender, to, mail, seconds=self._seconds)
         return self._outcome(answer, re.sub(re.escape(to), _RECEIVER, answer.said, flags=re.IGNORECASE))
+
+    async def _refusal(self, delivery: Delivery, to: str) -> Refusal | None:
+        """Why this mail must not go out. A further try of one that was let out before is not counted again."""
+        if not domain_allowed(to, self._rules.domains):
+            return "domain"
+        return await self._store.mail.admit(
+            MailAdmission(
+                org_id=delivery.org_id,
+                notification_id=delivery.notification_id,
+                attempt=delivery.attempt,
+                address=receiver_of(to),
+                counted=delivery.try_number == 1,
+                only_listed=self._rules.only_listed,
+                org_rate=self._rules.org_rate,
+                address_rate=self._rules.address_rate,
+            )
+        )
 
     def _outcome(self, answer: Answer, said: str) -> Outcome:
         """What the server's answer means. Whom it is about does not stand in it: it is also logged."""

@@ -10,15 +10,23 @@ from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 from email.policy import compat32
 from email.utils import format_datetime, formataddr
+from urllib.parse import quote
 
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.mail import Letter, Sender
 
+#: What an address is made of; anything else is written as %XX.
+_OF_ADDRESSES = "%/:?#[]@!$&'()*+,;=~"
 _POLICY = compat32.clone(linesep="\r\n")
 
 
-def mail_bytes(letter: Letter, *, sender: Sender, to: str, message_id: str, now: Instant) -> bytes:
-    """The mail with both forms of its text; all of it is ASCII, so that any server can pass it on."""
+def mail_bytes(
+    letter: Letter, *, sender: Sender, to: str, message_id: str, now: Instant, unsubscribe: str | None = None
+) -> bytes:
+    """The mail with both forms of its text; all of it is ASCII, so that any server can pass it on.
+
+    `unsubscribe` is the address that ends mails like this one: a page, or a mailbox.
+    """
     mail = MIMEMultipart("alternative")
     mail["From"] = formataddr((sender.name, sender.address))
     mail["To"] = to
@@ -31,7 +39,25 @@ def mail_bytes(letter: Letter, *, sender: Sender, to: str, message_id: str, now:
     mail["Content-Language"] = letter.language
     mail.attach(_part(letter.text, "plain"))
     mail.attach(_part(letter.html, "html"))
-    return mail.as_bytes(policy=_POLICY)
+    return _unsubscribing(unsubscribe) + mail.as_bytes(policy=_POLICY)
+
+
+def _unsubscribing(address: str | None) -> bytes:
+    """The headers that end mails like this one.
+
+    They are written by hand, on one line each: the library would fold so long an address behind an empty first line.
+    """
+    if address is None:
+        return b""
+    lines = [f"List-Unsubscribe: <{quote(address, safe=_OF_ADDRESSES)}>"]
+    if address.startswith("https:"):  # one click: RFC 8058 knows no other scheme
+        lines.append("List-Unsubscribe-Post: List-Unsubscribe=One-Click")
+    return "".join(f"{line}\r\n" for line in lines).encode("ascii")
+
+
+def unsubscribe_by_mail(sender: Sender, org_id: str) -> str:
+    """Where there is no page for it, a mail to the sender, which a person has to read."""
+    return f"mailto:{quote(sender.address, safe='@')}?subject={quote(f'unsubscribe {org_id}')}"
 
 
 def _subject(text: str) -> Header:

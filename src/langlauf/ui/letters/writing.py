@@ -27,14 +27,19 @@ class Letters:
         self._default = settings.mail_language
         self._desk = Desk()
 
-    def about(self, delivery: Delivery, ending: Ending) -> Letter:
-        """The letter of a message. What has been removed meanwhile is missing in it, and nothing else."""
+    def about(self, delivery: Delivery, ending: Ending, unsubscribe: str | None = None) -> Letter:
+        """The letter of a message. What has been removed meanwhile is missing in it, and nothing else.
+
+        `unsubscribe` is the page that ends such letters, where there is one.
+        """
         asked = msgspec.json.decode(delivery.payload_json, type=dict[str, Any]).get("language")
         language = self._desk.language(asked if isinstance(asked, str) else self._default, self._default)
         told = subject_of(delivery.template_key)
         if ending.job is None:
-            return self._desk.write("ending", self._forgotten(delivery, told, language), language)
-        return self._desk.write("ending", self._ending(ending.job, ending.summary_json, told, language), language)
+            values = self._forgotten(delivery, told, language)
+        else:
+            values = self._ending(ending.job, ending.summary_json, told, language)
+        return self._desk.write("ending", {**values, "unsubscribe": unsubscribe}, language)
 
     def _ending(self, job: Job, summary: str | None, told: str, language: Language) -> dict[str, Any]:
         glance = glance_of(summary if told == "completed" else None, language)
@@ -114,4 +119,4 @@ def trial_letter(code: str) -> Letter:
     desk = Desk()
     language = desk.language(code, code)
     values = {name: language.plain(f"mail.test.{name}") for name in ("subject", "title", "text", "why")}
-    return desk.write("test", values, language)
+    return desk.write("test", {**values, "unsubscribe": None}, language)

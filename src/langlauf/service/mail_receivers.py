@@ -1,0 +1,73 @@
+"""Receivers of mail: whom an org may write to, who has unsubscribed, and the link that unsubscribes.
+
+The link is a signed statement about one address of one org: whoever was sent it may use it, without a key and for ever.
+"""
+
+import msgspec
+
+from langlauf.analysis.schema import InvalidInput
+from langlauf.domain.mail_address import read_mail_address
+from langlauf.domain.mail_rules import MailMark, Mark, receiver_of
+from langlauf.service.signing import Statements
+from langlauf.settings import Settings
+from langlauf.store.protocol import Store
+
+_PREFIX = "llu_"
+_PURPOSE = "mail unsubscribe"
+
+
+class Receiver(msgspec.Struct, frozen=True, array_like=True):
+    """An address that an org writes to: what the link in its mails says."""
+
+    org_id: str
+    address: str
+
+
+class MailReceivers:
+    """What is known of the receivers of an org's mail."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._base = (settings.public_url or "").rstrip("/")
+        self._statements: Statements[Receiver] | None = None
+
+    async def marks(self, org_id: str) -> list[MailMark]:
+        """The org's list of those who may be written to, and who has unsubscribed."""
+        return await self._store.tenant(org_id).mail_marks()
+
+    async def mark(self, org_id: str, address: str, mark: Mark) -> bool:
+        """Marks an address; False where it is marked so already."""
+        return await self._store.mail.add_mark(org_id, _usable(address), mark)
+
+    async def unmark(self, org_id: str, address: str, mark: Mark) -> bool:
+        """Takes a mark away; False where there is none."""
+        return await self._store.mail.remove_mark(org_id, _usable(address), mark)
+
+    async def unsubscribe(self, receiver: Receiver) -> None:
+        """Nothing more is sent to the address for this org. Said again, it is only looked at."""
+        known = await self._store.tenant(receiver.org_id).mail_marks(receiver.address)
+        if all(one.mark != "unsubscribed" for one in known):
+            await self._store.mail.add_mark(receiver.org_id, receiver.address, "unsubscribed")
+
+    async def link(self, org_id: str, address: str) -> str | None:
+        """The page that unsubscribes an address; None where no public address of this server is set."""
+        if not self._base:
+            return None
+        signed = await self._signed()
+        return f"{self._base}/unsubscribe/{signed.write(Receiver(org_id, receiver_of(address)))}"
+
+    async def receiver(self, token: str) -> Receiver | None:
+        """Whom the end of such a link is about; None where it was not made here."""
+        return (await self._signed()).read(token)
+
+    async def _signed(self) -> Statements[Receiver]:
+        if self._statements is None:
+            self._statements = Statements(Receiver, _PREFIX, await self._store.access.signing_secret(_PURPOSE))
+        return self._statements
+
+
+def _usable(address: str) -> str:
+    try:
+        return receiver_of(read_mail_address(address))
+    except ValueError as error:
+        raise InvalidInput("address", f"address {error}") from None
