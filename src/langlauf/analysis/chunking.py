@@ -9,6 +9,7 @@ import msgspec
 
 from langlauf.analysis.naming import reference_to
 from langlauf.analysis.payload import encode
+from langlauf.analysis.reporting import step_about
 from langlauf.domain.errors import ResultUnstorable
 from langlauf.domain.text import first_flaw
 
@@ -73,4 +74,4 @@ def announced(items: Iterable[Item], step: str | None) -> Iterator[tuple[Item, t
             yield item, None
             continue
         shown_percent, shown_at = percent, time.monotonic()
-        yield item, (percent, step.format(item) if step else None)
+        yield item, (percent, step_about(step, item))

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from langlauf.analysis.chunking import STEP_SECONDS, Chunks
 from langlauf.analysis.payload import decode
-from langlauf.analysis.reporting import usable_step
+from langlauf.analysis.reporting import step_about, usable_step
 from langlauf.clock import steady
 from langlauf.domain.attempt import Checkpoint, Progress
 from langlauf.worker.executor import Executor, Place
@@ -94,5 +94,5 @@ class Mapping:
         if percent == shown_percent and steady() - shown_at < STEP_SECONDS:
             return
         self._reported = percent, steady()
-        step = self._step.format(decode(self._items[key]))
+        step = step_about(self._step, decode(self._items[key]))
         await self._site.write(Progress(percent=percent, step=usable_step(step)))
