@@ -51,6 +51,11 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         return self.issuer if self.issuer.startswith("llk_") else None
 
     @property
+    def operator(self) -> bool:
+        """Whether it is the operator's token, or a session begun with it; no key, and nobody in an open store, is."""
+        return Scope.OPERATE in self.scopes and self.issuer not in (OPEN, ANYBODY)
+
+    @property
     def guessable(self) -> bool:
         """Whether somebody thought out what was shown: the operator's token. All else is drawn by chance, or signed."""
         drawn = (self.key_id, self.job_id, self.session_id)
