@@ -63,8 +63,9 @@ tests/worker/test_child_environment.py::test_analyses_of_a_server
 tests/worker/test_dask.py
 tests/worker/test_dask_stopping.py
 tests/doctor/test_server.py::test_the_whole_server
+tests/unit/domain/test_redact.py::test_a_hostile_mebibyte_is_done
 tests/worker/test_hostile.py::test_a_death_has_a_name_whatever_the_signal
-tests/worker/test_hostile.py::test_a_step_that_cannot_be_said_is_an_error_of_the_analysis
+tests/worker/test_hostile.py::test_braces_in_a_step_break_nothing
 tests/worker/test_hostile.py::test_the_end_of_a_file_is_an_error_like_others
 tests/worker/test_hostile.py::test_without_its_output_a_function_still_returns
 tests/worker/test_hostile.py::test_files_beside_a_script_and_a_missing_guard

@@ -117,7 +117,7 @@ def test_result_of_a_job_that_has_none(langlauf: Commands, until_step: Callable[
     until_step(job, "hanging")
     assert "no result yet" in langlauf.run("result", job, exit_code=1).stderr
     langlauf.run("cancel", job, "--wait")
-    assert "been canceled without a result" in langlauf.run("result", job, exit_code=1).stderr
+    assert "been canceled without a result" in langlauf.run("result", job, exit_code=3).stderr
     failed = langlauf.json("submit", "-a", "fail", "how=bug", "--wait", exit_code=1)
     assert "a mistake" in langlauf.run("result", failed["job_id"], exit_code=1).stderr
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from langlauf.cli.main import main
+from langlauf.client import Client
 from tests.cli.conftest import Commands
 from tests.support.server import ServerProcess, serving
 
@@ -51,6 +52,16 @@ def test_3_canceled(langlauf: Commands) -> None:
     job = langlauf.submit("-a", "hang")
     langlauf.run("cancel", job, "--reason", "enough", "--wait")
     assert "Canceled by user: enough" in langlauf.run("watch", job, exit_code=3).stderr
+
+
+def test_3_result_of_a_canceled_job(langlauf: Commands, tmp_path: Path, client: Client) -> None:
+    """With and without a partial result, which is printed all the same."""
+    empty, job = langlauf.submit("-a", "hang"), langlauf.submit("-a", "steps", f"gate={tmp_path / 'never'}")
+    assert any(state.partial_count == 3 for state in client.job(job).states(timeout=60))
+    for one in (empty, job):
+        langlauf.run("cancel", one, "--wait")
+    assert "canceled without a result" in langlauf.run("result", empty, exit_code=3).stderr
+    assert '"done"' in langlauf.run("result", job, exit_code=3).stdout
 
 
 def test_4_not_found(langlauf: Commands) -> None:

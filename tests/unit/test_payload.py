@@ -84,13 +84,12 @@ def test_names_of_other_types_become_texts() -> None:
 )
 def test_a_step_shows_as_much_of_an_item_as_people_read(step: str, item: Any, said: str) -> None:
     """However large the item is."""
-    text = step_for(step, item)
+    text = step_for(step, item) or ""
     assert text.startswith(said)
     assert len(text) < 1_000
 
 
 @pytest.mark.parametrize("step", ["{:>1000000000}", "{:{0}}", "{:.99999f}"])
-def test_a_step_that_would_fill_the_memory_is_refused(step: str) -> None:
+def test_a_step_that_would_fill_the_memory_is_shown_as_it_is(step: str) -> None:
     """A width is for columns, and a step is one line."""
-    with pytest.raises(ValueError, match="no room"):
-        step_for(step, 1)
+    assert step_for(step, 1) == step

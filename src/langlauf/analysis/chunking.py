@@ -74,4 +74,4 @@ def announced(items: Iterable[Item], step: str | None) -> Iterator[tuple[Item, t
             yield item, None
             continue
         shown_percent, shown_at = percent, time.monotonic()
-        yield item, (percent, step_for(step, item) if step else None)
+        yield item, (percent, step_for(step, item))

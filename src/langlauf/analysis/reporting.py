@@ -1,5 +1,6 @@
 """What an analysis may say about its progress, and what is made of it."""
 
+import contextlib
 import math
 import re
 from string import Formatter
@@ -30,13 +31,30 @@ def usable_step(text: str | None) -> str | None:
     return None if text is None else clean_text(str(text), _LONGEST_STEP)
 
 
-def step_for(step: str, item: Any) -> str:
-    """The step with the item in it. Of a large item not all is read: this may happen on the worker's event loop."""
-    whole = False
-    for _, name, form, _ in Formatter().parse(step):
-        if form and _TOO_WIDE.search(form):
-            raise ValueError(f"a step has no room for {{{name}:{form[:20]}}}; give a width under 1000, or none")
-        whole = whole or name in _WHOLE_ITEM
-    if whole and type(item) in _SHOWN_IN_PART and not is_small(item):
-        item = item[:_LONGEST_STEP] if isinstance(item, str) else shown(item)
-    return step.format(item)
+def step_for(step: str | None, item: Any) -> str | None:
+    """The step with the item in it. Braces that mean nothing are braces: no step breaks a job.
+
+    Of a large item not all is read: this may happen on the worker's event loop.
+    """
+    if step is None:
+        return None
+    with contextlib.suppress(Exception):
+        return _filled(step, item)
+    with contextlib.suppress(Exception):
+        return step.replace("{}", str(_brief(item)))
+    return step  # not even the item can be written
+
+
+def _filled(step: str, item: Any) -> str:
+    """The step as a format; ValueError where it asks for a width that is worth nothing."""
+    fields = [(name, form) for _, name, form, _ in Formatter().parse(step)]
+    if any(form and _TOO_WIDE.search(form) for _, form in fields):
+        raise ValueError("a step has no room for that")
+    return step.format(_brief(item) if any(name in _WHOLE_ITEM for name, _ in fields) else item)
+
+
+def _brief(item: Any) -> Any:
+    """The item, or as much of a large one as a step has room for."""
+    if type(item) not in _SHOWN_IN_PART or is_small(item):
+        return item
+    return item[:_LONGEST_STEP] if isinstance(item, str) else shown(item)

@@ -8,6 +8,7 @@ import msgspec
 
 from langlauf.cli.client_errors import Exit
 from langlauf.cli.options import Stopped
+from langlauf.cli.printing import plain
 from langlauf.cli.progress import progress
 from langlauf.cli.stores import payloads_for, place_for, settings_for
 from langlauf.domain.errors import LanglaufError
@@ -74,7 +75,7 @@ def _print(report: CopyReport, broken: list[Violation]) -> None:
         click.echo(f"{name:18} {table.rows:>10} {'the same' if table.same else 'NOT the same'}")
     for one in broken:
         where = f" [{one.org_id}/{one.job_id or '-'}]" if one.org_id else ""
-        click.echo(f"broken: {one.rule}{where}: {one.evidence}")
+        click.echo(f"broken: {one.rule}{where}: {plain(one.evidence)}")
     if not report.complete:
         click.echo(
             f"{report.target} may not be used: {report.source} was written to while it was copied. Stop its servers "

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langlauf.cli.options import Stopped
+from langlauf.cli.printing import plain
 from langlauf.cli.stores import payloads_for, place_for, settings_for
 from langlauf.doctor.findings import Finding, Level
 from langlauf.doctor.patient import Patient
@@ -117,7 +118,7 @@ def _print(shown: str, findings: list[Finding], *, as_json: bool) -> None:
         console.print(_table(findings))
     else:
         for one in findings:
-            click.echo(f"{one.level:8} {one.name:18} {one.seen}")
+            click.echo(f"{one.level:8} {one.name:18} {plain(one.seen)}")
             if one.next is not None:
                 click.echo(f"{'':8} {'next':18} {one.next}")
     others = [f"{count} {level}" for level, count in counts.items() if count and level != Level.OK]

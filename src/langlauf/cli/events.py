@@ -1,11 +1,10 @@
 """`langlauf events`: what happens to the jobs of an org."""
 
 import click
-import msgspec
 
 from langlauf.cli.client_errors import Exit, Refused
 from langlauf.cli.client_options import with_client
-from langlauf.cli.printing import command_line, moment, note, plain, print_json
+from langlauf.cli.printing import command_line, json_line, moment, note, plain, print_json
 from langlauf.client import Client, Feed, OrgEvent
 from langlauf.domain.outbound import OutboundType
 
@@ -37,7 +36,7 @@ def events(
         return
     try:
         for event in feed:
-            click.echo(msgspec.json.encode(event) if as_json else _line(event))
+            click.echo(json_line(event) if as_json else _line(event))
     except KeyboardInterrupt:
         raise Refused(Exit.DETACHED, "detached", _hint(feed, types)) from None
     note(_hint(feed, types))

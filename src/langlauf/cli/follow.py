@@ -57,8 +57,8 @@ def watch(client: Client, job_id: str, timeout: float | None, as_json: bool) -> 
 def result(client: Client, ident: str, view: View, output: IO[bytes] | None, as_json: bool) -> None:
     """Print the result of a job, or one result by its id, as JSON.
 
-    Of a job that has not completed, the last partial result; where there is none, exit code 1. With --json the result
-    comes with what is known about it.
+    Of a job that has not completed, the last partial result; where there is none, exit code 1. Exit code 3 for a
+    canceled job, with or without a partial result. With --json the result comes with what is known about it.
     """
     snapshot = _snapshot(client, ident, view)
     value = snapshot if as_json else snapshot.result
@@ -69,6 +69,8 @@ def result(client: Client, ident: str, view: View, output: IO[bytes] | None, as_
         note(f"Written to {output.name}.")
     if snapshot.result_kind == "partial":
         note(f"This is partial result {snapshot.result_seq}; the job is {snapshot.job_status}.")
+    if snapshot.job_status is Status.CANCELED:
+        click.get_current_context().exit(Exit.CANCELED)
 
 
 def watch_to_end(job: Job, timeout: float | None) -> JobState:
@@ -124,4 +126,4 @@ def _without_result(state: JobState) -> Refused:
     why = f"{state.error_code}: {plain(state.error_message)}" if state.error_code else plain(state.cancel_reason)
     message = f"the job has {'failed' if state.error_code else 'been canceled'} without a result"
     hint = f"try again: {command_line('retry', state.job_id)}"
-    return Refused(Exit.FAILED, f"{message}: {why}" if why else message, hint)
+    return Refused(EXIT_OF_STATUS[state.status], f"{message}: {why}" if why else message, hint)

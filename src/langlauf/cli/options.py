@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from langlauf.domain.errors import SettingsError
+from langlauf.domain.text import escaped_lines
 from langlauf.settings import BY_NAME, SETTINGS, Setting, Settings, load_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -21,7 +22,7 @@ class Stopped(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Prints the message, on standard error."""
-        click.echo(f"langlauf: {self.format_message()}", err=True, file=file)
+        click.echo(escaped_lines(f"langlauf: {self.format_message()}"), err=True, file=file)
 
 
 def flag_of(setting: Setting) -> str:

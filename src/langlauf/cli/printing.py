@@ -1,5 +1,6 @@
 """What client commands print: results and tables on standard output, notes and hints on standard error."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,9 +12,12 @@ import msgspec
 from langlauf.client import JobState, JobSummary
 from langlauf.domain.job import Phase
 from langlauf.domain.state import TERMINAL, Status
+from langlauf.domain.text import escaped, escaped_lines
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _TWO_MINUTES, _TWO_HOURS, _TWO_DAYS = 2 * _MINUTE, 2 * _HOUR, 2 * _DAY
+#: JSON may hold these as they are. They stand in its strings alone, and mean the same when escaped.
+_STEERING = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 #: Phases that say more than the state does.
 _TELLING: dict[str, str] = {
     Phase.BACKOFF: "waiting for a retry",
@@ -23,8 +27,13 @@ _TELLING: dict[str, str] = {
 
 
 def json_text(value: Any) -> bytes:
-    """A value as JSON that people can read, too."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2)
+    """A value as JSON that people can read, too; what would steer their terminal is escaped in it."""
+    return msgspec.json.format(json_line(value), indent=2)
+
+
+def json_line(value: Any) -> bytes:
+    """A value as JSON on one line; what would steer a terminal is escaped in it."""
+    return _STEERING.sub(lambda found: f"\\u{ord(found.group()):04x}", msgspec.json.encode(value).decode()).encode()
 
 
 def print_json(value: Any) -> None:
@@ -34,12 +43,12 @@ def print_json(value: Any) -> None:
 
 def note(text: str) -> None:
     """A line for people, on standard error."""
-    click.echo(text, err=True)
+    click.echo(escaped_lines(text), err=True)
 
 
 def plain(text: str | None) -> str:
-    """Text of others without characters that could steer a terminal."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text or "")
+    """Text of others on one line, with escapes for characters that could steer a terminal."""
+    return escaped(text or "")
 
 
 def command_line(*words: str) -> str:
@@ -52,6 +61,7 @@ def command_line(*words: str) -> str:
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns on standard output; nothing is cut off, so that ids can be copied."""
+    rows = [[plain(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     for row in (headings, *rows):
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -135,4 +145,4 @@ def print_state(state: JobState) -> None:
     )
     for label, value in rows:
         if value:
-            click.echo(f"{label:<13} {value}")
+            click.echo(f"{label:<13} {plain(value)}")

@@ -140,6 +140,8 @@ def _welcome(url: str, app: Langlauf) -> None:
         key = "" if is_open else ' -H "Authorization: Bearer $LANGLAUF_KEY"'
         click.echo(f"  try    curl -s {url}{app.api_prefix}{key} --json '{example}'", err=True)
     click.echo("  stop   Ctrl-C", err=True)
+    if app.runtime is not None and app.runtime.services.access.without_operator:
+        click.echo("  note   nobody can read /metrics or /ops: no key opens them; set API_AUTH_TOKEN", err=True)
 
 
 def _example(app: Langlauf) -> str | None:

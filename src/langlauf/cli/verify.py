@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from langlauf.cli.options import Stopped
-from langlauf.cli.printing import note
+from langlauf.cli.printing import note, plain
 from langlauf.cli.progress import progress
 from langlauf.cli.stores import payloads_for, place_for, settings_for
 from langlauf.domain.errors import LanglaufError
@@ -60,7 +60,7 @@ def _report(store: str, found: list[Violation], unseen: str | None) -> dict[str,
 def _print(store: str, found: list[Violation], violations: int) -> None:
     for one in found:
         where = f" [{one.org_id}/{one.job_id or '-'}]" if one.org_id else ""
-        click.echo(f"{'warning' if one.warning else 'broken'}: {one.rule}{where}: {one.evidence}")
+        click.echo(f"{'warning' if one.warning else 'broken'}: {one.rule}{where}: {plain(one.evidence)}")
     for rule in dict.fromkeys(one.rule for one in found):
         click.echo(f"  {rule}: {RULES[rule].sentence}", err=True)
     click.echo(f"{store}: {len(RULES)} rules, {violations} broken, {len(found) - violations} warnings", err=True)

@@ -72,6 +72,15 @@ def open_access(patient: Patient) -> Seen:
     return fine("callers are asked for a key")
 
 
+def operator_token(patient: Patient) -> Seen:
+    if patient.settings.auth_token is None and patient.examiner.has_keys():
+        words = (
+            "callers are asked for a key, and without API_AUTH_TOKEN nobody can read /metrics, /ops or traces of errors"
+        )
+        return odd(words, 'export API_AUTH_TOKEN="$(openssl rand -hex 32)"')
+    return fine("API_AUTH_TOKEN is set" if patient.settings.auth_token else "nobody is asked for a key")
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -93,4 +102,10 @@ CHECKS = (
     ),
     Check("public_url", Needs.SETTINGS, "A server that others reach knows its public address.", public_url),
     Check("open_access", Needs.ROWS, "A server that others reach asks for keys.", open_access),
+    Check(
+        "operator_token",
+        Needs.ROWS,
+        "Where keys are asked for, there is an operator's token for `/metrics`.",
+        operator_token,
+    ),
 )

@@ -70,6 +70,11 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         return first
 
     @property
+    def operator(self) -> bool:
+        """Whether it is the operator's token, or a session begun with it; no key, and nobody in an open store, is."""
+        return Scope.OPERATE in self.scopes and self.issuer not in (OPEN, ANYBODY)
+
+    @property
     def guessable(self) -> bool:
         """Whether somebody thought out what was shown: the operator's token. All else is drawn by chance, or signed."""
         drawn = (self.key_id, self.job_id, self.session_id)

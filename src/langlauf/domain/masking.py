@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from langlauf.domain.redact import MASK, redacted
+from langlauf.domain.redact import MASK, redacted, secret_name
 
 
 def masked(value: Any) -> Any:
@@ -18,6 +18,6 @@ def masked(value: Any) -> Any:
 
 def _masked_under(name: str, item: Any) -> Any:
     """A harmless text under a telling name is a secret all the same, and so is whatever is made of several."""
-    if isinstance(item, str | list | dict) and item and redacted(f"{name}=x") != f"{name}=x":
+    if isinstance(item, str | list | dict) and item and secret_name(name):
         return MASK
     return masked(item)

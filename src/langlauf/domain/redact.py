@@ -1,4 +1,4 @@
-"""Takes secrets out of texts before they are stored."""
+"""Takes secrets out of texts before they are stored, logged or sent."""
 
 import re
 import reprlib
@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
+from langlauf.domain.secret_names import secret_name
+from langlauf.domain.secret_shapes import MASK, SHAPES
+from langlauf.domain.secret_values import mask_named
 from langlauf.domain.text import first_flaw
 
-MASK = "[redacted]"
 PATH_MASK = "[path]"
 _LONGEST_MESSAGE = 2_000
 _DEEPEST_DETAILS = 4
@@ -17,56 +19,76 @@ _MOST_DETAILS = 50
 _MOST_VALUES = 200
 _MOST_LETTERS = 10_000
 _SHORTEST_TEXT = 20
-_SECRET_NAME = re.compile(r"(?i)api[_-]?key|access[_-]?key|token|secret|passw|authorization|cookie")
-
-_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {MASK}"),
-    (re.compile(r"(?i)\b(authorization['\"]?\s{0,8}[:=]\s{0,8}['\"]?)\w+\s+[^\s'\",;]+"), rf"\1{MASK}"),
-    (re.compile(r"(?i)\b(\w{1,20}://[^\s:/@]{1,100}):[^\s/]{1,200}@"), rf"\1:{MASK}@"),
-    (re.compile(r"\beyJ[\w-]{8,2000}\.[\w-]{8,4000}\.[\w-]{0,2000}"), MASK),
-    (re.compile(r"\bAKIA[0-9A-Z]{16}\b"), MASK),
-    (
-        re.compile(
-            r"(?i)(['\"]?\b[\w-]{0,40}(?:api[_-]?key|access[_-]?key|token|secret|password|passwd|authorization|cookie)"
-            r"[\w-]{0,40}['\"]?\s{0,8}[:=]\s{0,8})(['\"]?)(?!\[redacted\])[^\s'\",;&}]+\2"
-        ),
-        rf"\1\2{MASK}\2",
-    ),
-    (re.compile(r"(?i)([?&](?:key|sig|signature|code)=)[^\s&#]+"), rf"\1{MASK}"),
-    (re.compile(r"\b(?:whsec_|sk_)[A-Za-z0-9+/=_-]{8,}"), MASK),
-    # The id of a key is no secret and may be read; what is longer is one.
-    (re.compile(r"\bll[kst]_[A-Za-z0-9._-]{20,}"), MASK),
-)
-
+#: Of a longer text only the beginning is looked at, and kept.
+_LONGEST_LOOKED_AT = 262_144
+_LONGEST_SECRET = 16_384
+_ROOM_FOR_MASKS = 4 * len(MASK)
+_SIGNS = [(sign, shape) for shape in SHAPES for sign in shape.signs]
+__all__ = [
+    "MASK",
+    "clean_details",
+    "clean_message",
+    "clean_tail",
+    "clean_text",
+    "redacted",
+    "secret_name",
+    "shown",
+    "without_paths",
+    "words_of",
+]
 
 #: An absolute path of two parts or more, as exceptions of files have it; an address behind `://` is none.
 _PATH = re.compile(r"(?<![\w:/.\]])/[\w.@+~-]+(?:/[\w.@+~-]+)+/?")
-#: Without any of these there is nothing to mask; looking for them is quick, whatever the text.
-_SIGNS = re.compile(
-    r"(?i)bearer|basic|authorization|://|eyJ|AKIA|key|token|secret|passw|cookie|[?&](?:sig|code)|whsec_|sk_|ll[kst]_"
-)
 
 
 def redacted(text: str) -> str:
-    """The text with everything that looks like a secret masked."""
-    if _SIGNS.search(text) is None:
-        return text
-    for pattern, replacement in _PATTERNS:
-        text = pattern.sub(replacement, text)
-    return text
+    """The text with everything that looks like a secret masked. Masking twice changes nothing."""
+    low = text.lower()
+    for shape in dict.fromkeys([shape for sign, shape in _SIGNS if sign in low]):
+        text = shape.pattern.sub(shape.replacement, text)
+    return mask_named(text)
 
 
 def clean_text(text: str, longest: int) -> str:
-    """A text fit to be stored and shown: no secrets, no characters a database refuses, not endless."""
-    text = text[: 4 * longest]  # masking takes time; what is cut off anyway need not be masked
-    text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
-    text = redacted(text)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    """The beginning of a text, fit to be stored and shown: no secrets, no characters a database refuses.
+
+    Secrets are masked before the text is cut: half of one would not be known for what it is.
+    """
+    text = redacted(_storable(_bounded(text)))
+    if len(text) <= longest:
+        return text
+    start = _unbroken(text[: longest - 1]) + "…"
+    # A word that lost its end may look like a secret now.
+    return start if redacted(start) == start else redacted(_unbroken(text[: longest - _ROOM_FOR_MASKS]) + "…")[:longest]
 
 
-def secret_name(name: str) -> bool:
-    """Whether something of this name is probably a secret."""
-    return _SECRET_NAME.search(name) is not None
+def clean_tail(text: str, longest: int) -> str:
+    """The same for a text whose end counts."""
+    text = redacted(_storable(text[-_LONGEST_LOOKED_AT:]))
+    if len(text) <= longest:
+        return text
+    tail = text[1 - longest :]
+    mask = tail.find("]", 0, len(MASK))
+    return "…" + (tail[mask + 1 :] if mask >= 0 and MASK.endswith(tail[: mask + 1]) else tail)
+
+
+def _storable(text: str) -> str:
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
+
+
+def _bounded(text: str) -> str:
+    """A text of a length that can be looked through; what may be half a secret at its end is left out."""
+    if len(text) <= _LONGEST_LOOKED_AT:
+        return text
+    kept = text[:_LONGEST_LOOKED_AT]
+    unbroken = len(kept) - max(kept.rfind(" "), kept.rfind("\n")) - 1
+    return kept[: len(kept) - min(unbroken, _LONGEST_SECRET)]
+
+
+def _unbroken(text: str) -> str:
+    """A text that does not end inside a mask: half of one would be taken for a secret."""
+    start = text.rfind("[", -len(MASK))
+    return text[:start] if start >= 0 and MASK.startswith(text[start:]) and not text.endswith("]") else text
 
 
 def without_paths(text: str) -> str:

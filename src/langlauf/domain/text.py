@@ -1,12 +1,14 @@
 """One text discipline: what JSON may hold but a database may not keep is found here, for input and output alike."""
 
 import math
+import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
 #: Beyond this, JSON readers that use doubles lose digits.
 LARGEST_INTEGER = 2**53 - 1
 DEEPEST = 64
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
 
 
 def first_flaw(value: Any, deepest: int = DEEPEST) -> str | None:
@@ -64,3 +66,20 @@ def string_flaw(text: str) -> str | None:
     except UnicodeEncodeError:
         return "contains half of a surrogate pair"
     return None
+
+
+def escaped(text: str) -> str:
+    """A text on one line, in which nothing steers a terminal or hides: what cannot be seen is written as an escape."""
+    return text if text.isprintable() else "".join(map(_escaped_char, text))
+
+
+def escaped_lines(text: str) -> str:
+    """The same for a text that has lines of its own."""
+    return "\n".join(map(escaped, text.split("\n")))
+
+
+def _escaped_char(char: str) -> str:
+    if char.isprintable() or unicodedata.category(char) == "Zs":
+        return char
+    code = ord(char)
+    return _ESCAPES.get(char) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")  # noqa: PLR2004 - one byte

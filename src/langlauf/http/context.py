@@ -154,7 +154,9 @@ class Context(msgspec.Struct, frozen=True):
         """One job as an answer, with when to ask again and where it lives."""
         moment = await self.services.reads.moment(view)
         links = self.links(request)
-        body = JobAnswer(request_id=caller.request_id, job=job_out(view.job, moment, links))
+        body = JobAnswer(
+            request_id=caller.request_id, job=job_out(view.job, moment, links, operator=caller.is_operator)
+        )
         headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(view.job.job_id)}
         return answer(body, status, headers=headers)
 

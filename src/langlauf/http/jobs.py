@@ -68,7 +68,8 @@ class Jobs:
         if found is None:
             raise not_found()
         moment = await self._services.reads.moment(found.view)
-        fields = job_fields(found.view.job, moment, self._context.links(request))
+        links = self._context.links(request)
+        fields = job_fields(found.view.job, moment, links, operator=caller.is_operator)
         events = [event_out(event) for event in found.events]
         job = JobStatusOut(**fields, events=events, result=raw(found.result))
         headers = {"Retry-After": str(moment.poll_after), "ETag": self._etag(found.view)}
@@ -111,7 +112,8 @@ class Jobs:
         before = read_cursor(cursor, caller.org_id, which) if cursor else None
         page = await self._services.reads.of(caller).jobs(msgspec.structs.replace(which, before=before))
         links = self._context.links(request)
-        jobs = [job_out(view.job, await self._services.reads.moment(view), links) for view in page.views]
+        shows = partial(job_out, links=links, operator=caller.is_operator)
+        jobs = [shows(view.job, await self._services.reads.moment(view)) for view in page.views]
         next_cursor = write_cursor(page.after, caller.org_id, which) if page.after else None
         headers = {}
         if next_cursor:

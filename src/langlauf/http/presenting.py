@@ -41,25 +41,33 @@ def _time(instant: Instant | None) -> datetime | None:
     return None if instant is None else to_datetime(instant)
 
 
-def _public_meta(text: str | None) -> dict[str, Any] | None:
-    """Error details without the trace, which is for operators."""
+def _shown_meta(text: str | None, *, operator: bool) -> dict[str, Any] | None:
+    """Error details; the trace is for the operator alone."""
     if text is None:
         return None
     meta = msgspec.json.decode(text, type=dict[str, Any])
-    meta.pop("trace", None)
+    if not operator:
+        meta.pop("trace", None)
     return meta or None
+
+
+def trace_of(job: Job) -> str | None:
+    """Where the job went wrong, for the operator; None where that is not known."""
+    meta = _shown_meta(job.error_meta, operator=True) or {}
+    trace = meta.get("trace")
+    return trace if isinstance(trace, str) else None
 
 
 def _number(value: float) -> int | float:
     return int(value) if value == int(value) else value
 
 
-def job_out(job: Job, moment: Moment, links: Links) -> JobOut:
-    """A job on the wire."""
-    return JobOut(**job_fields(job, moment, links))
+def job_out(job: Job, moment: Moment, links: Links, *, operator: bool = False) -> JobOut:
+    """A job on the wire, as the operator or as its org sees it."""
+    return JobOut(**job_fields(job, moment, links, operator=operator))
 
 
-def job_fields(job: Job, moment: Moment, links: Links) -> dict[str, Any]:
+def job_fields(job: Job, moment: Moment, links: Links, *, operator: bool = False) -> dict[str, Any]:
     """The fields of a job on the wire, by name."""
     return {
         "job_id": job.job_id,
@@ -89,7 +97,7 @@ def job_fields(job: Job, moment: Moment, links: Links) -> dict[str, Any]:
         "failed_at": _time(job.failed_at),
         "error_code": job.error_code,
         "error_message": job.error_message,
-        "error_meta": _public_meta(job.error_meta),
+        "error_meta": _shown_meta(job.error_meta, operator=operator),
         "retryable": job.retryable,
         "retry_hint": job.retry_hint,
         "retry_count": job.retry_count,

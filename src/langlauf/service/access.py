@@ -29,6 +29,11 @@ class Access:
         """Whether nobody is asked for a key: none was ever made, and there is no operator's token."""
         return self._operator is None and self._keyring.empty
 
+    @property
+    def without_operator(self) -> bool:
+        """Whether callers are asked for a key, and there is no operator's token that opens what no key does."""
+        return self._operator is None and not self._keyring.empty
+
     async def refresh(self) -> None:
         """Learns of keys that were made or revoked. Everything else here is about what was learnt last."""
         await self._keyring.refresh()

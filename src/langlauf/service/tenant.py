@@ -38,6 +38,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return (self.org_id,) if self.grant is None else (self.org_id, *self.grant.counted_as)
 
     @property
+    def is_operator(self) -> bool:
+        """Whether the operator asks, who also sees where an analysis went wrong."""
+        return self.grant is not None and self.grant.operator and Scope.OPERATE in self.scopes
+
+    @property
     def trace(self) -> Trace | None:
         """The trace that its request named."""
         if self.traceparent is None:

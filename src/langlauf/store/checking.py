@@ -138,7 +138,7 @@ class _Check:
 
 def _judged(job: Job, judge: LogJudge) -> Iterator[Violation]:
     found = {} if job.events_expired_at is not None else judge.finish()
-    for field in ("error_message", "retry_reason"):
+    for field in ("error_message", "retry_reason", "step", "cancel_reason", "hold_reason"):
         text = getattr(job, field)
         if text and redacted(text) != text:
             found["no_secrets"] = field

@@ -203,7 +203,7 @@ class _Reader:
             requested_by_user_id=self._user(),
             api_key_id=job.api_key_id,
             progress_percent=self._progress(),
-            step=job.step,
+            step=None if job.step is None else clean_message(job.step),
             estimated_seconds=None if job.estimated_seconds is None else float(job.estimated_seconds),
             partial_count=max(known_partials, int(status is Status.PARTIAL)),
             error_count=job.error_count or int(status is Status.FAILED),

@@ -10,7 +10,9 @@ from typing import Any
 from langlauf.clock import SystemClock
 from langlauf.domain.errors import StoreUnwell
 from langlauf.domain.instant import to_text
+from langlauf.domain.masking import masked
 from langlauf.domain.redact import redacted
+from langlauf.domain.text import escaped, escaped_lines
 
 _log = logging.getLogger("langlauf")
 _clock = SystemClock()
@@ -84,10 +86,10 @@ class ReadableLines(logging.Formatter):
         fields = getattr(record, "fields", {})
         words = " ".join(f"{name}={value}" for name, value in fields.items())
         line = f"{to_text(_clock.now())} {record.levelname.lower():7} {record.getMessage()} {words}".rstrip()
-        line = line.translate({ord("\n"): "\\n", ord("\r"): "\\r", 27: "\\e"})
+        line = escaped(redacted(line) if _is_free(record, line) else line)
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
-        return _masked(line, record)
+            line += "\n" + escaped_lines(redacted(self.formatException(record.exc_info)))
+        return line
 
 
 class JsonLines(logging.Formatter):
@@ -102,13 +104,15 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        return _masked(json.dumps(line, default=str), record)
+        text = json.dumps(line, default=str)
+        # Values are masked, not the text: in that, quotes and line ends of theirs are escaped.
+        return json.dumps(masked(json.loads(text))) if _is_free(record, text) else text
 
 
-def _masked(line: str, record: logging.LogRecord) -> str:
-    """Without secrets. What is told of ordinary work has ids and figures alone, and there is much of it."""
-    free_text = record.levelno > logging.INFO or record.exc_info or "://" in line
-    return redacted(line) if free_text else line
+def _is_free(record: logging.LogRecord, line: str) -> bool:
+    """Whether there may be words of others in it. Ours of ordinary work are ids, figures and what was cleaned."""
+    ours = record.name == _log.name and record.levelno <= logging.INFO and not record.exc_info
+    return not ours or "://" in line
 
 
 def log_beside_others() -> None:

@@ -126,7 +126,7 @@ def summary_rows(json_text: str | None) -> list[Row]:
 def _row(name: str, value: bytes) -> Row:
     """A line in which nothing secret stands."""
     hidden = secret_name(name) and value[:1] in (b'"', b"[", b"{")
-    return Row(name, MASK if hidden else redacted(_cut(_plain(value))))
+    return Row(name, MASK if hidden else _cut(redacted(_plain(value))))
 
 
 def glance(summary_json: str | None, payload: str | None) -> list[Row]:

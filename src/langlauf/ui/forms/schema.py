@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from langlauf.domain.redact import redacted
+from langlauf.domain.redact import secret_name
 from langlauf.domain.text import LARGEST_INTEGER
 from langlauf.http.document.samples import Schema, ref_name
 from langlauf.ui.forms.entry import Choice, Entry, Kind
@@ -51,7 +51,7 @@ def _entry(name: str, field: Schema, components: Mapping[str, Schema], *, requir
         choices=_choices(schema),
         limits=_limits(kind, schema),
         item=item or Kind.TEXT,
-        secret=kind is Kind.TEXT and redacted(f"{name}=x") != f"{name}=x",
+        secret=kind is Kind.TEXT and secret_name(name),
     )
 
 

@@ -11,6 +11,7 @@ from langlauf.domain.job import Job
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
 from langlauf.http.context import Context
+from langlauf.http.presenting import trace_of
 from langlauf.http.problems import not_found
 from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import clock_text, glance, took
@@ -92,6 +93,7 @@ class JobPage:
             messages=messages,
             places={one.notification_id: place_of(one) for one in messages},
             code_known=is_known(job.error_code),
+            trace=trace_of(job) if caller.is_operator else None,
             api=self._context.links(visit.request).job(job.job_id),
         )
 

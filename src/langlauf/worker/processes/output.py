@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,13 @@ from langlauf.telemetry import Fact, tell
 
 _READ = 16_384
 _LONGEST_LINE = 2_000
+#: So much of a line is looked at for secrets before it is cut; what follows in that line is not told.
+_LONGEST_LOOKED_AT = 32_768
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?!.*-----END)")
+#: A line between the first and the last of a private key.
+_KEY_GOES_ON = re.compile(
+    r"\s*(?:[A-Za-z0-9+/=]{0,80}|[A-Z][A-Za-z-]{1,20}: .{1,80})\s*(?:-----END [A-Z0-9 ]{1,60}-----.*)?"
+)
 _MOST_READS = 256
 #: Past that a call is read but not logged any more: a flood must not drown the log or the worker.
 _MOST_LINES = 1_000
@@ -24,6 +32,7 @@ class Output:
         self.stream = stream
         self._owner = owner
         self._rest = b""
+        self._in_long_line = self._in_key = False
         self._lines = self._bytes = 0
         self._mine, self.other = os.pipe()
         self._handed_over = False
@@ -52,9 +61,10 @@ class Output:
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
                 self._tell(line)
-            if len(self._rest) > _LONGEST_LINE:
+                self._in_long_line = False
+            if len(self._rest) > _LONGEST_LOOKED_AT:
                 self._tell(self._rest)
-                self._rest = b""
+                self._rest, self._in_long_line = b"", True
         return True
 
     def drain(self) -> None:
@@ -65,6 +75,7 @@ class Output:
         if self._rest:
             self._tell(self._rest)
             self._rest = b""
+        self._in_long_line = self._in_key = False
 
     def close(self) -> None:
         """Lets go of the stream."""
@@ -75,7 +86,7 @@ class Output:
             os.close(self.other)
 
     def _tell(self, line: bytes) -> None:
-        if self._lines > _MOST_LINES:
+        if self._lines > _MOST_LINES or self._in_long_line:
             return
         self._lines += 1
         self._bytes += len(line)
@@ -83,6 +94,11 @@ class Output:
             self._lines = _MOST_LINES + 1
             tell(Fact.ANALYSIS_OUTPUT, logging.WARNING, stream=self.stream, cut=True, **self._owner)
             return
-        text = clean_text(line[:_LONGEST_LINE].decode(errors="replace"), _LONGEST_LINE)
+        text = line[:_LONGEST_LOOKED_AT].decode(errors="replace")
+        if self._in_key and _KEY_GOES_ON.fullmatch(text):
+            self._in_key = "-----END" not in text
+            return
+        self._in_key = _KEY_BEGINS.search(text) is not None
+        text = clean_text(text, _LONGEST_LINE)
         if text:
             tell(Fact.ANALYSIS_OUTPUT, stream=self.stream, text=text, **self._owner)

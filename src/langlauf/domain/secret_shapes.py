@@ -1,0 +1,204 @@
+"""Secrets that are known by their own shape, whatever stands before them: tokens of services, keys, addresses.
+
+Every pattern begins with something that is looked for as it is (`signs`, one of which must be in the lower-case text),
+has no part that can be tried in two ways, and takes a bounded number of steps from each place where it may begin. So
+the time is linear in the length of the text.
+"""
+# ruff: noqa: E501 - a pattern reads best on one line
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+MASK = "[redacted]"
+Replacement = str | Callable[[re.Match[str]], str]
+
+
+class Shape(NamedTuple):
+    """One kind of secret: the words that announce it, what it looks like, and what is put in its place."""
+
+    signs: tuple[str, ...]
+    pattern: re.Pattern[str]
+    replacement: Replacement = MASK
+
+
+#: Tokens of services: what they begin with, and what follows. A digit must be among it where the beginning is a word.
+_PREFIXED: tuple[tuple[str, str], ...] = (
+    ("AKIA", "[0-9A-Z]{16}"),
+    ("ASIA", "[0-9A-Z]{16}"),
+    ("ABIA", "[0-9A-Z]{16}"),
+    ("LTAI", "[0-9A-Za-z]{12,30}"),
+    ("AIza", r"[\w-]{30,45}"),
+    ("GOCSPX-", r"[\w-]{20,40}"),
+    ("ya29.", r"[\w-]{20,2000}"),
+    ("ghp_", "[0-9A-Za-z]{20,255}"),
+    ("gho_", "[0-9A-Za-z]{20,255}"),
+    ("ghu_", "[0-9A-Za-z]{20,255}"),
+    ("ghs_", "[0-9A-Za-z]{20,255}"),
+    ("ghr_", "[0-9A-Za-z]{20,255}"),
+    ("github_pat_", r"\w{20,255}"),
+    ("glpat-", r"[\w.-]{16,300}"),
+    ("gldt-", r"[\w-]{16,100}"),
+    ("glrt-", r"[\w.-]{16,100}"),
+    ("glptt-", r"[\w-]{16,100}"),
+    ("glsoat-", r"[\w-]{16,100}"),
+    ("glcbt-", r"[\w-]{16,100}"),
+    ("glagent-", r"[\w-]{16,100}"),
+    ("xoxb-", r"[\w-]{10,255}"),
+    ("xoxp-", r"[\w-]{10,255}"),
+    ("xoxa-", r"[\w-]{10,255}"),
+    ("xoxr-", r"[\w-]{10,255}"),
+    ("xoxs-", r"[\w-]{10,255}"),
+    ("xoxe-", r"[\w-]{10,255}"),
+    ("xoxe.xoxp-", r"[\w-]{10,255}"),
+    ("xapp-", r"[\w-]{10,255}"),
+    ("sk_live_", r"\w{8,255}"),
+    ("sk_test_", r"\w{8,255}"),
+    ("rk_live_", r"\w{8,255}"),
+    ("rk_test_", r"\w{8,255}"),
+    ("sk_", r"(?=[a-z_]{0,60}[0-9A-Z])[A-Za-z0-9+/=_-]{8,255}"),
+    ("sk-", r"(?=[A-Za-z_-]{0,80}\d)[\w-]{12,300}"),
+    ("whsec_", "[A-Za-z0-9+/=_-]{8,255}"),
+    ("SG.", r"[\w-]{16,32}\.[\w-]{16,64}"),
+    ("npm_", "(?=[A-Za-z]{0,40}[0-9])[0-9A-Za-z]{30,64}"),
+    ("pypi-", r"AgE[\w-]{30,400}"),
+    ("hf_", "[A-Za-z0-9]{24,64}"),
+    ("dop_v1_", "[0-9a-f]{32,128}"),
+    ("doo_v1_", "[0-9a-f]{32,128}"),
+    ("dor_v1_", "[0-9a-f]{32,128}"),
+    ("shpat_", "[0-9A-Fa-f]{24,64}"),
+    ("shpss_", "[0-9A-Fa-f]{24,64}"),
+    ("shpca_", "[0-9A-Fa-f]{24,64}"),
+    ("shppa_", "[0-9A-Fa-f]{24,64}"),
+    ("dapi", "[0-9a-f]{32}(?:-[0-9]{1,2})?"),
+    ("sq0atp-", r"[\w-]{16,64}"),
+    ("sq0csp-", r"[\w-]{16,64}"),
+    ("lin_api_", "[0-9A-Za-z]{24,64}"),
+    ("ntn_", "[0-9A-Za-z]{24,64}"),
+    ("figd_", r"[\w-]{24,64}"),
+    ("PMAK-", "[0-9a-f-]{24,80}"),
+    ("NRAK-", "[0-9A-Z]{20,40}"),
+    ("glsa_", r"\w{24,64}"),
+    ("glc_", "[A-Za-z0-9+/=]{32,400}"),
+    ("hvs.", r"[\w-]{20,300}"),
+    ("hvb.", r"[\w-]{20,400}"),
+    ("ATATT3", r"[\w=-]{24,300}"),
+    ("ATBB", r"(?=[A-Za-z]{0,40}\d)[A-Za-z0-9]{24,64}"),
+    ("AGE-SECRET-KEY-1", "[0-9A-Z]{20,80}"),
+    ("rubygems_", "[0-9a-f]{32,64}"),
+    ("dckr_pat_", r"[\w-]{20,64}"),
+    ("pul-", "[0-9a-f]{32,64}"),
+    ("sbp_", "[0-9a-f]{32,64}"),
+    ("sntrys_", "[A-Za-z0-9+/=_]{24,400}"),
+    ("sntryu_", "[0-9a-f]{32,80}"),
+    ("r8_", "[0-9A-Za-z]{24,64}"),
+    ("gsk_", "[0-9A-Za-z]{24,80}"),
+    ("xai-", "[0-9A-Za-z]{24,120}"),
+    ("pplx-", "[0-9A-Za-z]{24,80}"),
+    ("nvapi-", r"[\w-]{24,120}"),
+    ("lsv2_pt_", r"\w{24,80}"),
+    ("lsv2_sk_", r"\w{24,80}"),
+    ("CCIPAT_", r"\w{24,100}"),
+    ("shippo_live_", "[0-9a-f]{24,64}"),
+    ("pscale_tkn_", r"[\w.-]{24,80}"),
+    ("pscale_pw_", r"[\w.-]{24,80}"),
+    ("pnu_", "[0-9A-Za-z]{24,64}"),
+    ("tfp_", r"[\w.-]{30,80}"),
+    ("dt0c01.", r"[0-9A-Z]{20,30}\.[0-9A-Z]{40,80}"),
+    ("dp.pt.", "[0-9A-Za-z]{24,64}"),
+    ("sgp_", r"\w{32,100}"),
+    ("EAAC", "[0-9A-Za-z]{30,300}"),
+    ("key-", "[0-9a-f]{32}"),
+    # The id of one of our keys is no secret and may be read; what is longer is one.
+    ("llk_", r"[A-Za-z0-9._-]{20,1100}"),
+    ("lls_", r"[A-Za-z0-9._-]{20,1100}"),
+    ("llt_", r"[A-Za-z0-9._-]{20,1100}"),
+)
+
+
+def _prefixed(prefix: str, rest: str) -> Shape:
+    return Shape((prefix.lower(),), re.compile(rf"(?<![A-Za-z0-9]){re.escape(prefix)}{rest}"))
+
+
+#: Users of an address before `:` that are no users, but say what follows: a mail address, a package, a picture.
+_NO_USERS = frozenset(
+    re.findall(
+        r"\S+",
+        "mailto email e-mail mail from to cc bcc user username login contact reply-to sip sips acct xmpp owner author "
+        "pkg npm docker image http https",
+    )
+)
+_MAIL_NAME = re.compile(r"[\w.+-]+")
+_MAIL_HOST = re.compile(r"[\w-]+(?:\.[\w-]+)+", re.ASCII)
+_VERSION = re.compile(r"v?\d+(?:\.\d+){0,2}(?![\w.])|sha\d{3}(?![\w.])|latest(?![\w.])", re.ASCII)
+
+
+def _bare_login(found: re.Match[str]) -> str:
+    """`user:password@host` without a scheme, unless it is a mail address with a word before it, or a version."""
+    user, password, host = found.group(1), found.group(2), found.group(3)
+    if _VERSION.match(host):
+        return found.group()
+    if _MAIL_NAME.fullmatch(password):
+        plain = password.replace(".", "").isalpha()
+        if user.lower() in _NO_USERS or (plain and _MAIL_HOST.fullmatch(host)):
+            return found.group()
+    return f"{user}:{MASK}@{host}"
+
+
+#: Drawn by chance, and no word: a digit, or capitals inside, or the padding of base64.
+_DRAWN = r"(?=[^\s'\",;]{0,60}?(?:\d|[a-z][A-Z]|=))"
+
+SHAPES: tuple[Shape, ...] = (
+    Shape(
+        ("private key",),
+        # What is cut off before its end is a secret as well.
+        re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]{1,60}-----|\Z)"),
+    ),
+    Shape(("putty-user-key-file",), re.compile(r"(Private-Lines: \d{1,4}\s)(?:[A-Za-z0-9+/=]{1,64}+\s?)++"), rf"\1{MASK}"),
+    *(_prefixed(*one) for one in _PREFIXED),
+    Shape(("eyj",), re.compile(r"(?<![\w-])eyJ[\w-]{8,20000}+\.[\w-]{8,40000}+(?:\.[\w-]*+){0,3}")),
+    Shape(("1//0",), re.compile(r"(?<![\w/:])1//0[\w-]{24,120}")),
+    Shape((":aa",), re.compile(r"(?<![\w])\d{8,10}:AA[\w-]{30,40}(?![\w-])")),
+    Shape(("-us",), re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{32}-us\d{1,2}(?!\d)")),
+    Shape(("sk",), re.compile(r"(?<![0-9A-Za-z])SK[0-9a-f]{32}(?![0-9a-f])")),
+    Shape(("q~",), re.compile(r"(?<![\w~.-])[\w~.]{3}\dQ~[\w~.-]{31,34}(?![\w~-])")),
+    Shape(("access-",), re.compile(r"access-(?:sandbox|development|production)-[0-9a-f-]{36}")),
+    Shape(
+        ("hooks.slack.com", "discord", "webhook.office.com", "api.telegram.org"),
+        re.compile(
+            r"(hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/\d{5,25}/"
+            r"|webhook\.office\.com/webhookb2/|api\.telegram\.org/bot)[\w@:%/.-]{8,300}"
+        ),
+        rf"\1{MASK}",
+    ),
+    Shape(("$",), re.compile(r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{22,53}|[156y]\$[^\s:$'\",]{1,40}\$[^\s:'\",]{8,120}|argon2i?d?\$[^\s:'\"]{8,200})")),
+    Shape(("sha}",), re.compile(r"(\{S?SHA\})[A-Za-z0-9+/=]{20,100}"), rf"\1{MASK}"),
+    Shape(
+        ("://",),
+        # A password may hold an @, and a slash where what stands before it is no port.
+        re.compile(r"(\w://[^\s:/?#@'\"<>]{0,100}+):(?:[^\s/?#'\"<>]{0,300}@|(?!\d{1,5}/)[^\s'\"<>@]{1,300}@)"),
+        rf"\1:{MASK}@",
+    ),
+    Shape(("://",), re.compile(r"(\w://)(?=[A-Za-z_-]{0,60}\d)[\w-]{16,128}@"), rf"\1{MASK}@"),
+    Shape(
+        ("@",),
+        re.compile(r"(?<![\w:/@.%+-])([A-Za-z][\w.-]{0,63}+):(?!//)([^\s:@'\"<>,;(){}\[\]]{3,128}+)@([A-Za-z0-9][\w.-]{0,100})"),
+        _bare_login,
+    ),
+    Shape(("bearer",), re.compile(r"(?i)(\bbearer['\"]?\s{1,4}['\"]?)(?!auth|credential|certificate|instrument|securit|scheme)[a-z0-9._~+/=-]{8,}"), rf"\1{MASK}"),
+    Shape(("basic",), re.compile(rf"(?i:(\bbasic\s{{1,4}})){_DRAWN}[A-Za-z0-9+/=_-]{{8,}}"), rf"\1{MASK}"),
+    Shape(
+        ("key=", "sig=", "code=", "signature=", "credential="),
+        re.compile(r"(?i)((?:[?&;]|%26|%3f)(?:key|sig|signature|code|x-(?:amz|goog)-(?:signature|credential))=)(?:[^\s&#'\"]{8,}|(?=[a-z]{0,6}\d)(?!\d+(?![^\s&#'\"]))[^\s&#'\"]{6,})"),
+        rf"\1{MASK}",
+    ),
+    Shape(("identified",), re.compile(r"(?i)(\bidentified\s{1,4}(?:with\s{1,4}\w{1,40}\s{1,4})?by\s{1,4}(?:password\s{1,4})?)('[^'\n]{1,200}'|\"[^\"\n]{1,200}\")"), rf"\1{MASK}"),
+    Shape(
+        ("-u", "--user", "--proxy-user"),
+        re.compile(r"((?<![\w-])(?:-u\s{0,2}|--(?:proxy-)?user[ =])['\"]?[\w.@-]{1,64}+):([^\s'\"]{1,200})"),
+        rf"\1:{MASK}",
+    ),
+    Shape(("sshpass", "mysql", "mariadb"), re.compile(r"(\b(?:sshpass|mysql(?:dump|admin)?|mariadb(?:-dump)?)\b[^\n|;&]{0,120}? -p\s?)(?!\[redacted\])('[^'\n]{1,100}'|\"[^\"\n]{1,100}\"|[^\s'\"-][^\s'\"]{0,100})"), rf"\1{MASK}"),
+    Shape(("pass ", "auth "), re.compile(r"(?m)(^(?:(?:>>> |> |C: )PASS|(?:>>> |> |C: )?AUTH(?: PLAIN| LOGIN)?) )(?!\[redacted\])(\S{4,200})$"), rf"\1{MASK}"),
+    Shape((":5432:", ":*:"), re.compile(r"((?<![\w.])[\w.*-]{1,100}:(?:5432|\*):[\w*-]{1,60}:[\w*.-]{1,60}):[^\s:]{1,100}"), rf"\1:{MASK}"),
+)  # fmt: skip

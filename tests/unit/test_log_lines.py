@@ -1,0 +1,74 @@
+"""Lines of the log: no secrets in any field, and nothing in a readable line that steers a terminal."""
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from langlauf.telemetry.facts import Fact, JsonLines, ReadableLines
+
+
+def _record(
+    fields: Mapping[str, Any], *, level: int = logging.WARNING, name: str = "langlauf", error: bool = False
+) -> logging.LogRecord:
+    record = logging.LogRecord(name, level, "", 0, Fact.UPKEEP_FAILED, (), sys.exc_info() if error else None)
+    record.fields = dict(fields)
+    return record
+
+
+def _failed(text: str) -> logging.LogRecord:
+    """The record of an exception that says this."""
+    try:
+        int(Words(text))
+    except ValueError:
+        return _record({"text": text}, error=True)
+    raise AssertionError("no error")
+
+
+class Words(str):
+    """Words that no number can be made of."""
+
+    __slots__ = ()
+
+    def __int__(self) -> int:
+        raise ValueError(str(self))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b[31mb", "a\\e[31mb"),
+        ("a\x9b31mb", "a\\x9b31mb"),
+        ("a\x08b\x7f", "a\\x08b\\x7f"),
+        ("a\u2028b\u2029c\x85d", "a\\u2028b\\u2029c\\x85d"),
+        ("a\u202eb", "a\\u202eb"),
+        ("a\nb\rc", "a\\nb\\rc"),
+        ("Straße\u00a0😀", "Straße\u00a0😀"),
+    ],
+)
+def test_a_readable_line_steers_no_terminal(text: str, shown: str) -> None:
+    """What cannot be seen is written as an escape, in fields and in traces."""
+    assert ReadableLines().format(_record({"text": text})).endswith(f" text={shown}")
+    line = ReadableLines().format(_failed(text.replace("\n", " ")))
+    assert all(char.isprintable() or char in "\n\u00a0" for char in line)
+
+
+@pytest.mark.parametrize("lines", [ReadableLines(), JsonLines()])
+@pytest.mark.parametrize(
+    "text",
+    ["password='made up'", 'password="made up"', "-----BEGIN PRIVATE KEY-----\nmade\nup\n-----END PRIVATE KEY-----"],
+)
+def test_no_line_holds_a_secret(lines: logging.Formatter, text: str) -> None:
+    """Neither in a field nor in a trace, whatever becomes of its quotes and line ends; nor in a line of a library."""
+    line = lines.format(_failed(text))
+    assert "made" not in line.replace("test_log_lines", "")
+    assert "made" not in lines.format(_record({"text": text}, level=logging.INFO, name="a.library"))
+
+
+def test_a_json_line_stays_json() -> None:
+    """Its values are masked before it is written."""
+    line = json.loads(JsonLines().format(_record({"text": 'token="a b"', "count": 3, "api_token": "x"})))
+    assert (line["text"], line["count"], line["api_token"]) == ('token="[redacted]"', 3, "[redacted]")
