@@ -18,7 +18,7 @@ from langlauf.http.problems import Problem
 from langlauf.http.requests import refuse_unknown
 from langlauf.http.responses import answer
 from langlauf.http.schemas import AcceptedAnswer, SyncAnswer
-from langlauf.http.streaming import watch_client
+from langlauf.http.transport import watch_client
 from langlauf.service.follow import Leaves
 from langlauf.service.submit import Order
 from langlauf.service.tenant import Caller
