@@ -154,9 +154,7 @@ def make_services(
     estimates = Estimates(store, registry, settings)
     submissions = Submissions(store, registry, settings, estimates, store.clock)
     reads = Reads(store, settings, estimates, store.clock)
-    places = Places(
-        most_of_org=settings.max_streams_org, most=settings.max_streams, share=settings.credential_share / 100
-    )
+    places = make_places(settings)
     return Services(
         registry,
         submissions,
@@ -172,6 +170,19 @@ def make_services(
         Measures(store, settings, places),
         Holds(store),
         make_endpoints(store, settings),
+    )
+
+
+def make_places(settings: Settings) -> Places:
+    """Places for requests that stay, some connections fewer than there are: one org leaves others some, all leave some.
+
+    Without that a single org could hold every connection, whatever the number of streams that it may have.
+    """
+    connections = settings.connection_limit
+    return Places(
+        most_of_org=min(settings.max_streams_org, max(1, connections * 5 // 8)),
+        most=min(settings.max_streams, max(1, connections * 3 // 4)),
+        share=settings.credential_share / 100,
     )
 
 

@@ -7,6 +7,7 @@ value stops the program: never a guess.
 import difflib
 import os
 import re
+import resource
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, NamedTuple
@@ -31,6 +32,9 @@ _TEST_NAMES = "LANGLAUF_TEST_"
 LONGEST_DURATION = 100 * 365 * 86_400.0
 _LARGEST_PORT = 65_535
 _WHOLE_PERCENT = 100
+#: Descriptors that are left for the store, the workers' processes and requests for /health.
+_OTHER_DESCRIPTORS = 160
+_LEAST_CONNECTIONS = 16
 #: Less than that, Python and an application cannot even be loaded.
 _LEAST_MEMORY = 64 * 1_048_576
 DEFAULT_STORE = "runtime/async_jobs/store.v1.db"
@@ -345,6 +349,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def by_id(self) -> bool:
         """Whether an id is enough to read what it names."""
         return self.access == "capability"
+
+    @property
+    def connection_limit(self) -> int:
+        """How many connections this process may have; no more than the system gives it descriptors for."""
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if descriptors == resource.RLIM_INFINITY:
+            return self.max_connections
+        return min(self.max_connections, max(_LEAST_CONNECTIONS, descriptors - _OTHER_DESCRIPTORS))
 
     @property
     def process_count(self) -> int:

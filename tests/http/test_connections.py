@@ -436,6 +436,7 @@ def test_idle_connections_make_room_for_new_ones(tmp_path: Path) -> None:
     """At the limit, whoever has been silent the longest is closed, and the next client is served."""
     with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="8") as server:
         silent = [Wire(server.url) for _ in range(8)]
+        eventually(lambda: len(server.server.server_state.idle) == 8)
         with Wire(server.url) as wire:
             wire.send(get("/analyze/jobs"))
             assert wire.reply().status == 200

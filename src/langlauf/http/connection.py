@@ -12,7 +12,7 @@ client that drips, floods or never reads is cut off, and hears why as a problem 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Any, cast
 
@@ -21,13 +21,14 @@ from starlette.types import Scope
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from langlauf.http.client_address import site_of
 from langlauf.http.crowd import Crowd
 from langlauf.http.mounting import root_address
 from langlauf.http.names import NAMES
 from langlauf.http.patience import Patient
 from langlauf.http.problems import Problem, bad_request, problem_response
 from langlauf.http.tenant import request_id_from
-from langlauf.http.transport import TRANSPORT
+from langlauf.http.transport import HOLD, TRANSPORT
 from langlauf.telemetry import Fact, tell
 
 #: What operators ask is answered as long as a connection can be opened at all.
@@ -35,6 +36,8 @@ _ALWAYS_ANSWERED = ("/health", "/ready")
 #: Fields that say how the message itself is to be read.
 _HEEDED = frozenset((b"host", b"expect", b"transfer-encoding"))
 _OVER_LIMIT_HEAD_SECONDS = 2.0
+#: What a new client has sent may be here unread: so long it does not give way to others.
+_ARRIVING_SECONDS = 0.05
 _MOST_PIPELINED = 16
 #: The rest of a body up to this is waited for although the request has its answer.
 _SHORT_BODY = 65_536
@@ -68,6 +71,8 @@ class Connection(Patient):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._crowd = server_state
+        #: whom it counts for: an org, or an address before that is known
+        self.holder = ""
         self._max_headers, self._max_fields = self._bounds.max_headers, self._bounds.max_fields
         self._stage = Stage.IDLE
         self._head_bytes = 0
@@ -88,25 +93,46 @@ class Connection(Patient):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
+        self.holder = self._address_holder(())
         self._over_limit = not self._crowd.joined(self)
-        self._arm(_OVER_LIMIT_HEAD_SECONDS if self._over_limit else self._bounds.head_seconds, self._head_is_late)
+        if self._over_limit:
+            self._linger_briefly()
+        self._arm(_ARRIVING_SECONDS, self._is_silent)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self._disarm()
         self._disarm_writing()
-        self._crowd.asked(self)
+        self._crowd.left(self)
         self.pipeline.clear()
         if self._answering is not None:
             _let_go(self._answering)
 
     def give_way(self) -> None:
         """Closes, because another connection needs the room."""
-        self._disarm()
-        if self._stage is Stage.HEAD or self._over_limit:
-            self._write_problem(_overloaded())
-        self._close()
+        self._linger_briefly()
+        if self._stage is Stage.BODY:
+            self._refuse(_overloaded())
+        elif self._answering is not None:  # its client does not read
+            self._leaves()
+            self.transport.abort()
+        else:
+            self._disarm()
+            if self._stage is Stage.HEAD or self._over_limit:
+                self._write_problem(_overloaded())
+            self._close()
+
+    def hold(self, org_id: str) -> None:
+        """Count for an org; raise the problem where the server is full and the org has its part already."""
+        self._crowd.hold(self, f"org {org_id}")
+        if self._over_limit and not self._crowd.admits(self):
+            raise _overloaded()
+
+    def _address_holder(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
+        """Whom it counts for as long as no more than the address of its client is known."""
+        address = self._bounds.proxies.client_of(self.client[0] if self.client else None, headers)
+        return "address" if address is None else f"address {site_of(address)}"
 
     def shutdown(self) -> None:
         """The server stops: what is under way is answered, what has not been sent yet is not waited for."""
@@ -143,8 +169,10 @@ class Connection(Patient):
             self._framing_bytes = 0 if self._has_body else self._framing_bytes + len(data)
             if self._framing_bytes > self._bounds.max_headers + _HEAD_MARGIN:
                 self._refuse(self._headers_too_large())
-            elif self._deadline is None:
-                self._arm(self._bounds.body_seconds, self._body_is_late)
+            else:
+                self._crowd.stalls(self)
+                if self._deadline is None:
+                    self._arm(self._bounds.body_seconds, self._body_is_late)
 
     def _parse(self, data: bytes) -> None:
         try:
@@ -172,6 +200,7 @@ class Connection(Patient):
         scope: Scope = self.scope  # type: ignore[assignment]  # a scope may hold more than the standard names
         scope[TRANSPORT] = self.transport
         scope[NAMES] = self._bounds.names
+        scope[HOLD] = self.hold
         self._stage = Stage.HEAD
         self._head_bytes = self._field_bytes = self._framing_bytes = self._hosts = 0
 
@@ -207,7 +236,10 @@ class Connection(Patient):
         self._disarm()
         self._unset_keepalive_if_required()
         self._crowd.asked(self)
+        self._over_limit = self._over_limit and not self._crowd.settles()
         self._check_head()
+        if self._bounds.proxies.networks:
+            self._crowd.hold(self, self._address_holder(self.headers))
         super().on_headers_complete()
         cycle = self.cycle
         cycle.transport = cast("asyncio.Transport", _Outlet(self.transport, self._hang_up))
@@ -226,6 +258,7 @@ class Connection(Patient):
         super().on_message_complete()
         self._has_end = True
         self._disarm()
+        self._crowd.stalled.discard(self)
         self._stage = Stage.READ
         if self.cycle.response_complete:
             self._rest()
@@ -240,12 +273,10 @@ class Connection(Patient):
     def _rest(self) -> None:
         """Everything that was asked is answered."""
         self._stage = Stage.IDLE
-        self._crowd.idle[self] = None
+        self._crowd.silent(self, late=False)
 
     def _check_head(self) -> None:
         """What the parser lets pass, and HTTP or our bounds do not."""
-        if self._over_limit and self.url.partition(b"?")[0].decode("latin-1") not in _ALWAYS_ANSWERED:
-            self._stop(_overloaded())
         if self.parser.should_upgrade():
             self._stop(bad_request("This server is no proxy."))
         version = self.parser.get_http_version()
@@ -269,6 +300,12 @@ class Connection(Patient):
         raise _Refused
 
     # -- deadlines -----------------------------------------------------------------------------------------------------
+
+    def _is_silent(self) -> None:
+        """An ordinary client has sent its request by now."""
+        self._crowd.silent(self, late=self._over_limit)
+        limit = _OVER_LIMIT_HEAD_SECONDS if self._over_limit else self._bounds.head_seconds
+        self._arm(max(0.0, limit - _ARRIVING_SECONDS), self._head_is_late)
 
     def _head_is_late(self) -> None:
         if self._stage is Stage.IDLE:  # not one byte: there is nothing to answer
@@ -347,8 +384,19 @@ class Connection(Patient):
 
     # -- closing -------------------------------------------------------------------------------------------------------
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._crowd.stalls(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stage is not Stage.BODY:
+            self._crowd.stalled.discard(self)
+
+    def _leaves(self) -> None:
+        self._crowd.leaves(self)
+
     def _hang_up(self) -> None:
-        self._crowd.asked(self)
         self._end(unread=self._stage not in (Stage.IDLE, Stage.READ))
 
 

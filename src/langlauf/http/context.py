@@ -22,6 +22,7 @@ from langlauf.http.responses import answer
 from langlauf.http.schemas import JobAnswer
 from langlauf.http.sessions import BY_SCRIPT, READING, Browsing, from_elsewhere, session_grant
 from langlauf.http.tenant import caller_of
+from langlauf.http.transport import hold_for_org
 from langlauf.service.rates import Rates
 from langlauf.service.services import Services
 from langlauf.service.tenant import Caller
@@ -70,6 +71,7 @@ class Context(msgspec.Struct, frozen=True):
             raise forbidden("This token is for one job; it is good for nothing else.")
         if scope not in caller.scopes:
             raise forbidden(_scope_missing(scope))
+        hold_for_org(request.scope, caller.org_id)
         count_request(self.rates, request, scope, caller)
         return caller
 
@@ -88,6 +90,7 @@ class Context(msgspec.Struct, frozen=True):
             shown=await self._shown_for(request, owner.org_id, in_address),
         )
         caller = caller_of(request, grant)
+        hold_for_org(request.scope, caller.org_id)
         count_request(self.rates, request, Scope.READ, caller)
         return caller
 

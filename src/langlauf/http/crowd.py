@@ -1,24 +1,22 @@
 """All connections of a server together: how many there may be, and who makes room for the next."""
 
 import asyncio
-import resource
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 from uvicorn.server import ServerState
 
+from langlauf.http.client_address import ProxyTrust, proxy_trust
+from langlauf.http.fair_queue import FairQueue
 from langlauf.http.names import names_of
 from langlauf.settings import Settings
 
 if TYPE_CHECKING:
     from langlauf.http.connection import Connection
 
-#: Descriptors that are left for the store, the workers' processes and whoever asks for /health.
-_OTHER_DESCRIPTORS = 160
-_LEAST_CONNECTIONS = 16
-#: So many above the limit are still read, so that /health and /ready are answered and the others get a reason.
+#: So many above the limit are still read, so that /health and /ready are answered, and others than those who hold most.
 RESERVE = 32
 #: Some ten milliseconds of work.
 BEGUN_PER_TURN = 32
@@ -38,14 +36,11 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     public_url: str | None
     #: what it is called there; None where any name will do
     names: frozenset[str] | None
+    proxies: ProxyTrust
 
 
 def bounds_from(settings: Settings, *, any_name: bool) -> Bounds:
     """The bounds that the settings name; no more connections than the system has descriptors for."""
-    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    possible = max(_LEAST_CONNECTIONS, descriptors - _OTHER_DESCRIPTORS)
-    if descriptors == resource.RLIM_INFINITY:
-        possible = settings.max_connections
     return Bounds(
         head_seconds=settings.head_seconds,
         body_seconds=settings.body_seconds,
@@ -53,9 +48,10 @@ def bounds_from(settings: Settings, *, any_name: bool) -> Bounds:
         max_url=settings.max_url,
         max_headers=settings.max_headers,
         max_fields=settings.max_header_fields,
-        max_connections=min(settings.max_connections, possible),
+        max_connections=settings.connection_limit,
         public_url=settings.public_url,
         names=None if any_name else names_of(settings),
+        proxies=proxy_trust(settings),
     )
 
 
@@ -91,15 +87,31 @@ class Turnstile:
 
 
 class Crowd(ServerState):
-    """The connections of one server, and which of them owe us a request, the longest first."""
+    """The connections of one server, whose they are, and which of them make room for others.
+
+    Up to the limit every connection is served, above it a reserve is read. For a request that comes there an idle
+    connection gives way, each time the oldest of the holder that has the most: an org, or an address before it is
+    known whose a connection is. Where all are at work, /health and /ready are answered in the reserve, and requests of
+    holders that do not have their part yet; for these a stalled one gives way. Beyond the reserve nothing is accepted
+    until a connection is gone.
+    """
 
     def __init__(self, bounds: Bounds) -> None:
         super().__init__()
         self.bounds = bounds
-        self.idle: dict[Connection, None] = {}
-        #: those that came when all others were at work; they are here until they have asked
-        self.late: dict[Connection, None] = {}
+        #: no request is under way, nor one on its way
+        self.idle: FairQueue[Connection] = FairQueue()
+        #: came above the limit, and do not ask
+        self.late: FairQueue[Connection] = FairQueue()
+        #: a body that does not come, or an answer that is not read
+        self.stalled: FairQueue[Connection] = FairQueue()
+        #: have been answered or cut off; all that is left is to be closed by the client
+        self.leaving: set[Connection] = set()
+        #: connections of each holder, without those that leave
+        self._held: Counter[str] = Counter()
         self._turnstile: Turnstile | None = None
+        #: called when a connection is gone, or could give way
+        self.changed: Callable[[], None] = lambda: None
 
     @property
     def turnstile(self) -> Turnstile:
@@ -108,32 +120,89 @@ class Crowd(ServerState):
             self._turnstile = Turnstile(asyncio.get_running_loop())
         return self._turnstile
 
-    def joined(self, connection: "Connection") -> bool:
-        """Takes a new one in, and says whether it is within the limit.
+    @property
+    def over_limit(self) -> bool:
+        """Whether there are more connections than there should be."""
+        return len(self.connections) - len(self.leaving) > self.bounds.max_connections
 
-        Room is made by whoever has asked for nothing the longest: an ordinary request is read in no time.
-        """
-        while self._excess > 0 and self.idle:
-            self._close_first(self.idle)
-        if self._excess <= 0:
-            self.idle[connection] = None
-            return True
-        while self._excess > RESERVE and self.late:
-            self._close_first(self.late)
-        self.late[connection] = None
-        return False
+    def has_room(self, arriving: int) -> bool:
+        """Whether one more can be accepted beside those that arrive."""
+        return len(self.connections) + arriving < self.bounds.max_connections + RESERVE
+
+    def make_room(self) -> None:
+        """One more wants to come: let a silent one leave, if there is any."""
+        silent = self.idle.pop() or self.late.pop() or self.stalled.pop(at_least=2)
+        if silent is not None:
+            silent.give_way()
+
+    def joined(self, connection: "Connection") -> bool:
+        """Take a new one in, and return whether it is within the limit."""
+        self._held[connection.holder] += 1
+        return not self.over_limit
+
+    def silent(self, connection: "Connection", *, late: bool) -> None:
+        """It could have asked by now: it may give way to others."""
+        if self._stays(connection):
+            (self.late if late else self.idle).add(connection, connection.holder)
+            self.changed()
+
+    def stalls(self, connection: "Connection") -> None:
+        """Its client keeps the server waiting: it may give way to others."""
+        if self._stays(connection):
+            self.stalled.add(connection, connection.holder)
+
+    def settles(self) -> bool:
+        """A request came above the limit: let idle ones leave for it, and return whether it is within the limit now."""
+        while self.over_limit and (idle := self.idle.pop()) is not None:
+            idle.give_way()
+        return not self.over_limit
 
     def asked(self, connection: "Connection") -> None:
-        """It owes nothing any more: its request is here, or it is gone."""
-        self.idle.pop(connection, None)
-        self.late.pop(connection, None)
+        """Its request is here: it is not idle any more."""
+        self.idle.discard(connection)
+        self.late.discard(connection)
 
-    @property
-    def _excess(self) -> int:
-        return len(self.connections) - self.bounds.max_connections
+    def leaves(self, connection: "Connection") -> None:
+        """Nothing more is done for it."""
+        if connection in self.leaving:
+            return
+        self.leaving.add(connection)
+        self.asked(connection)
+        self.stalled.discard(connection)
+        self._let_go(connection.holder)
 
-    def _close_first(self, some: "dict[Connection, None]") -> None:
-        connection = next(iter(some))
-        del some[connection]
-        self.connections.discard(connection)
-        connection.give_way()
+    def left(self, connection: "Connection") -> None:
+        """It is closed."""
+        self.leaves(connection)
+        self.leaving.discard(connection)
+        self.changed()
+
+    def hold(self, connection: "Connection", holder: str) -> None:
+        """Count a connection for another holder from here on."""
+        if connection.holder == holder or not self._stays(connection):
+            return
+        self._let_go(connection.holder)
+        self._held[holder] += 1
+        connection.holder = holder
+        for queue in (self.idle, self.late, self.stalled):
+            if connection in queue:
+                queue.add(connection, holder)
+
+    def admits(self, connection: "Connection") -> bool:
+        """Whether a request above the limit is answered: its holder has no more than its part, and others make room."""
+        if not self.over_limit:
+            return True
+        part = self.bounds.max_connections / len(self._held)
+        if self._held[connection.holder] > max(1, part):
+            return False
+        if (stalled := self.stalled.pop(at_least=2)) is not None:
+            stalled.give_way()
+        return True
+
+    def _stays(self, connection: "Connection") -> bool:
+        return connection in self.connections and connection not in self.leaving
+
+    def _let_go(self, holder: str) -> None:
+        self._held[holder] -= 1
+        if not self._held[holder]:
+            del self._held[holder]

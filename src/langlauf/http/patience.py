@@ -61,6 +61,7 @@ class Patient(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._disarm()
+        self._leaves()
         if not unread or not self.transport.can_write_eof():
             self._close()
             return
@@ -72,12 +73,16 @@ class Patient(HttpToolsProtocol):
 
     def _close(self) -> None:
         """Closes once everything is written; for a client that does not read that would be never."""
+        self._leaves()
         self.transport.close()
         if self.transport.get_write_buffer_size():
             self._watch_writing()
 
+    def _leaves(self) -> None:
+        """Called when nothing more is done for the client than to let it read to the end."""
+
     def _linger_briefly(self) -> None:
-        """The server stops: nobody is waited for as long as otherwise."""
+        """The server stops, or is full: nobody is waited for as long as otherwise."""
         self._linger_seconds = _LINGER_AT_STOP
         if self._drained is not None:
             self._arm(_LINGER_AT_STOP, self.transport.abort)

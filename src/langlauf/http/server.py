@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from langlauf.http.connection import Connection
 from langlauf.http.crowd import Bounds, Crowd, bounds_from
+from langlauf.http.listener import Listener
 from langlauf.settings import Settings
 
 #: Above what a proxy before it keeps, and above the longest advice of Retry-After.
@@ -32,7 +33,7 @@ class Server(uvicorn.Server):
         stopping: Callable[[], None],
     ) -> None:
         super().__init__(config)
-        self.server_state = Crowd(bounds)
+        self.server_state: Crowd = Crowd(bounds)
         self._tell_started = started
         self._tell_stopping = stopping
 
@@ -47,10 +48,19 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            self._tell_started(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        """Listen, with a listener of our own; the sockets stay the caller's to make."""
+        await self.lifespan.startup()
+        listening = sockets or [_listening_at(self.config.host, self.config.port, self.config.backlog)]
+        for one in listening:
+            one.setblocking(False)
+
+        def make_connection() -> Connection:
+            return Connection(self.config, self.server_state, self.lifespan.state)
+
+        self.servers = [Listener(listening, make_connection, self.server_state)]  # type: ignore[list-item]  # as one
+        self.started = True
+        host, port = listening[0].getsockname()[:2]
+        self._tell_started(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._tell_stopping()
@@ -63,6 +73,11 @@ class Server(uvicorn.Server):
         """Cuts off clients that do not read to the end; what answers them hears that they are gone, and ends."""
         for connection in list(self.server_state.connections):
             connection.transport.abort()
+
+
+def _listening_at(host: str, port: int, backlog: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=backlog)
 
 
 def make_server(
