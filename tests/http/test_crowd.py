@@ -63,7 +63,7 @@ def _jobs_of(server: Live, org: str) -> list[dict[str, Any]]:
 
 
 def test_many_synchronous_requests_of_one_org_leave_others_alone(full: Live, gate: str) -> None:
-    """As many as the org has places wait, all others are told so; nobody is cut off, and others are served meanwhile."""
+    """As many as the org has places wait, the rest are told so; none is cut off, and other orgs are served."""
     with ExitStack() as stack:
         wires = _wires(full, stack, 4 * LIMIT, synchronous(gate, X_Org_Id="a"))
         GATES.wait_until_reached(gate)

@@ -31,7 +31,8 @@ def test_it_is_as_a_plain_list_would_be(steps: list[tuple[str, int, str]]) -> No
             first = {name: next(one for one, other in plain if other == name) for name in sizes}
             largest = [first[name] for name in sizes if sizes[name] == max(sizes.values())]
             assert (popped in largest) if plain else popped is None
-            number = -1 if popped is None else popped
+            plain = [entry for entry in plain if entry[0] != popped]
+            continue
         plain = [entry for entry in plain if entry[0] != number]
         if what == "add":
             queue.add(number, holder)

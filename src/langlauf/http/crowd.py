@@ -89,11 +89,11 @@ class Turnstile:
 class Crowd(ServerState):
     """The connections of one server, whose they are, and which of them make room for others.
 
-    Up to the limit every connection is served, above it a reserve is read. A request that comes there has room made by a
-    connection whose client keeps the server waiting, each time the oldest of the holder that has the most: an org, or an
-    address before it is known whose a connection is. Where all are at work, /health and /ready are answered in the
-    reserve, and requests of holders that do not have their part yet. Beyond the reserve nothing is accepted until a
-    connection is gone.
+    Up to the limit every connection is served, above it a reserve is read. For a request that comes there an idle
+    connection gives way, each time the oldest of the holder that has the most: an org, or an address before it is
+    known whose a connection is. Where all are at work, /health and /ready are answered in the reserve, and requests of
+    holders that do not have their part yet; for these a stalled one gives way. Beyond the reserve nothing is accepted
+    until a connection is gone.
     """
 
     def __init__(self, bounds: Bounds) -> None:
