@@ -16,6 +16,8 @@ _DEEPEST_RESULT = 500
 #: So many items are encoded in less time than a thread takes to start.
 _SMALL = 1_000
 _LETTERS_LIKE_AN_ITEM = 64
+#: In bytes or letters. What is longer is decoded and copied beside the event loop too.
+LARGE = 1_048_576
 T = TypeVar("T")
 _PLAIN_NAMES = frozenset({str, int})
 _CONTAINERS = frozenset({dict, list, tuple})
@@ -74,6 +76,8 @@ def is_small(value: Any) -> bool:
     while waiting:
         item = waiting.pop()
         kind = type(item)
+        if kind in (dict, list) and len(item) > left:
+            return False  # without a copy of what may be millions
         if kind is dict:
             waiting += item.values()
         elif kind is list:
@@ -91,6 +95,11 @@ def is_small(value: Any) -> bool:
 def decode(text: str) -> Any:
     """The value behind stored JSON text."""
     return msgspec.json.decode(text)
+
+
+async def decoded(text: str) -> Any:
+    """The same without holding up the event loop."""
+    return await aside(decode, text) if len(text) > LARGE else decode(text)
 
 
 class Result(msgspec.Struct, frozen=True):

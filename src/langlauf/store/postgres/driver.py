@@ -32,7 +32,7 @@ from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.copying import half_copied
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
-from langlauf.store.operations import Recording
+from langlauf.store.operations import Recording, letters_of
 from langlauf.store.orgs import OrgStore
 from langlauf.store.postgres import backlog, overview, recording, submitting
 from langlauf.store.postgres.access import PostgresAccess
@@ -84,7 +84,7 @@ class PostgresStore:
             self._submit_batch, name="langlauf-submits", largest=_LARGEST, done=tell
         )
         self._records: GroupCommit[Recording, Any] = GroupCommit(
-            self._record_batch, name="langlauf-records", largest=_LARGEST, done=tell
+            self._record_batch, name="langlauf-records", largest=_LARGEST, done=tell, size=letters_of
         )
         self._cancels: GroupCommit[CancelRequest, Any] = GroupCommit(
             self._cancel_batch, name="langlauf-cancels", done=tell

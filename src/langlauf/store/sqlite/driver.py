@@ -29,7 +29,7 @@ from langlauf.hints import Hints
 from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.migrate import migrations_in
-from langlauf.store.operations import Recording
+from langlauf.store.operations import Recording, letters_of
 from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
 from langlauf.store.retiring import RetireBatch, retire
@@ -128,7 +128,7 @@ class SqliteStore:
         self._commits = 0
         self._durably = True
         self._writes: GroupCommit[Any, Any] = GroupCommit(
-            self._commit, name="langlauf-writes", done=partial(announce, hints)
+            self._commit, name="langlauf-writes", done=partial(announce, hints), size=letters_of
         )
         self._reads: GroupCommit[Callable[[apsw.Connection], Any], Any] = GroupCommit(
             self._read_batch, name="langlauf-reads"
