@@ -68,3 +68,19 @@ def test_names_that_become_the_same_are_refused(value: object) -> None:
 def test_names_of_other_types_become_texts() -> None:
     """Where they stay apart."""
     assert payload.encode({uuid.UUID(int=1): {2: "b"}}, 1_000) == f'{{"{uuid.UUID(int=1)}":{{"2":"b"}}}}'
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_large_stored_value_is_decoded_in_a_thread(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    """A small one at once."""
+    threads: list[int] = []
+    decode = payload.decode
+
+    def watched(text: str) -> Any:
+        threads.append(threading.get_ident())
+        return decode(text)
+
+    monkeypatch.setattr(payload, "decode", watched)
+    value = "x" * (payload.LARGE if large else 10)
+    assert asyncio.run(payload.decoded(f'"{value}"')) == value
+    assert (threads != [threading.get_ident()]) is large

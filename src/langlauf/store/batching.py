@@ -53,8 +53,8 @@ class GroupCommit(Generic[Operation, Answer]):
         self._large: list[tuple[Operation, asyncio.Future[Answer]]] = []
         self._later: list[tuple[Operation, asyncio.Future[Answer]]] = []
         self._passed = 0
-        #: whether the last batch was a large one
-        self._was_large = False
+        #: whether it is the turn of what is small, where both wait
+        self._small_first = True
         self._drain: asyncio.Task[None] | None = None
 
     @property
@@ -88,14 +88,15 @@ class GroupCommit(Generic[Operation, Answer]):
                 await self._run_one(self._next_batch())
         finally:
             self._drain = None
+            self._small_first = True
 
     def _next_batch(self) -> list[tuple[Operation, asyncio.Future[Answer]]]:
         if self._later and (not self.waiting or self._passed >= _MOST_PASSED):
             self._passed = 0
             return [self._later.pop(0)]
         self._passed += bool(self._later)
-        self._was_large = bool(self._large) and not (self._waiting and self._was_large)
-        if self._was_large:
+        self._small_first = bool(self._large) and not (self._waiting and self._small_first)
+        if self._small_first:  # the next time
             return [self._large.pop(0)]
         batch = self._waiting[: self._largest]
         del self._waiting[: self._largest]
