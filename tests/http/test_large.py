@@ -1,6 +1,7 @@
 """Large answers: the same bytes as ever, in bounded memory, and never a part that looks like the whole."""
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from langlauf import Job, Langlauf
 from langlauf.clock import new_id
+from langlauf.http import requests
 from langlauf.service.room import Room
 from langlauf.store.source import PIECE, Pieces
 from tests.support.beds import Bed, bed_of
@@ -198,3 +200,22 @@ def test_a_result_that_is_removed_meanwhile_is_cut(server: Live, bed: Bed) -> No
         assert received(wire) < SIZE
     assert server.http.get(f"/analyze/results/{result_id}").status_code == 410
     eventually(lambda: room_of(server).taken == 0)
+
+
+@in_a_file
+@pytest.mark.parametrize("large", [False, True])
+def test_a_large_body_is_checked_beside_the_event_loop(
+    server: Live, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    """Its parts are looked at one by one, which takes many times as long as reading it."""
+    names: list[str] = []
+    check: Any = requests.first_flaw  # type: ignore[attr-defined]  # where it is used
+
+    def watched(*values: Any) -> Any:
+        names.append(threading.current_thread().name)
+        return check(*values)
+
+    monkeypatch.setattr(requests, "first_flaw", watched)
+    body = {"analysis": "text", "input": {"unknown": [1] * (100_000 if large else 1)}}
+    assert server.http.post("/analyze", json=body).status_code == 400
+    assert (names != ["live-server"]) is large

@@ -93,3 +93,19 @@ def test_a_step_shows_as_much_of_an_item_as_people_read(step: str, item: Any, sa
 def test_a_step_that_would_fill_the_memory_is_shown_as_it_is(step: str) -> None:
     """A width is for columns, and a step is one line."""
     assert step_for(step, 1) == step
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_large_stored_value_is_decoded_in_a_thread(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    """A small one at once."""
+    threads: list[int] = []
+    decode = payload.decode
+
+    def watched(text: str) -> Any:
+        threads.append(threading.get_ident())
+        return decode(text)
+
+    monkeypatch.setattr(payload, "decode", watched)
+    value = "x" * (payload.LARGE if large else 10)
+    assert asyncio.run(payload.decoded(f'"{value}"')) == value
+    assert (threads != [threading.get_ident()]) is large

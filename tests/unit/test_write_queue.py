@@ -1,7 +1,9 @@
 """The queue of writes: one bad operation fails alone and costs little, and a queue that grows too long refuses work."""
 
 import asyncio
+import itertools
 import math
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -9,11 +11,13 @@ import apsw
 import msgspec
 import pytest
 
-from langlauf.domain.attempt import Progress
+from langlauf.domain.attempt import Lease, Partial, Progress
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.job import Accepted
+from langlauf.domain.outcome import Completed
 from langlauf.hints import Hints
-from langlauf.store.batching import MOST_WAITING
+from langlauf.store.batching import MOST_WAITING, GroupCommit
+from langlauf.store.operations import Recording, letters_of
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.orders import accept, new_job, started
 from tests.support.stores import SetClock, opened, query
@@ -87,3 +91,43 @@ def test_a_long_queue_refuses_submissions_and_takes_what_attempts_write(tmp_path
             assert sum(isinstance(answer, StoreUnavailable) for answer in answers) == 1_000
 
     asyncio.run(body())
+
+
+def test_what_is_small_waits_for_one_large_write_at_the_most() -> None:
+    """Large ones are written one by one, in their order, in turns with all that is small; none is forgotten."""
+    batches: list[list[str]] = []
+
+    async def run(batch: Sequence[str]) -> list[str]:
+        batches.append(list(batch))
+        if len(batches) < 4:  # somebody always comes meanwhile
+            coming.append(asyncio.ensure_future(queue.do(f"late {len(batches)}")))
+        await asyncio.sleep(0)
+        return list(batch)
+
+    def size(operation: str) -> int:
+        return 2_000_000 if operation.startswith("large") else 10
+
+    async def body() -> None:
+        names = ["first", "large 1", "large 2", "second", "large 3"]
+        assert await asyncio.gather(*map(queue.do, names)) == names
+        await asyncio.gather(*coming)
+        await queue.finish()
+
+    coming: list[asyncio.Future[str]] = []
+    queue: GroupCommit[str, str] = GroupCommit(run, name="langlauf-writes", size=size)
+    asyncio.run(body())
+    large = [batch for batch in batches if any(name.startswith("large") for name in batch)]
+    assert large == [["large 1"], ["large 2"], ["large 3"]]
+    assert batches[0] == ["first", "second"]
+    places = [place for place, batch in enumerate(batches) if batch in large]
+    assert all(after - before == 2 for before, after in itertools.pairwise(places)), batches
+
+
+@pytest.mark.parametrize("length", [10, 2_000_000])
+def test_the_store_tells_large_writes_from_small_ones(length: int) -> None:
+    """By what they bring with them."""
+    lease = Lease("org-a", "job", 1)
+    for write in (Partial(result_id="r", payload="x" * length), Completed(result_id="r", payload="x" * length)):
+        assert letters_of(Recording(lease, write)) == length
+    assert letters_of(Recording(lease, Progress(percent=1, step=None))) == 0
+    assert letters_of(new_job(SetClock())) < 100

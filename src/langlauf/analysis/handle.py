@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from langlauf.analysis.chunking import Chunks, Key, announced, cut, usable_key
 from langlauf.analysis.own_thread import OwnThread, in_own_thread
-from langlauf.analysis.payload import decode, encoded, encoded_views
+from langlauf.analysis.payload import decode, decoded, encoded, encoded_views
 from langlauf.analysis.reporting import usable_percent, usable_step
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
@@ -133,7 +133,7 @@ class Job:
         """
         match_text = await encoded(match, self._attempt.largest_result, self._thread)
         found = await self._attempt.previous(match_text)
-        return None if found is None else decode(found)
+        return None if found is None else await decoded(found)
 
     async def checkpoint(self, key: str, function: Callable[..., Any], *args: Any) -> Any:
         """Runs the function once in the life of the job; after a crash its stored result comes back instead.
@@ -147,7 +147,7 @@ class Job:
             value = await _call(function, args)
             stored = await encoded(value, self._attempt.largest_result, self._thread)
             await self._attempt.write(Checkpoint(key=key, payload=stored))
-        return decode(stored)
+        return await decoded(stored)
 
     async def chunks(self, items: Iterable[Item], step: str | None = None) -> AsyncIterator[Item]:
         """Yields every item and reports how far it is; `step` may have a `{}` for the item."""

@@ -15,6 +15,8 @@ from langlauf.domain.showing import LARGEST_VIEWS, MOST_VIEWS, View
 #: So many items are encoded in less time than a thread takes to start.
 _SMALL = 1_000
 _LETTERS_LIKE_AN_ITEM = 64
+#: In bytes or letters. What is longer is decoded and copied beside the event loop too.
+LARGE = 1_048_576
 T = TypeVar("T")
 _THREADS = ThreadPoolExecutor(2, "langlauf-decoder")
 
@@ -67,6 +69,11 @@ def is_small(value: Any) -> bool:
 def decode(text: str) -> Any:
     """The value behind stored JSON text."""
     return msgspec.json.decode(text)
+
+
+async def decoded(text: str) -> Any:
+    """The same without holding up the event loop."""
+    return await aside(decode, text) if len(text) > LARGE else decode(text)
 
 
 class Result(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import msgspec
 from starlette.requests import Request
 
+from langlauf.analysis.payload import aside
 from langlauf.domain.text import first_flaw
 from langlauf.http.problems import Problem, bad_request
 from langlauf.settings import LONGEST_DURATION, duration
@@ -15,6 +16,8 @@ from langlauf.settings import LONGEST_DURATION, duration
 JSON = "application/json"
 #: Nobody means a number with so many digits.
 _ABSURD = 13
+#: Checking a body takes many times as long as reading it: one that is larger is checked beside the event loop.
+_LARGE = 65_536
 
 
 async def read_object(
@@ -25,7 +28,7 @@ async def read_object(
     if optional and not body:
         return {}
     _check_media_type(request)
-    value = parse_json(body, deepest)
+    value = await aside(parse_json, body, deepest) if len(body) > _LARGE else parse_json(body, deepest)
     if not isinstance(value, dict):
         raise bad_request("The body must be a JSON object.")
     return value

@@ -7,6 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from langlauf.analysis.payload import LARGE, aside
 from langlauf.domain.instant import to_datetime, to_text
 from langlauf.domain.views import HistoryEntry, ResultView
 from langlauf.http.conditional import REVALIDATED, known_tags, matches, not_modified
@@ -110,9 +111,17 @@ class Results:
         limit = whole_number(request, "limit", default=50, lowest=1, highest=200)
         offset = whole_number(request, "offset", default=0, lowest=0, highest=_FARTHEST_OFFSET)
         entries, total = await self._reads.of(caller).history(limit=limit, offset=offset)
-        history = [_entry_out(entry) for entry in entries]
+        history = await self._entries(entries)
         body = HistoryAnswer(request_id=caller.request_id, history=history, total=total, limit=limit, offset=offset)
         return answer(body)
+
+    async def _entries(self, entries: list[HistoryEntry]) -> list[HistoryEntryOut]:
+        """Inputs may be large: then they are looked into beside the event loop."""
+
+        def out() -> list[HistoryEntryOut]:
+            return [_entry_out(entry) for entry in entries]
+
+        return await aside(out) if sum(len(entry.payload) for entry in entries) > LARGE else out()
 
 
 def _etag(found: ResultView) -> str:

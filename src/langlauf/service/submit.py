@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from langlauf.analysis.payload import aside, is_small
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.clock import Clock, new_id
@@ -120,9 +121,8 @@ class Submissions:
             return submitted
 
     async def _write(self, caller: Caller, order: Order, analysis: Analysis, trace: Trace | None) -> Submitted:
-        if flaw := first_flaw(msgspec.to_builtins(order.input, str_keys=True)):
-            raise InvalidInput(flaw.split(":")[0], flaw)
-        payload = canonical(read_input(analysis.input_type, order.input))
+        large = not is_small(order.input)
+        payload = await aside(_payload, analysis, order.input) if large else _payload(analysis, order.input)
         wishes = order.wishes
         if order.notify is not None:
             wishes += await self._notices.wishes(caller.org_id, order.notify)
@@ -166,6 +166,13 @@ class Submissions:
             seconds = await self._estimates.retry_after(submitted, job.org_id, job.analysis, now)
             return msgspec.structs.replace(submitted, retry_after=seconds)
         return submitted
+
+
+def _payload(analysis: Analysis, values: dict[str, Any]) -> str:
+    """The input as it is stored; raises `InvalidInput` where it cannot be."""
+    if flaw := first_flaw(msgspec.to_builtins(values, str_keys=True)):
+        raise InvalidInput(flaw.split(":")[0], flaw)
+    return canonical(read_input(analysis.input_type, values))
 
 
 def _timeout(analysis: Analysis, wished: float | None) -> float:

@@ -1,7 +1,8 @@
 """Group commit: whatever waits while one batch is under way goes into the next.
 
 There is no timer. An idle store takes a single operation at once; under load the batches grow by themselves, and one
-fsync carries all of them.
+fsync carries all of them. What is large is a batch by itself, in turns with all that is small: a heartbeat waits for
+one large payload at the most, however many are to be written.
 """
 
 import asyncio
@@ -19,6 +20,8 @@ Answer = TypeVar("Answer")
 LARGEST_BATCH = 1_000
 #: With so many waiting, what is new is refused before it is accepted; what was accepted is always taken.
 MOST_WAITING = 10_000
+#: In bytes. Writing more takes longer than a batch of what is small.
+_LARGE = 1_048_576
 #: What is no hurry lets so many batches of others pass, and no more: where somebody always waits it is done too.
 _MOST_PASSED = 20
 
@@ -36,6 +39,7 @@ class GroupCommit(Generic[Operation, Answer]):
         name: str,
         done: Callable[[Operation, Answer], None] = lambda _, __: None,
         largest: int = LARGEST_BATCH,
+        size: Callable[[Operation], int] = lambda _: 0,
     ) -> None:
         self._run = run
         self._done = done
@@ -44,19 +48,23 @@ class GroupCommit(Generic[Operation, Answer]):
         self.queue = name.removeprefix("langlauf-")
         REFUSED.expect(self.queue)
         self._largest = largest
+        self._size = size
         self._waiting: list[tuple[Operation, asyncio.Future[Answer]]] = []
+        self._large: list[tuple[Operation, asyncio.Future[Answer]]] = []
         self._later: list[tuple[Operation, asyncio.Future[Answer]]] = []
         self._passed = 0
+        #: whether it is the turn of what is small, where both wait
+        self._small_first = True
         self._drain: asyncio.Task[None] | None = None
 
     @property
     def waiting(self) -> int:
         """How many operations wait for the next batch."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._large)
 
     async def do(self, operation: Operation) -> Answer:
         """Runs the operation in the next batch and returns its answer."""
-        return await self._queued(self._waiting, operation)
+        return await self._queued(self._large if self._size(operation) > _LARGE else self._waiting, operation)
 
     async def do_later(self, operation: Operation) -> Answer:
         """Runs the operation by itself at a moment when nobody else waits, so that nobody waits for it."""
@@ -76,16 +84,20 @@ class GroupCommit(Generic[Operation, Answer]):
 
     async def _run_batches(self) -> None:
         try:
-            while self._waiting or self._later:
+            while self._waiting or self._large or self._later:
                 await self._run_one(self._next_batch())
         finally:
             self._drain = None
+            self._small_first = True
 
     def _next_batch(self) -> list[tuple[Operation, asyncio.Future[Answer]]]:
-        if self._later and (not self._waiting or self._passed >= _MOST_PASSED):
+        if self._later and (not self.waiting or self._passed >= _MOST_PASSED):
             self._passed = 0
             return [self._later.pop(0)]
         self._passed += bool(self._later)
+        self._small_first = bool(self._large) and not (self._waiting and self._small_first)
+        if self._small_first:  # the next time
+            return [self._large.pop(0)]
         batch = self._waiting[: self._largest]
         del self._waiting[: self._largest]
         return batch

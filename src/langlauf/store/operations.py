@@ -10,3 +10,9 @@ class Recording(msgspec.Struct, frozen=True):
 
     lease: Lease
     write: Write
+
+
+def letters_of(operation: object) -> int:
+    """How long the payload of a write is, about: nothing where it has none."""
+    payload = getattr(operation.write if isinstance(operation, Recording) else operation, "payload", None)
+    return len(payload) if isinstance(payload, str) else 0

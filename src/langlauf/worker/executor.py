@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+from langlauf.analysis.payload import aside
 from langlauf.domain.errors import LanglaufError
 from langlauf.worker.processes.asking import error_from
 from langlauf.worker.processes.pool import Process
-from langlauf.worker.processes.wire import Broke, FromProcess, Returned, RunChunk, text_of
+from langlauf.worker.processes.wire import Broke, FromProcess, Returned, RunChunk, is_large, text_of
 
 
 class Place(Protocol):
@@ -42,8 +43,8 @@ class Executor(Protocol):
         """Lets go of what it holds."""
 
 
-def value_of(end: FromProcess) -> str:
+async def value_of(end: FromProcess) -> str:
     """The value of a chunk that ended, as JSON text; where the function raised, that is raised here."""
     if isinstance(end, Returned):
-        return text_of(end.payload)
+        return await aside(text_of, end.payload) if is_large(end.payload) else text_of(end.payload)
     raise error_from(end.failure) if isinstance(end, Broke) else LanglaufError(f"a chunk ended with {end}")

@@ -37,7 +37,7 @@ from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
 from langlauf.store.health import StoreHealth
 from langlauf.store.mail import MailStore
-from langlauf.store.operations import Recording
+from langlauf.store.operations import Recording, letters_of
 from langlauf.store.orgs import OrgStore
 from langlauf.store.postgres import backlog, overview, recording, submitting
 from langlauf.store.postgres.access import PostgresAccess
@@ -92,7 +92,7 @@ class PostgresStore:
             self._submit_batch, name="langlauf-submits", largest=_LARGEST, done=tell
         )
         self._records: GroupCommit[Recording, Any] = GroupCommit(
-            self._record_batch, name="langlauf-records", largest=_LARGEST, done=tell
+            self._record_batch, name="langlauf-records", largest=_LARGEST, done=tell, size=letters_of
         )
         self._cancels: GroupCommit[CancelRequest, Any] = GroupCommit(
             self._cancel_batch, name="langlauf-cancels", done=tell

@@ -32,7 +32,7 @@ from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.health import Ailment, StoreHealth
 from langlauf.store.migrate import migrations_in
-from langlauf.store.operations import Recording
+from langlauf.store.operations import Recording, letters_of
 from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
 from langlauf.store.retiring import RetireBatch, retire
@@ -141,7 +141,7 @@ class SqliteStore:
         self._inspection = health.Inspection(path)
         self._inspecting: threading.Thread | None = None
         self._writes: GroupCommit[Any, Any] = GroupCommit(
-            self._commit, name="langlauf-writes", done=partial(announce, hints)
+            self._commit, name="langlauf-writes", done=partial(announce, hints), size=letters_of
         )
         self._reads: GroupCommit[Callable[[apsw.Connection], Any], Any] = GroupCommit(
             self._read_batch, name="langlauf-reads"

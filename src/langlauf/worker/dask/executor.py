@@ -7,6 +7,7 @@ from typing import Any
 from distributed import KilledWorker
 from distributed.client import ClosedClientError, FutureCancelledError
 
+from langlauf.analysis.payload import LARGE, aside
 from langlauf.clock import new_id
 from langlauf.domain.errors import AnalysisError, PermanentError, StaleAttempt
 from langlauf.worker.dask.connection import ClusterAway, Connection
@@ -46,7 +47,7 @@ class DaskExecutor:
         answer = await self._ask(f"{name}-{new_id()}", chunk, place)
         if isinstance(answer, Died):
             raise ProcessDied(answer.how, own=answer.own)
-        return value_of(answer)
+        return await value_of(answer)
 
     async def close(self) -> None:
         """Hangs up; the cluster lets go of whatever is left."""
@@ -63,7 +64,10 @@ class DaskExecutor:
             memory=self._memory,
         )
         try:
-            return read_answer(await _while_it_lasts(place, session.ask(task, write(call))))
+            said = await _while_it_lasts(place, session.ask(task, write(call)))
+            return (
+                await aside(read_answer, said) if isinstance(said, bytes) and len(said) > LARGE else read_answer(said)
+            )
         except StaleAttempt:
             raise
         except KilledWorker as killed:

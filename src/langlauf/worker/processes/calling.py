@@ -2,9 +2,13 @@
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
+
+import msgspec
 
 from langlauf.analysis.chunking import Chunks
 from langlauf.analysis.naming import reference_to
+from langlauf.analysis.payload import LARGE, aside
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
@@ -31,6 +35,7 @@ from langlauf.worker.processes.wire import (
     ShowPartial,
     TellProgress,
     Written,
+    is_large,
     raw,
     text_of,
     text_or_none,
@@ -76,7 +81,7 @@ class ProcessExecution:
         while True:
             message = await process.hear()
             if isinstance(message, End):
-                return self._end(process, message)
+                return await self._end(process, message)
             if isinstance(message, Question):
                 await process.send(await process.while_alive(self._answer(message)))
 
@@ -96,23 +101,23 @@ class ProcessExecution:
             tracestate=attempt.tracestate,
         )
 
-    def _end(self, process: Process, end: FromProcess) -> Ended:
+    async def _end(self, process: Process, end: FromProcess) -> Ended:
         # Stopped or stale, a process has had its say: it is not used again.
         process.reusable = getattr(end, "reusable", False) and not self._attempt.stop_wish.done()
         if isinstance(end, Returned):
-            payload, summary, views = text_of(end.payload), text_or_none(end.summary), text_or_none(end.views)
-            return Completed(result_id=new_id(), payload=payload, summary=summary, views=views)
+            return await aside(_completed, end) if is_large(end.payload, end.summary) else _completed(end)
         return end.failure if isinstance(end, Broke) else None
 
     async def _answer(self, question: Question) -> Answer:
         try:
             if isinstance(question, FindChunk):
-                return _found(await self._attempt.chunk(question.key))
+                return await _found(await self._attempt.chunk(question.key))
             if isinstance(question, LookBack):
-                return _found(await self._attempt.previous(text_of(question.match)))
+                return await _found(await self._attempt.previous(text_of(question.match)))
             if isinstance(question, MapChunks):
-                return Found([raw(payload) for payload in await self._map(question)])
-            await self._attempt.write(_write(question))
+                return await _found(*await self._map(question))
+            large = not isinstance(question, TellProgress) and is_large(question.payload)
+            await self._attempt.write(await aside(_write, question) if large else _write(question))
         except StaleAttempt:
             return Written(refused=True)
         except ProcessDied:
@@ -122,12 +127,27 @@ class ProcessExecution:
         return Written()
 
     async def _map(self, question: MapChunks) -> list[str]:
-        chunks = Chunks(question.function, question.keys, [text_of(item) for item in question.items])
+        items = await aside(_texts, question.items) if is_large(*question.items) else _texts(question.items)
+        chunks = Chunks(question.function, question.keys, items)
         return await self._attempt.map(chunks, question.step)
 
 
-def _found(payload: str | None) -> Found:
-    return Found([] if payload is None else [raw(payload)])
+async def _found(*payloads: str | None) -> Found:
+    texts = [payload for payload in payloads if payload is not None]
+    return Found(await aside(_raws, texts) if sum(map(len, texts)) > LARGE else _raws(texts))
+
+
+def _raws(texts: Sequence[str]) -> list[msgspec.Raw]:
+    return [raw(text) for text in texts]
+
+
+def _texts(payloads: Sequence[msgspec.Raw]) -> list[str]:
+    return [text_of(payload) for payload in payloads]
+
+
+def _completed(end: Returned) -> Completed:
+    payload, summary, views = text_of(end.payload), text_or_none(end.summary), text_or_none(end.views)
+    return Completed(result_id=new_id(), payload=payload, summary=summary, views=views)
 
 
 def _write(question: TellProgress | ShowPartial | KeepChunk) -> Progress | Partial | Checkpoint:

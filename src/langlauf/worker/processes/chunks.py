@@ -23,7 +23,7 @@ class LocalExecutor:
             await process.send(chunk)
             end = await process.hear()
             process.reusable = getattr(end, "reusable", False)
-        return value_of(end)
+        return await value_of(end)
 
     async def close(self) -> None:
         """The processes are the pool's."""

@@ -9,6 +9,7 @@ from asyncio import StreamReader, StreamWriter
 
 import msgspec
 
+from langlauf.analysis.payload import LARGE, aside
 from langlauf.domain.outcome import Failure
 
 _LENGTH = struct.Struct("!Q")
@@ -179,6 +180,11 @@ def text_of(payload: msgspec.Raw) -> str:
     return bytes(payload).decode()
 
 
+def is_large(*payloads: msgspec.Raw) -> bool:
+    """Whether these are more than an event loop may be held up for."""
+    return sum(memoryview(payload).nbytes for payload in payloads) > LARGE
+
+
 def text_or_none(payload: msgspec.Raw) -> str | None:
     """A summary or views from a frame, where there are any."""
     text = text_of(payload)
@@ -245,13 +251,15 @@ class WorkerLine:
 
     async def send(self, message: ToProcess) -> None:
         """Returns once the message is on its way."""
-        self._writer.write(frame(message))
+        large = isinstance(message, Found) and is_large(*message.payloads)
+        self._writer.write(await aside(frame, message) if large else frame(message))
         await self._writer.drain()
 
     async def receive(self) -> FromProcess:
         """The next message; raises EOFError (or ConnectionError) where the process is gone."""
         (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-        message: FromProcess = _from_process.decode(await self._reader.readexactly(length))
+        data = await self._reader.readexactly(length)
+        message: FromProcess = await aside(_from_process.decode, data) if length > LARGE else _from_process.decode(data)
         return message
 
     def close(self) -> None:

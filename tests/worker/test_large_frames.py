@@ -1,0 +1,50 @@
+"""What a process sends may be as large as a result: the event loop of its worker is not held up by it."""
+
+import asyncio
+import socket
+import threading
+from typing import Any
+
+import msgspec
+import pytest
+
+from langlauf.analysis.payload import LARGE
+from langlauf.worker.executor import value_of
+from langlauf.worker.processes import wire
+
+
+class Watched:
+    """Decodes frames, and remembers in which threads."""
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+        self._decoder = msgspec.json.Decoder(wire.FromProcess)
+
+    def decode(self, data: bytes) -> Any:
+        """The message."""
+        self.threads.append(threading.get_ident())
+        return self._decoder.decode(data)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_large_frame_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    """And comes as it was sent; a small one does not wait for a thread."""
+    watched = Watched()
+    monkeypatch.setattr(wire, "_from_process", watched)
+    payload = msgspec.Raw(b'"%s"' % (b"x" * (LARGE if large else 10)))
+    sent = wire.Returned(payload=payload, summary=wire.raw(None), views=wire.raw(None))
+
+    async def body() -> None:
+        ours, theirs = socket.socketpair()
+        sending = threading.Thread(target=wire.ProcessLine(theirs).send, args=(sent,))
+        sending.start()
+        line = wire.WorkerLine(*await asyncio.open_connection(sock=ours))
+        heard = await line.receive()
+        sending.join()
+        assert isinstance(heard, wire.Returned)
+        assert await value_of(heard) == bytes(payload).decode()
+        line.close()
+        theirs.close()
+
+    asyncio.run(body())
+    assert (watched.threads[0] != threading.get_ident()) is large
