@@ -129,7 +129,7 @@ def test_the_address_of_a_job_is_called_with_the_secret_of_its_org(tmp_path: Pat
         [arrived] = receiver.wait_for(1, "/own?key=value")
         [message] = sending.settled("acme")
         shown = [
-            sending.live.http.get("/analyze/webhooks/secret", headers={"X-Org-Id": org}).json()
+            sending.live.http.get("/analyze/webhook-secret", headers={"X-Org-Id": org}).json()
             for org in ("acme", "other")
         ]
     own, others = [(one["secret"], one["former_secret"]) for one in shown]

@@ -15,6 +15,7 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
 _ELSEWHERE = {"/login": 303, "/cancel": 303, "/again": 404, "/views/1": 404, "/views/1.svg": 404, "/stream": 400}
 #: The addresses of forms lead back to the page that they are on.
 _ELSEWHERE |= dict.fromkeys(("/add", "/rotate", "/test", "/switch", "/remove", "/replay"), 303)
+_ELSEWHERE |= {"/unsubscribe/unknown": 404}
 PUBLIC = ("/help", "/docs", "/problems", "/static", "/openapi.json")
 
 
@@ -23,7 +24,7 @@ def addresses(server: Live) -> dict[str, set[str]]:
     """Every address there is, with ids that exist, and the methods it knows."""
     job = server.wait(server.submit("failing", how="permanent")["job_id"])
     ids = {"job_id": job["job_id"], "result_id": job["result_id"], "code": "timeout", "key_id": "llk_unknown"}
-    ids |= {"version": "any", "name": "langlauf.css", "number": "1"}
+    ids |= {"version": "any", "name": "langlauf.css", "number": "1", "token": "unknown"}
     hook = server.http.post("/analyze/webhooks", json={"url": "https://hooks.example/methods"}).json()["webhook"]
     server.wait(server.submit("failing", how="permanent")["job_id"])
     told = server.http.get("/analyze/deliveries", params={"endpoint": hook["endpoint_id"]}).json()["deliveries"]

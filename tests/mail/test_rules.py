@@ -74,6 +74,14 @@ def test_another_domain_is_refused_at_submission(post: Post, address: str) -> No
     assert "LANGLAUF_MAIL_DOMAINS" in problem["message"]
 
 
+def test_the_start_page_says_what_is_wrong_with_a_receiver(post: Post) -> None:
+    """Beside the entry, in the reader's words."""
+    fields = {"analysis": "echo", "in.query": "Bern", "option.email": "a@other.example"}
+    headers = {"Accept-Language": "de", "Origin": post.live.url, "X-Org-Id": "formal"}
+    page = assert_page(post.live.http.post("/", data=fields, headers=headers), 400)
+    assert "An diese Domain dürfen keine Mails gehen." in page.text
+
+
 def test_who_unsubscribes_by_one_click_gets_no_more_mail_of_that_org(post: Post) -> None:
     """As RFC 8058 has it: a POST to the address in the header, without a key, a cookie or a redirect."""
     post.run("weekly", query="first")

@@ -15,7 +15,9 @@ from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, Deliv
 from langlauf.domain.event import LAST_WORDS
 from langlauf.domain.job import Accepted, Duplicate, Job, Replayed
 from langlauf.domain.keys import HashedKey, Key, hash_of
+from langlauf.domain.mail_rules import MailAdmission
 from langlauf.domain.outcome import Completed, Released, Retry
+from langlauf.domain.rate import Rate
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
 from langlauf.domain.views import Depth
@@ -377,6 +379,22 @@ class _Senders:
                 assert await store.deliveries.finish(end)
                 self.left -= not fails
             await asyncio.sleep(0)
+
+
+def test_the_rate_of_mails_holds_over_all_hosts(shared: Harness) -> None:
+    """Asked for at once at every host, as many mails go out as may, and no more."""
+
+    async def body(stores: list[Store], _: SetClock) -> None:
+        rates = {"org_rate": Rate(5, 60), "address_rate": Rate(60, 60)}
+
+        def wish(number: int) -> MailAdmission:
+            one = {"org_id": "org-a", "notification_id": f"m{number}", "attempt": 1, "address": "a@mail.example"}
+            return MailAdmission(**one, counted=True, only_listed=False, **rates)  # type: ignore[arg-type]
+
+        said = await asyncio.gather(*(stores[number % HOSTS].mail.admit(wish(number)) for number in range(24)))
+        assert Counter(said) == {None: 5, "org_rate": 19}
+
+    shared.run_many(HOSTS, body)
 
 
 def test_a_message_is_sent_by_one_host_at_a_time(shared: Harness) -> None:

@@ -35,7 +35,7 @@ WEBHOOK_OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="getWebhookSecret",
         method="get",
-        path="{prefix}/webhooks/secret",
+        path="{prefix}/webhook-secret",
         summary="The org's secret, which signs for the addresses that its jobs name.",
         tag="webhooks",
         scope=Scope.ADMIN,

@@ -31,8 +31,13 @@ _TARGETS = (
     ("own", re.compile(r"the address is this server's own")),
     ("unsigned", re.compile(r"webhooks are signed")),
 )
+#: What the check of a receiver of mail says; whatever else it says means that it is no address.
+_RECEIVERS = (
+    ("mail_domain", re.compile(r"email: the domain of the address")),
+    ("mail_unlisted", re.compile(r"email: the address is not on the list")),
+)
 WORDS = (
-    *(word for word, _ in (*_SAID, *_TARGETS)),
+    *(word for word, _ in (*_SAID, *_TARGETS, *_RECEIVERS)),
     "mail",
     "address",
     "missing",
@@ -72,6 +77,11 @@ def target_flaw(message: str) -> Flaw:
         if found := pattern.match(message):
             return Flaw(word, {"limit": found.groupdict().get("limit", "")})
     return Flaw("address")
+
+
+def mail_flaw(message: str) -> Flaw:
+    """What the check of a receiver of mail said, in our own words."""
+    return Flaw(next((word for word, pattern in _RECEIVERS if pattern.match(message)), "mail"))
 
 
 def in_list(number: int, flaw: Flaw) -> Flaw:

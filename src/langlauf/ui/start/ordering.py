@@ -19,7 +19,7 @@ from langlauf.service.submit import Submissions
 from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
 from langlauf.ui.forms.entry import Choice, Entry, Kind
-from langlauf.ui.forms.flaws import Flaw, flaw_of, target_flaw
+from langlauf.ui.forms.flaws import Flaw, flaw_of, mail_flaw, target_flaw
 from langlauf.ui.forms.reading import Filled, read_form_values
 from langlauf.ui.forms.writing import TICKED
 from langlauf.ui.start.offers import Offer
@@ -136,5 +136,5 @@ def _wrong(field: str, message: str) -> Ordered:
     options = [one.field for one in (*OPTIONS, *NOTIFY) if one.name == last and first in ("options", TIMEOUT.name)]
     flaw = target_flaw(message) if options == [WEBHOOK.field] else flaw_of(message)
     if options == [EMAIL.field]:
-        flaw = Flaw("mail")
+        flaw = mail_flaw(message)
     return Ordered(flaws={(options or [f"in.{first}" if first else ""])[0]: flaw}, status=400)
