@@ -12,6 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SAMPLE_APP = "tests.support.sample_app:app"
+#: Variables of tests that their analyses read as well.
+TEST_NAMES = "LANGLAUF_TEST_*"
 _OURS = ("LANGLAUF_", "ASYNC_JOB", "API_AUTH_TOKEN")
 #: Quick in what a test would have to wait for. The lease is long: on a busy machine a worker may pause for seconds.
 _QUICK = {
@@ -26,7 +28,8 @@ _QUICK = {
 def environment(**extra: str) -> dict[str, str]:
     """The environment of a program under test: nothing of ours from outside, and this checkout on the path."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-    return {**outside, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))), **extra}
+    path = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
+    return {**outside, "PYTHONPATH": path, "LANGLAUF_CHILD_ENV": TEST_NAMES, **extra}
 
 
 def command(*words: str) -> list[str]:

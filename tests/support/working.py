@@ -12,6 +12,7 @@ from langlauf.bootstrap import Runtime
 from langlauf.domain.views import CancelRequest, JobView
 from langlauf.service.tenant import insider
 from langlauf.settings import load_settings
+from tests.support.server import TEST_NAMES
 
 Body = Callable[[Langlauf, Runtime], Awaitable[None]]
 ORG = "default-org"
@@ -27,6 +28,7 @@ def run(app: Langlauf, folder: Path, body: Body, **environment: str) -> None:
         "LANGLAUF_POLL_SECONDS": "0.1",
         "LANGLAUF_CANCEL_GRACE": "0.2",
         "LANGLAUF_RETRY_BASE": "0.01",
+        "LANGLAUF_CHILD_ENV": TEST_NAMES,
         **environment,
     }
     app.use(load_settings(known))

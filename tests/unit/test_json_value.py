@@ -77,6 +77,10 @@ class Row(msgspec.Struct, array_like=True, tag=7):
     b: list[Any] = []
 
 
+class Day(dt.date):
+    """A kind of date."""
+
+
 Pair = collections.namedtuple("Pair", "a b")
 
 UTC = dt.UTC
@@ -90,6 +94,9 @@ OBVIOUS: list[tuple[Any, Any]] = [
     (np.str_("x"), "x"),
     (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
     (np.array(5), 5),
+    (np.arange(100_000), list(range(100_000))),
+    (np.zeros((2, 40_000), dtype=bool), [[False] * 40_000] * 2),
+    (np.ma.masked_array(["2026-01-02"] * 2, mask=[False, True], dtype="datetime64[D]"), ["2026-01-02", None]),
     (np.array(["a", None, 1.5], dtype=object), ["a", None, 1.5]),
     (np.ma.masked_array([1, 2], mask=[False, True]), [1, None]),
     (np.array([(1, "x")], dtype=[("n", "i4"), ("s", "U1")]), [{"n": 1, "s": "x"}]),
@@ -112,6 +119,7 @@ OBVIOUS: list[tuple[Any, Any]] = [
     (dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "2026-01-02T03:04:05Z"),
     (dt.datetime(2026, 1, 2, 3, 4, 5), "2026-01-02T03:04:05"),  # noqa: DTZ001 - what people return
     (dt.date(2026, 1, 2), "2026-01-02"),
+    (Day(2026, 1, 2), "2026-01-02"),
     (dt.time(3, 4), "03:04:00"),
     (dt.timedelta(minutes=1, seconds=30), "PT90S"),
     (ID, str(ID)),

@@ -6,6 +6,7 @@ numpy, pandas and pydantic are recognised without being imported. No method that
 
 import base64
 import dataclasses
+import itertools
 import os
 import sys
 from collections import deque
@@ -31,6 +32,8 @@ from uuid import UUID
 import msgspec
 
 _NANOSECONDS = 1_000
+#: So many numbers of an array are copied at once.
+_PIECE = 65_536
 _SORTABLE = (frozenset({str}), frozenset({int}), frozenset({float}), frozenset({int, float}))
 
 
@@ -134,6 +137,14 @@ def _from_datetime(value: datetime) -> Any:
     return msgspec.to_builtins(exact)
 
 
+def _from_date(value: date) -> Any:
+    return msgspec.to_builtins(date(value.year, value.month, value.day))
+
+
+def _from_time(value: time) -> Any:
+    return msgspec.to_builtins(datetime.combine(date.min, value).timetz())
+
+
 def _from_timedelta(value: timedelta) -> Any:
     if getattr(value, "nanoseconds", 0):
         raise Unstorable("a duration with nanoseconds; round it to microseconds")
@@ -153,17 +164,26 @@ def _from_numpy(value: Any, numpy: Any) -> Any:
         return _from_numpy_time(value, numpy)
     if value.dtype.names is not None and value.ndim == 0:
         return Entries((name, value[name]) for name in value.dtype.names)
-    if isinstance(value, numpy.generic) or value.ndim == 0 or value.dtype.kind in "biufcSUO":
-        plain = value.tolist()
-        if type(plain) is type(value):
-            raise Unstorable(f"a number of type {value.dtype} has more digits than JSON readers keep; give a float")
-        return plain
-    return Members(numpy.asarray(value))
+    if value.ndim and (value.size > _PIECE or value.dtype.kind not in "biufcSUO"):
+        return _in_pieces(value, numpy)
+    plain = value.tolist()
+    if type(plain) is type(value):
+        raise Unstorable(f"a number of type {value.dtype} has more digits than JSON readers keep; give a float")
+    return plain
+
+
+def _in_pieces(value: Any, numpy: Any) -> Members:
+    """The rows of an array; one that is too large for a result is not copied as a whole before that is found out."""
+    rows = value.view(numpy.ndarray) if isinstance(value, numpy.matrix) else value  # a row of a matrix is a matrix
+    if value.ndim == 1 and value.dtype.kind in "biufcSUO":
+        pieces = (rows[start : start + _PIECE].tolist() for start in range(0, len(rows), _PIECE))
+        return Members(itertools.chain.from_iterable(pieces))
+    return Members(rows)
 
 
 def _from_numpy_time(value: Any, numpy: Any) -> Any:
     if value.ndim:
-        return Members(numpy.asarray(value))
+        return _in_pieces(value, numpy)
     if numpy.isnat(value):
         return None
     plain = value.item()
@@ -207,7 +227,8 @@ _RULES: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (tuple, lambda value: Members(tuple.__iter__(value))),
     (bytes | bytearray | memoryview, lambda value: base64.b64encode(value).decode()),
     (datetime, _from_datetime),
-    (date | time, msgspec.to_builtins),
+    (date, _from_date),
+    (time, _from_time),
     (timedelta, _from_timedelta),
     (Decimal, _from_decimal),
     (UUID, UUID.__str__),

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+_HAS_AFFINITY = hasattr(os, "sched_getaffinity")
 _DECIMAL_RULES = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "traps")
 
 
@@ -136,7 +137,7 @@ _STATES: tuple[_State, ...] = (
     _State(gc.isenabled, lambda enabled: gc.enable() if enabled else gc.disable()),
     _State(gc.get_threshold, lambda threshold: gc.set_threshold(*threshold)),
     _State(lambda: os.getpriority(os.PRIO_PROCESS, 0), lambda nice: os.setpriority(os.PRIO_PROCESS, 0, nice)),
-    _State(lambda: os.sched_getaffinity(0), lambda cores: os.sched_setaffinity(0, cores)),
+    *([_State(lambda: os.sched_getaffinity(0), lambda cores: os.sched_setaffinity(0, cores))] if _HAS_AFFINITY else []),
     _State(lambda: logging.root.level, logging.root.setLevel),
     _State(lambda: logging.root.manager.disable, logging.disable),
     _listed(logging.root, "handlers"),
@@ -164,7 +165,7 @@ def _form(stream: Any) -> tuple[Any, ...]:
 
 def _identity() -> tuple[object, ...]:
     """Who the process is: what it gave up it cannot take back."""
-    return os.getresuid(), os.getresgid(), os.getgroups()
+    return os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
 
 
 def _handlers() -> dict[int, Any]:
