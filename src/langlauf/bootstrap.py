@@ -179,17 +179,18 @@ def make_services(
     estimates = Estimates(store, registry, settings)
     submissions = Submissions(store, registry, settings, estimates, store.clock)
     reads = Reads(store, settings, estimates, store.clock)
+    sessions = Sessions(access, store.access, store.clock)
     places = make_places(settings)
     return Services(
         registry,
         submissions,
         Control(store, registry, submissions, hints, cancel_grace=settings.cancel_grace),
         reads,
-        Followers(store, reads, hints, places, allowed=access.allows),
+        Followers(store, reads, hints, places, allowed=sessions.allows),
         access,
         Keys(store.access, store.clock),
         JobTokens(access, store.access),
-        Sessions(access, store.access),
+        sessions,
         Inbox(store),
         Overviews(store, store.clock),
         Measures(store, settings, places),

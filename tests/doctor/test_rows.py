@@ -9,6 +9,7 @@ import pytest
 from langlauf.doctor.check import Needs
 from langlauf.doctor.registry import CHECKS
 from langlauf.domain.instant import SECOND
+from langlauf.service.keys import Keys
 from langlauf.store.protocol import Store
 from tests.doctor.scene import Ward, held, maker, report, with_blob
 
@@ -226,6 +227,15 @@ def test_settings_that_do_not_go_together_are_found(
 ) -> None:
     """Each by its name."""
     assert sqlite.examine(**settings).wrong == {name: level}
+
+
+def test_keys_without_an_operator_are_told(either: Ward) -> None:
+    """No key reads `/metrics`, so somebody must have the operator's token."""
+    either.use(lambda store: Keys(store.access, store.clock).create("org-a"))
+    found = either.examine()
+    assert found.wrong == {"operator_token": "warning"}
+    assert "/metrics" in found.findings["operator_token"]["seen"]
+    assert either.examine(API_AUTH_TOKEN="a-long-token").wrong == {}
 
 
 def test_a_setting_that_cannot_be_used_is_told(sqlite: Ward) -> None:

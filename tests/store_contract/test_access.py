@@ -132,6 +132,28 @@ def test_one_secret_for_all(harness: Harness) -> None:
     harness.run(body)
 
 
+def test_ends_of_sessions_are_numbered_and_kept_until_they_would_have_come(harness: Harness) -> None:
+    """Each once, in their order; those that are over are forgotten, and no number is given twice."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        assert await store.access.session_ends(0) == []
+        await asyncio.gather(*(store.access.end_session(f"s{number}", after(START, 60)) for number in range(5)))
+        await store.access.end_session("s0", after(START, 90))
+        known = await store.access.session_ends(0)
+        assert [one.number for one in known] == [1, 2, 3, 4, 5]
+        assert {(one.session_id, one.expires_at) for one in known} == {(f"s{n}", after(START, 60)) for n in range(5)}
+        assert await store.access.session_ends(3) == known[3:]
+        clock.time = after(START, 61)
+        await store.access.end_session("later", after(START, 120))
+        clock.time = after(START, 200)
+        await store.access.end_session("last", after(START, 300))
+        left = await store.access.session_ends(5)
+        assert [(one.session_id, one.number) for one in left] == [("later", 6), ("last", 7)]
+        assert await store.access.session_ends(0) == left
+
+    harness.run(body)
+
+
 def test_an_owner_is_found_by_the_id_alone(harness: Harness) -> None:
     """Over all orgs; None where there is nothing, and where an id alone does not say which."""
 

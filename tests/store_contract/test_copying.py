@@ -76,6 +76,7 @@ def fill(bed: Bed, clock: SetClock, folder: Path) -> None:
         await Maker(store, clock, "org-ü").one_of_each()
         assert await store.mark_read(MarkRead(org_id="org-a", until=clock.now()))
         assert await store.access.signing_secret("sessions")
+        await store.access.end_session("a-session", clock.now() + 3_600_000_000)
         for name in ("llk_000000000001", "llk_000000000002"):
             key = Key(key_id=name, org_id="org-a", name="name", scopes=USUAL, created_at=clock.now())
             assert await store.access.create_key(HashedKey(key, hash_of(name.encode())))

@@ -140,6 +140,22 @@ def test_signing_out_takes_the_session_back(closed: Closed, browser: httpx2.Clie
     assert browser.post("/logout", data={"csrf_token": ""}).status_code == 303
 
 
+def test_signing_out_ends_every_copy_of_the_session(closed: Closed, browser: httpx2.Client) -> None:
+    """A cookie that somebody copied before opens nothing any more; other sessions of the key go on."""
+    sign_in(browser, closed.admin)
+    copied = {"Cookie": f"{SESSION}={browser.cookies[SESSION]}"}
+    made = assert_page(browser.get("/"))
+    with httpx2.Client(base_url=closed.live.url, trust_env=False, timeout=30) as other:
+        other.headers["Origin"] = closed.live.url
+        sign_in(other, closed.admin)
+        assert closed.live.http.get("/analyze/jobs", headers=copied).status_code == 200
+        done = browser.post("/logout", data={"csrf_token": hidden(made, "csrf_token")})
+        assert (done.headers["clear-site-data"], done.headers["cache-control"]) == ('"cache"', "no-store")
+        assert closed.live.http.get("/analyze/jobs", headers=copied).status_code == 401
+        assert closed.live.http.get("/", headers=copied).status_code == 401
+        assert other.get("/analyze/jobs").status_code == 200
+
+
 def test_a_session_ends_with_its_key(closed: Closed, browser: httpx2.Client) -> None:
     """Within the time promised, for pages and for the API."""
     key = make_key(closed.store, "org-a")

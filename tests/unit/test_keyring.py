@@ -169,7 +169,7 @@ def test_what_was_made_with_a_key_counts_as_its_use(moment: list[float]) -> None
         grant = await scene.access.by_secret(made.text.encode())
         assert grant is not None
         caller = msgspec.structs.replace(insider("org-a"), grant=grant)
-        tokens, sessions = JobTokens(scene.access, scene.store), Sessions(scene.access, scene.store)
+        tokens, sessions = JobTokens(scene.access, scene.store), Sessions(scene.access, scene.store, clock)
         token, session = await tokens.make(caller, "job", 600), await sessions.begin(grant, "org-a")
         for seconds, show in ((60, tokens.grant(token.text)), (120, sessions.grant(session.text))):
             clock.time = after(START, seconds)

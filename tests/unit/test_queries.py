@@ -93,6 +93,7 @@ def test_no_row_of_tenant_data_exists_without_an_org() -> None:
         "clocks",
         "waiting_counts",
         "signing_secrets",
+        "ended_sessions",
         "copying",
         "workers",
         "feed_home",

@@ -1,7 +1,8 @@
 """Sessions: somebody showed a key to a page once, and their browser remembers that they did, not the key.
 
-A session is signed and not stored. It names its org, its end and the key behind it, and ends with that key. Its own id
-is what the marks in its forms are made from: a form of another session, or of another site, does not have them.
+A session is signed and not stored. It names its org, its end and the key behind it, and ends with that key, or when its
+owner signs out: that end is stored, so that a copy of the cookie opens nothing either. Its own id is what the marks in
+its forms are made from: a form of another session, or of another site, does not have them.
 """
 
 import hmac
@@ -9,12 +10,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from langlauf.clock import new_word
+from langlauf.clock import Clock, new_word
 from langlauf.domain.access import Grant
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.keys import ALPHABET
 from langlauf.service.access import Access
+from langlauf.service.ended_sessions import EndedSessions
 from langlauf.service.signing import Statements, mark
+from langlauf.service.tenant import Caller
 from langlauf.store.access import AccessStore
 
 #: How long somebody stays signed in: a working day.
@@ -43,9 +46,10 @@ class Begun(NamedTuple):
 class Sessions:
     """Begins sessions, and tells what one stands for."""
 
-    def __init__(self, access: Access, store: AccessStore) -> None:
+    def __init__(self, access: Access, store: AccessStore, clock: Clock) -> None:
         self._access = access
         self._store = store
+        self._ended = EndedSessions(store, clock)
         self._secret: bytes | None = None
 
     async def _key(self) -> bytes:
@@ -64,8 +68,8 @@ class Sessions:
 
     async def grant(self, text: str) -> Grant | None:
         """What a session stands for; None where it is not ours, is over, or the key behind it is."""
-        session = Statements(Session, _PREFIX, await self._key()).read(text)
-        if session is None or self._access.now() >= session.expires_at:
+        session = await self._read(text)
+        if session is None or await self._ended.has(session.session_id):
             return None
         behind = self._access.by_issuer(session.issuer)
         if behind is None or behind.org_id not in (None, session.org_id):
@@ -78,6 +82,23 @@ class Sessions:
             expires_at=session.expires_at,
             session_id=session.session_id,
         )
+
+    async def _read(self, text: str) -> Session | None:
+        """The session in a text that was signed here, unless it is over by itself."""
+        session = Statements(Session, _PREFIX, await self._key()).read(text)
+        return None if session is None or self._access.now() >= session.expires_at else session
+
+    async def end(self, text: str) -> None:
+        """Ends a session, for every copy of its cookie and in every process."""
+        session = await self._read(text)
+        if session is not None:
+            await self._ended.end(session.session_id, session.expires_at)
+
+    async def allows(self, caller: Caller) -> bool:
+        """Whether a caller who is served for a while may still be: by what stands behind them, and by their session."""
+        session_id = None if caller.grant is None else caller.grant.session_id
+        ended = session_id is not None and await self._ended.has(session_id)
+        return not ended and await self._access.allows(caller)
 
     async def form_mark(self, session_id: str) -> str:
         """What every form of a session carries, and every request of its scripts that changes something."""

@@ -14,8 +14,16 @@ class Owner(NamedTuple):
     job_id: str
 
 
+class SessionEnd(NamedTuple):
+    """A session that was ended before its time. Numbers rise with every end."""
+
+    session_id: str
+    expires_at: Instant
+    number: int
+
+
 class AccessStore(Protocol):
-    """Keys, and what signatures are made with. Each verb is one atomic change."""
+    """Keys, ends of sessions, and what signatures are made with. Each verb is one atomic change."""
 
     async def create_key(self, new: HashedKey) -> Key | None:
         """Keeps a key; None where its id is taken. It is made at the store's time."""
@@ -34,6 +42,12 @@ class AccessStore(Protocol):
 
     async def signing_secret(self, purpose: str) -> bytes:
         """What signatures are made with: made at its first use, the same in every process ever after."""
+
+    async def end_session(self, session_id: str, expires_at: Instant) -> None:
+        """Remembers that a session was ended, until it would have ended by itself. Repeating it changes nothing."""
+
+    async def session_ends(self, after: int) -> list[SessionEnd]:
+        """The ends past a number, in their order."""
 
     async def find(self, kind: Literal["job", "result"], record_id: str) -> Owner | None:
         """The owner of a job or a result, over all orgs: for callers who need no org."""

@@ -65,5 +65,6 @@ TABLES = (
         ),
     ),
     Table("signing_secrets", ("purpose", "secret", "created_at")),
+    Table("ended_sessions", ("session_id", "expires_at", "number")),
 )
 BY_NAME = {table.name: table for table in TABLES}

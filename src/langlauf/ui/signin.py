@@ -64,12 +64,14 @@ class SignInPages:
         return response
 
     async def sign_out(self, visit: Visit) -> Response:
-        """Takes the session back, where its own form asks for it; without one there is nothing to take."""
+        """Ends the session, where its own form asks for it, for every copy of its cookie; pages that were kept go."""
         fields = await read_form(visit.request, self._context.settings.body_seconds)
         if await self._signed_in(visit.request):
             how = Browsing(page=True, form_mark=fields.get(CSRF_FIELD, ""))
             await self._context.caller(visit.request, Scope.READ, how=how)
+            await self._services.sessions.end(visit.request.cookies[COOKIE])
         response = see_other("./login")
+        response.headers["Clear-Site-Data"] = '"cache"'  # also what a browser keeps for going back
         drop_cookie(visit.request, self._context.settings, response, COOKIE)
         return response
 

@@ -1,4 +1,4 @@
-"""Keys in PostgreSQL, and what signatures are made with."""
+"""Keys and ends of sessions in PostgreSQL, and what signatures are made with."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal, cast
@@ -6,7 +6,7 @@ from typing import Literal, cast
 from langlauf.clock import new_secret
 from langlauf.domain.instant import Instant
 from langlauf.domain.keys import HashedKey, Key, KeyChanges
-from langlauf.store.access import Owner
+from langlauf.store.access import Owner, SessionEnd
 from langlauf.store.keys import key_from, scopes_text
 from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.texts import name_of
@@ -40,6 +40,12 @@ class PostgresAccess:
 
     async def signing_secret(self, purpose: str) -> bytes:
         return cast("bytes", await self._links.call("keep_secret", self._at(), purpose, new_secret()))
+
+    async def end_session(self, session_id: str, expires_at: Instant) -> None:
+        await self._links.call("end_session", self._at(), session_id, expires_at)
+
+    async def session_ends(self, after: int) -> list[SessionEnd]:
+        return [SessionEnd(*row) for row in await self._links.rows("session_ends", after)]
 
     async def find(self, kind: Literal["job", "result"], record_id: str) -> Owner | None:
         rows = await self._links.rows("owners", kind, name_of(record_id))

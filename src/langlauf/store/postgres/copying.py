@@ -32,6 +32,7 @@ _KEYS = {
     "imports": ("file_name", "sha256"),
     "api_keys": ("key_id",),
     "signing_secrets": ("purpose",),
+    "ended_sessions": ("session_id",),
 }
 #: Rows that may be large come fewer at a time.
 _PAGES = {"job_inputs": 64, "job_results": WIDE_PAGE, "job_chunks": WIDE_PAGE}

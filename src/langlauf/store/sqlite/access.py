@@ -1,4 +1,4 @@
-"""Keys in SQLite, and what signatures are made with."""
+"""Keys and ends of sessions in SQLite, and what signatures are made with."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, cast
@@ -9,7 +9,7 @@ import msgspec
 from langlauf.clock import new_secret
 from langlauf.domain.instant import Instant
 from langlauf.domain.keys import HashedKey, Key, KeyChanges
-from langlauf.store.access import Owner
+from langlauf.store.access import Owner, SessionEnd
 from langlauf.store.keys import key_from, scopes_text
 from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
@@ -35,6 +35,13 @@ class NoteKeyUses(msgspec.Struct, frozen=True):
     """When keys were used."""
 
     uses: Mapping[str, Instant]
+
+
+class EndSession(msgspec.Struct, frozen=True):
+    """A session that was ended before its time."""
+
+    session_id: str
+    expires_at: Instant
 
 
 class KeepSecret(msgspec.Struct, frozen=True):
@@ -71,6 +78,12 @@ def note_key_uses(tx: Transaction, wish: NoteKeyUses) -> None:
     tx.run_many("note_key_use", [{"key_id": key_id, "at": at} for key_id, at in wish.uses.items()])
 
 
+def end_session(tx: Transaction, wish: EndSession) -> None:
+    """Notes the end, and forgets those that are over by themselves."""
+    tx.run("forget_session_ends", now=tx.now)
+    tx.run("end_session", session_id=wish.session_id, expires_at=wish.expires_at)
+
+
 def keep_secret(tx: Transaction, wish: KeepSecret) -> bytes:
     """The secret that is kept, which is the first one anybody brought."""
     tx.run("keep_secret", purpose=wish.purpose, secret=wish.secret, now=tx.now)
@@ -82,6 +95,7 @@ HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
     CreateKey: create_key,
     RevokeKey: revoke_key,
     NoteKeyUses: note_key_uses,
+    EndSession: end_session,
     KeepSecret: keep_secret,
 }
 
@@ -114,6 +128,12 @@ class SqliteAccess:
 
     async def signing_secret(self, purpose: str) -> bytes:
         return cast("bytes", await self._write(KeepSecret(purpose, new_secret())))
+
+    async def end_session(self, session_id: str, expires_at: Instant) -> None:
+        await self._write(EndSession(session_id, expires_at))
+
+    async def session_ends(self, after: int) -> list[SessionEnd]:
+        return [SessionEnd(*row) for row in await self._rows("read_session_ends", after=after)]
 
     async def find(self, kind: Literal["job", "result"], record_id: str) -> Owner | None:
         rows = await self._rows(_FIND[kind], id=record_id)

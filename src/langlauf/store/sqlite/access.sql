@@ -34,6 +34,19 @@ INSERT INTO signing_secrets (purpose, secret, created_at) VALUES (:purpose, :sec
 -- name: read_secret
 SELECT secret FROM signing_secrets WHERE purpose = :purpose
 
+-- name: forget_session_ends
+-- The highest number is never given again.
+DELETE FROM ended_sessions WHERE expires_at <= :now AND number < (SELECT max(number) FROM ended_sessions)
+
+-- name: end_session
+INSERT INTO ended_sessions (session_id, expires_at, number)
+SELECT :session_id, :expires_at, coalesce(max(number), 0) + 1 FROM ended_sessions
+WHERE true
+ON CONFLICT (session_id) DO NOTHING
+
+-- name: read_session_ends
+SELECT session_id, expires_at, number FROM ended_sessions WHERE number > :after ORDER BY number
+
 -- name: find_job
 SELECT org_id, job_id FROM jobs WHERE job_id = :id LIMIT 2
 

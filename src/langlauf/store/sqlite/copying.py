@@ -36,6 +36,7 @@ _KEYS = {
     "imports": ("file_name", "sha256"),
     "api_keys": ("key_id",),
     "signing_secrets": ("purpose",),
+    "ended_sessions": ("session_id",),
 }
 #: The table of inputs does not keep what its job says as well.
 _INPUTS = """(
