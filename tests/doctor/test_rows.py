@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pytest
 
@@ -10,6 +10,7 @@ from langlauf.doctor.check import Needs
 from langlauf.doctor.registry import CHECKS
 from langlauf.domain.instant import SECOND
 from langlauf.service.keys import Keys
+from langlauf.store.blobs.store import StoreWithBlobs
 from langlauf.store.protocol import Store
 from tests.doctor.scene import Ward, held, maker, report, with_blob
 
@@ -200,6 +201,23 @@ def test_a_missing_blob_is_found(either: Ward) -> None:
     blob.write_bytes(kept)
     assert either.examine(**place).wrong == {}
     assert either.examine().wrong == {"blobs_missing": "error"}  # nobody says where they are
+
+
+def test_blobs_of_another_store_are_found(either: Ward) -> None:
+    """The store is a copy: no server starts on them."""
+
+    async def claim(store: Store) -> None:
+        await with_blob(store)
+        await cast("StoreWithBlobs", store).check_blobs()
+
+    either.use(claim, inline=1)
+    place = {"LANGLAUF_BLOBS": str(either.folder / "blobs")}
+    assert either.examine(**place).wrong == {}
+    [mark] = (either.folder / "blobs").rglob("owner.mark")
+    mark.write_bytes(mark.read_bytes().replace(b'"instance":"', b'"instance":"other'))
+    found = either.examine(**place)
+    assert found.wrong == {"blobs_owner": "error"}
+    assert "langlauf blobs take-over" in found.findings["blobs_owner"]["next"]
 
 
 def test_an_orphaned_blob_is_found(either: Ward) -> None:

@@ -41,12 +41,13 @@ async def shown(url: str, *names: str) -> list[str]:
 
 
 def test_what_a_server_must_be() -> None:
-    """Too old, another encoding, a standby, a pooler: each is refused by name, with what to do."""
+    """Too old, another encoding, a standby, only readable, a pooler: each is refused by name, with what to do."""
     assert refusal(_GOOD, through_pooler=False) is None
     for changed, words in (
         ({"version": 140_012}, "this is PostgreSQL 14: PostgreSQL 15 or later is needed"),
         ({"encoding": "LATIN1"}, "'jobs' has the encoding LATIN1"),
         ({"standby": True}, "standby"),
+        ({"read_only": True}, "RESET default_transaction_read_only"),
         ({"greeted_as": 8}, r"\?pooler=session"),
     ):
         with pytest.raises(AssertionError, match=words):

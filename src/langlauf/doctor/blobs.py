@@ -30,6 +30,20 @@ def blobs_missing(patient: Patient) -> Seen:
     return fine(f"{len(named)} looked at, all there")
 
 
+def blobs_owner(patient: Patient) -> Seen:
+    folder = patient.examiner.blob_folder()
+    mark = None if patient.payloads is None or folder is None else patient.payloads.owner(folder)
+    if mark is None:
+        return fine("no server has started on blobs yet")
+    here = patient.examiner.blob_owner()
+    if here is None or not mark.covers(here):
+        words = (
+            f"they belong to the store {mark.place}: no server starts here; where that store is gone, take them over"
+        )
+        return wrong(words, patient.command("blobs", "take-over"))
+    return fine("this store")
+
+
 def blobs_orphaned(patient: Patient) -> Seen:
     if patient.payloads is None:
         return fine("LANGLAUF_BLOBS is not set")
@@ -58,6 +72,7 @@ CHECKS = (
         "The results outside of the store that the last 50 ended jobs name are whole; with `--deep`, all.",
         blobs_missing,
     ),
+    Check("blobs_owner", Needs.ROWS, "The results outside of the store belong to this store.", blobs_owner),
     Check(
         "blobs_orphaned",
         Needs.ROWS,

@@ -22,7 +22,7 @@ _MOST_NAMES = 5
 
 
 #: What can be wrong, by name.
-FINDINGS = ("no_worker", "silent", "nobody_knows", "long_wait", "failing", "canceling")
+FINDINGS = ("store_unwell", "no_worker", "silent", "nobody_knows", "long_wait", "failing", "canceling")
 
 
 class Level(StrEnum):
@@ -52,9 +52,10 @@ class Health(msgspec.Struct, frozen=True):
         return self.findings[0].level if self.findings else Level.OK
 
 
-def health(seen: Figures, workers: Sequence[WorkerSeen]) -> Health:
-    """Looks at all of it."""
-    found = [*_of_workers(seen, workers), *_of_queues(seen, workers), *_of_ends(seen)]
+def health(seen: Figures, workers: Sequence[WorkerSeen], *, writable: bool = True) -> Health:
+    """Looks at all of it; `writable` is whether the store takes writes."""
+    unwell = [] if writable else [Finding(Level.BAD, "store_unwell")]
+    found = [*unwell, *_of_workers(seen, workers), *_of_queues(seen, workers), *_of_ends(seen)]
     return Health(sorted(found, key=lambda one: one.level is not Level.BAD))
 
 

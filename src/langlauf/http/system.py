@@ -33,8 +33,8 @@ class System:
             await self._context.services.reads.check()
         except StoreError as error:
             raise Problem(503, "unavailable", "The store does not answer.", headers=retry) from error
-        unwell = self._context.services.reads.unwell()
-        if not reads_alone and unwell is not None:
+        unwell = None if reads_alone else await self._context.services.reads.unwell()
+        if unwell is not None:
             raise Problem(503, "unavailable", unwell, headers=retry)
         if not reads_alone and not self._context.alive():
             raise Problem(503, "unavailable", "A worker of this process has stopped.", headers=retry)

@@ -59,7 +59,7 @@ class Overviews:
             found,
             len(working),
             workers if operates else [],
-            health(found, shown),
+            health(found, shown, writable=self._store.health.ailment is None),
         )
 
     async def workers(self) -> list[WorkerSeen]:

@@ -51,9 +51,9 @@ class Reads:
         """Raises where the store does not answer."""
         await self._store.check()
 
-    def unwell(self) -> str | None:
+    async def unwell(self) -> str | None:
         """Return why the store takes no writes right now, in a sentence that names no place; None where it does."""
-        ailment = self._store.health.look()
+        ailment = await self._store.health.look()
         return None if ailment is None else MEANINGS[ailment].sentence
 
     async def moment(self, view: JobView) -> Moment:

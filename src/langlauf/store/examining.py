@@ -14,6 +14,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.overview import Queue, Underway
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.workers import WorkerSeen
+from langlauf.store.blobs.owner import OwnerMark
 
 Kind = Literal["sqlite", "postgres"]
 #: What retention takes, each by its own age.
@@ -197,6 +198,9 @@ class Examiner(Protocol):
 
     def blob_folder(self) -> str | None:
         """The folder of its blobs; None where it never had any."""
+
+    def blob_owner(self) -> OwnerMark | None:
+        """What it would call itself beside its blobs; None where no server has started on them yet."""
 
     def interrupt(self) -> None:
         """Ends the question that is under way, from another thread."""

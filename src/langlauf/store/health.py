@@ -57,13 +57,13 @@ MEANINGS = {
 
 
 async def _nothing() -> None:
-    """There is nothing to inspect."""
+    """There is nothing to look at."""
 
 
 class StoreHealth:
     """The health of one store in this process.
 
-    `probe` is a small write, `look` notices what can be noticed without asking the store, and `inspect` looks for
+    `probe` is a small write, `look` notices what can be noticed without one, and `inspect` looks for
     damage when a program starts. Drivers report from their threads.
     """
 
@@ -71,7 +71,7 @@ class StoreHealth:
         self,
         probe: Callable[[], Awaitable[None]],
         *,
-        look: Callable[[], None] = lambda: None,
+        look: Callable[[], Awaitable[None]] = _nothing,
         inspect: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
         self._probe = probe
@@ -108,9 +108,9 @@ class StoreHealth:
             tell(Fact.STORE_UNAVAILABLE, logging.ERROR, ailment=ailment.value, reason=reason, next=remedy)
         return StoreUnwell(reason)
 
-    def look(self) -> Ailment | None:
-        """Look without asking the store, and return what is wrong."""
-        self._look()
+    async def look(self) -> Ailment | None:
+        """Notice what can be noticed without a write, and return what is wrong."""
+        await self._look()
         return self._ailment
 
     async def admit(self) -> None:
@@ -124,7 +124,7 @@ class StoreHealth:
 
     async def watch(self) -> None:
         """Look once; where the store is unwell, try whether it takes writes again."""
-        if self.look() is None or self.damaged:
+        if await self.look() is None or self.damaged:
             return
         try:
             await self._probe()

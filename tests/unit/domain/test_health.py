@@ -47,6 +47,13 @@ def test_nothing_wrong_is_healthy() -> None:
     assert found(look(ended(1), underway=[underway(3)])) == []
 
 
+def test_a_store_that_takes_no_writes_comes_first() -> None:
+    """Whatever else is wrong follows from it, or can wait."""
+    result = health(made(waiting(999, "route")), [worker()], writable=False)
+    first, *others = result.findings
+    assert (first.name, first.level, len(others)) == ("store_unwell", Level.BAD, 1)
+
+
 def test_somebody_must_work() -> None:
     """A worker that stops or is silent takes nothing; a silent one is graver where it holds jobs."""
     alone = [("no_worker", Level.BAD)]

@@ -6,6 +6,7 @@ from typing import Self
 
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.store.blobs.naming import Place, read_ref
+from langlauf.store.blobs.owner import LARGEST_MARK, OwnerMark, key_of, read_mark
 from langlauf.store.blobs.payloads import places_of
 from langlauf.store.blobs.protocol import Blobs
 
@@ -34,12 +35,17 @@ class BlockingPayloads:
         if known is None:
             raise PayloadUnavailable(f"the reference {ref!r} is none that this program knows")
         place = Place(store, org_id, job_id, known.digest)
-        data = self._runner.run(self._get(place, known.size))
+        data = self._runner.run(self._get(place.key, known.size))
         if data is None:
             raise PayloadUnavailable(f"there is no blob {place.key}")
         if not known.fits(data):
             raise PayloadUnavailable(f"the blob {place.key} does not hold what was written")
         return data.decode()
+
+    def owner(self, store: str) -> OwnerMark | None:
+        """The store that the blobs in a folder belong to; None where nothing says so."""
+        data = self._runner.run(self._get(key_of(store), LARGEST_MARK))
+        return None if data is None else read_mark(data)
 
     def places(self, store: str, *, most: int, min_age: float = 0.0) -> list[Place]:
         """The blobs of a store that are so many seconds old, so many at most; nothing of others is among them."""
@@ -58,9 +64,9 @@ class BlockingPayloads:
             raise StoreUnavailable("the place for blobs did not answer in time") from error
         return found[:most]
 
-    async def _get(self, place: Place, size: int) -> bytes | None:
+    async def _get(self, key: str, size: int) -> bytes | None:
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._blobs.get(place.key, at_most=size)
+                return await self._blobs.get(key, at_most=size)
         except TimeoutError as error:
             raise StoreUnavailable("the place for blobs did not answer in time") from error

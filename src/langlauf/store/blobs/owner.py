@@ -18,7 +18,7 @@ from langlauf.store.whereabouts import Whereabouts
 INSTANCE = "blob owner"
 #: No org has such a word in its keys: they have no dots.
 _NAME = "owner.mark"
-_LARGEST = 10_000
+LARGEST_MARK = 10_000
 
 
 class BlobsOfAnother(StoreError):
@@ -36,6 +36,24 @@ class OwnerMark(msgspec.Struct, frozen=True):
     def covers(self, other: "OwnerMark") -> bool:
         """Whether the other is the same store, perhaps on another host or put back in its place."""
         return self.instance == other.instance and (self.place == other.place or self.mark == other.mark)
+
+
+def mark_of(secret: bytes, whereabouts: Whereabouts) -> OwnerMark:
+    """The mark of a store with that secret, which is there."""
+    return OwnerMark(hashlib.sha256(b"langlauf blob owner\0" + secret).hexdigest(), *whereabouts)
+
+
+def key_of(folder: str) -> str:
+    """Where the mark of a folder lies."""
+    return f"{folder}/{_NAME}"
+
+
+def read_mark(data: bytes) -> OwnerMark:
+    """The mark that was found; raises `BlobsOfAnother` where it is none."""
+    try:
+        return msgspec.json.decode(data, type=OwnerMark)
+    except msgspec.MsgspecError as error:
+        raise BlobsOfAnother(f"the mark {_NAME} beside the blobs cannot be read: {error}") from error
 
 
 class BlobOwner:
@@ -71,21 +89,14 @@ class BlobOwner:
         return None if found is None else found.place, here.place
 
     async def _here(self) -> OwnerMark:
-        secret = await self._instance()
-        place, mark = await self._whereabouts()
-        return OwnerMark(hashlib.sha256(b"langlauf blob owner\0" + secret).hexdigest(), place, mark)
+        return mark_of(await self._instance(), await self._whereabouts())
 
     async def _found(self) -> OwnerMark | None:
-        data = await self._payloads.in_time(self._payloads.blobs.get(await self._key(), at_most=_LARGEST))
-        if data is None:
-            return None
-        try:
-            return msgspec.json.decode(data, type=OwnerMark)
-        except msgspec.MsgspecError as error:
-            raise BlobsOfAnother(f"the mark {await self._key()} beside the blobs cannot be read: {error}") from error
+        data = await self._payloads.in_time(self._payloads.blobs.get(await self._key(), at_most=LARGEST_MARK))
+        return None if data is None else read_mark(data)
 
     async def _write(self, mark: OwnerMark) -> None:
         await self._payloads.in_time(self._payloads.blobs.put(await self._key(), msgspec.json.encode(mark)))
 
     async def _key(self) -> str:
-        return f"{await self._payloads.folder()}/{_NAME}"
+        return key_of(await self._payloads.folder())

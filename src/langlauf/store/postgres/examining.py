@@ -14,6 +14,7 @@ from langlauf.domain.overview import Queue, Underway
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.workers import WorkerSeen
 from langlauf.store.blobs.naming import IDENTITY, store_name
+from langlauf.store.blobs.owner import INSTANCE, OwnerMark, mark_of
 from langlauf.store.examining import (
     BlobNamed,
     ClockSeen,
@@ -32,7 +33,7 @@ from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.blocking import BlockingConnection, Row
 from langlauf.store.postgres.link import CONNECT_SECONDS, connect
 from langlauf.store.postgres.migrating import PACKAGE, applied_migrations
-from langlauf.store.postgres.opening import OLDEST
+from langlauf.store.postgres.opening import OLDEST, whereabouts
 from langlauf.store.queries import load
 from langlauf.store.workers import worker_from
 
@@ -171,6 +172,11 @@ class PostgresExaminer:
     def blob_folder(self) -> str | None:
         [[secret]] = self._call("kept_secret", IDENTITY)
         return None if secret is None else store_name(bytes(secret))
+
+    def blob_owner(self) -> OwnerMark | None:
+        [[secret]] = self._call("kept_secret", INSTANCE)
+        here = self._connection.run(whereabouts(self._connection.connection))
+        return None if secret is None else mark_of(bytes(secret), here)
 
     def interrupt(self) -> None:
         """Nothing to do: every question has its own time."""

@@ -30,6 +30,14 @@ _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 0.5
 #: The database chose between two that waited for each other: nothing of ours was kept, and it may be tried again.
 _CLASHES = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+#: What one question may meet although the database is well: it took too long, or others were in its way.
+_OF_ONE_QUESTION = (
+    TimeoutError,
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    *_CLASHES,
+)
 #: The database is away, starting, stopping, full, or did not answer in time.
 _AWAY = (
     OSError,
@@ -76,10 +84,12 @@ LONG = 120.0
 class Link:
     """A connection by name. Statements follow one another; who comes meanwhile waits."""
 
-    def __init__(self, url: str, name: str, health: StoreHealth | None = None) -> None:
+    def __init__(self, url: str, name: str, health: StoreHealth | None = None, *, of_callers: bool = False) -> None:
         self._address = read_address(url)
         self._name = name
         self._health = health
+        #: whether it is asked what callers wish, of which some takes too long
+        self._of_callers = of_callers
         self._connection: Any = None
         self._turn = asyncio.Lock()
 
@@ -160,7 +170,11 @@ class Link:
         words = str(reason) or type(reason).__name__
         ailment = ailment_of(reason)
         said = f"the database {'does not answer' if ailment is Ailment.AWAY else 'does not take writes'}: {words}"
-        return StoreUnavailable(said) if self._health is None else self._health.report(ailment, said)
+        health = self._health
+        own_fault = self._of_callers and isinstance(reason, _OF_ONE_QUESTION)
+        if health is None or (own_fault and health.ailment is None):
+            return StoreUnavailable(said)
+        return health.report(ailment, said)
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

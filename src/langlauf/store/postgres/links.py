@@ -22,7 +22,7 @@ class Links:
 
     def __init__(self, url: str, name: str, size: int = READERS, health: StoreHealth | None = None) -> None:
         self._places = asyncio.Semaphore(size)
-        self.all = [Link(url, f"{name}-{number}", health) for number in range(1, size + 1)]
+        self.all = [Link(url, f"{name}-{number}", health, of_callers=True) for number in range(1, size + 1)]
         self._idle = list(reversed(self.all))
         self._under_way: set[asyncio.Task[Any]] = set()
 

@@ -79,8 +79,8 @@ def cannot_open(path: str, error: apsw.Error | OSError) -> StoreUnavailable:
         return StoreUnavailable(
             f"the store {path} cannot be opened: {unwritable}: {MEANINGS[Ailment.READ_ONLY].remedy}"
         )
-    words = f"the store {path} cannot be opened: {error}"
-    return StoreUnavailable(words if ailment is Ailment.AWAY else f"{words}: {MEANINGS[ailment].remedy}")
+    remedy = "" if ailment is None or ailment is Ailment.AWAY else f": {MEANINGS[ailment].remedy}"
+    return StoreUnavailable(f"the store {path} cannot be opened: {error}{remedy}")
 
 
 def _make_private(path: Path) -> None:

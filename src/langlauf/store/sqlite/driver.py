@@ -200,10 +200,10 @@ class SqliteStore:
     async def _probe(self) -> None:
         await self._writes.do(health.ProbeWrite())
 
-    def _look(self) -> None:
-        """Notices a file that is not the opened one any more."""
+    async def _look(self) -> None:
+        """Notices a file that is not the opened one any more. In a thread: a file system may hang."""
         with contextlib.suppress(StoreUnwell):
-            self._refuse_moved(0)
+            await asyncio.get_running_loop().run_in_executor(self._reader_thread, self._refuse_moved, 0)
 
     def _refuse_moved(self, count: int) -> None:
         if self._opened is not None and (reason := self._opened.moved()) is not None:
@@ -222,9 +222,11 @@ class SqliteStore:
     def _damaged(self, damage: str, count: int = 0) -> StoreUnwell:
         return self.health.report(Ailment.DAMAGED, f"the store {self.path} is damaged: {damage}", count=count)
 
-    def _unwell(self, error: apsw.Error, what: str, count: int) -> StoreUnwell:
-        """What a failed operation says about the file."""
+    def _failed(self, error: apsw.Error, what: str, count: int) -> StoreUnavailable:
+        """What so many failed operations say about the file, if anything."""
         ailment = health.ailment_of(error)
+        if ailment is None:
+            return StoreUnavailable(f"{what}: {error}")
         if ailment is Ailment.DAMAGED:
             return self._damaged(str(error), count)
         return self.health.report(ailment, f"{what}: {error}", count=count)
@@ -415,7 +417,7 @@ class SqliteStore:
                 with contextlib.suppress(apsw.Error):
                     connection.execute("ROLLBACK")
             if isinstance(error, apsw.Error) and not isinstance(error, _REFUSED):
-                raise self._unwell(error, "the store did not take the write", len(batch)) from error
+                raise self._failed(error, "the store did not take the write", len(batch)) from error
             raise
         self._refuse_moved(len(batch))  # where it went meanwhile, what was written now will not be found
         if self._commits % _COMMITS_BETWEEN_LOOKS == 0:
@@ -457,7 +459,7 @@ class SqliteStore:
             with self._no_reader:
                 return self._run_reads_alone(batch)
         except apsw.Error as error:  # not of one read, but of what is around all of them
-            raise self._unwell(error, "the store cannot be read", len(batch)) from error
+            raise self._failed(error, "the store cannot be read", len(batch)) from error
 
     def _run_reads_alone(self, batch: Sequence[Callable[[apsw.Connection], Any]]) -> list[Any]:
         answers: list[Any] = []
@@ -468,7 +470,7 @@ class SqliteStore:
                 try:
                     answers.append(read(connection))
                 except apsw.Error as error:
-                    answers.append(self._unwell(error, "the store did not answer", 1))
+                    answers.append(self._failed(error, "the store did not answer", 1))
                 except Exception as error:  # noqa: BLE001 - the answer to this one caller
                     answers.append(error)
         finally:

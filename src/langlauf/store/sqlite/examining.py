@@ -15,6 +15,7 @@ from langlauf.domain.overview import Queue, Underway
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.workers import WorkerSeen
 from langlauf.store.blobs.naming import IDENTITY, store_name
+from langlauf.store.blobs.owner import INSTANCE, OwnerMark, mark_of
 from langlauf.store.examining import (
     BlobNamed,
     ClockSeen,
@@ -30,7 +31,7 @@ from langlauf.store.queries import load
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite.connection import OLDEST_SAFE_SQLITE, applied_migrations, open_connection
 from langlauf.store.sqlite.driver import LARGEST_LOG
-from langlauf.store.sqlite.health import why_unwritable
+from langlauf.store.sqlite.health import whereabouts, why_unwritable
 from langlauf.store.sqlite.mounts import file_system_of
 from langlauf.store.sqlite.retiring import payloads_from
 from langlauf.store.sqlite.snapshot import changed_objects
@@ -175,6 +176,10 @@ class SqliteExaminer:
     def blob_folder(self) -> str | None:
         found = [secret for (secret,) in self._rows("read_secret", purpose=IDENTITY)]
         return store_name(bytes(found[0])) if found else None
+
+    def blob_owner(self) -> OwnerMark | None:
+        found = [secret for (secret,) in self._rows("read_secret", purpose=INSTANCE)]
+        return mark_of(bytes(found[0]), whereabouts(self._path)) if found else None
 
     def interrupt(self) -> None:
         self._connection.interrupt()

@@ -27,14 +27,15 @@ _AILMENTS: tuple[tuple[tuple[type[apsw.Error], ...], Ailment], ...] = (
     ((apsw.CorruptError, apsw.NotADBError), Ailment.DAMAGED),
     ((apsw.FullError,), Ailment.FULL),
     ((apsw.ReadOnlyError, apsw.PermissionsError), Ailment.READ_ONLY),
+    ((apsw.IOError, apsw.CantOpenError, apsw.BusyError, apsw.LockedError, apsw.ConnectionClosedError), Ailment.AWAY),
 )
 
 
-def ailment_of(error: BaseException | None) -> Ailment:
-    """What an error of SQLite, or of the system, says about the file."""
+def ailment_of(error: BaseException) -> Ailment | None:
+    """What an error of SQLite says about the file; None where it says something about one statement alone."""
     if isinstance(error, apsw.Error) and getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
         return Ailment.REMOVED
-    return next((ailment for kinds, ailment in _AILMENTS if isinstance(error, kinds)), Ailment.AWAY)
+    return next((ailment for kinds, ailment in _AILMENTS if isinstance(error, kinds)), None)
 
 
 def why_unwritable(path: str | Path) -> str | None:

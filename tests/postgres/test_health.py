@@ -1,0 +1,68 @@
+"""The health of a database: one that only reads is unwell, one whose readers are slow is not."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from langlauf.domain.errors import SettingsError, StoreUnavailable, StoreUnwell
+from langlauf.hints import Hints
+from langlauf.store.health import Ailment
+from langlauf.store.postgres.driver import PostgresStore
+from tests.support.postgres import execute
+from tests.support.postgres_stores import migrated_database
+
+_SHORT = 0.3
+#: As after a failover: every session ends, and new ones are as they are now.
+_END_SESSIONS = (
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+
+
+def _set_up(url: str, words: str) -> None:
+    name = url.partition("?")[0].rpartition("/")[2]
+    execute(url, "SET default_transaction_read_only = off", f'ALTER DATABASE "{name}" {words}', _END_SESSIONS)
+
+
+def _play(scene: Callable[[PostgresStore, str], Awaitable[None]]) -> None:
+    async def main(url: str) -> None:
+        store = await PostgresStore.open(url, hints=Hints(), notify=False)
+        try:
+            await scene(store, url)
+        finally:
+            await store.close()
+
+    with migrated_database() as url:
+        asyncio.run(main(url))
+
+
+def test_a_database_that_only_reads_is_unwell_until_it_writes() -> None:
+    """What only reads is answered; a program does not start on it, and one that runs finds it well again."""
+
+    async def scene(store: PostgresStore, url: str) -> None:
+        await store.health.admit()
+        await asyncio.to_thread(_set_up, url, "SET default_transaction_read_only = on")
+        with pytest.raises(StoreUnwell, match="read-only"):
+            await store._links["control"].call("note_duty", None, "sweep", "host-1", patience=_SHORT)
+        assert store.health.ailment is Ailment.READ_ONLY
+        await store.check()
+        with pytest.raises(SettingsError, match="RESET default_transaction_read_only"):
+            await PostgresStore.open(url, hints=Hints(), notify=False)
+        await asyncio.to_thread(_set_up, url, "RESET default_transaction_read_only")
+        await store.health.watch()
+        assert store.health.ailment is None
+
+    _play(scene)
+
+
+def test_a_read_that_takes_too_long_makes_no_database_unwell() -> None:
+    """A caller could otherwise take a server out of service with one slow question."""
+
+    async def scene(store: PostgresStore, _: str) -> None:
+        with pytest.raises(StoreUnavailable) as raised:
+            await store._readers.all[0].call("pg_sleep", 60.0, patience=_SHORT)
+        assert not isinstance(raised.value, StoreUnwell)
+        assert store.health.ailment is None
+
+    _play(scene)
