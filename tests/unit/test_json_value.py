@@ -137,7 +137,9 @@ OBVIOUS: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "becomes"), OBVIOUS, ids=[repr(value)[:50] for value, _ in OBVIOUS])
+@pytest.mark.parametrize(
+    ("value", "becomes"), OBVIOUS, ids=[f"{type(value).__name__}{number}" for number, (value, _) in enumerate(OBVIOUS)]
+)
 def test_a_value_becomes_the_obvious_json(value: Any, becomes: Any) -> None:
     """At the top, and inside others."""
     assert json.loads(payload.encode(value, LARGE)) == becomes

@@ -15,6 +15,7 @@ _LONGEST_NAME = 200
 #: Of each exception the innermost frames; of those that led to it, or are members of it, the nearest.
 _MOST_FRAMES = 60
 _MOST_ERRORS = 10
+_HEAD = "Traceback (most recent call last):\n"
 _BEFORE = "\nThis led to:\n\n"
 _PACKAGE = str(Path(__file__).parents[1])
 #: Analyses that come with this program are an application's all the same.
@@ -27,13 +28,13 @@ def failure_of(error: BaseException, transient: tuple[type[BaseException], ...])
     """What went wrong, by name. It does not raise, whatever the exception does when it is looked at."""
     try:
         failure = classify(error, transient)
-        return msgspec.structs.replace(failure, meta={**failure.meta, "trace": _trace(error)})
+        return msgspec.structs.replace(failure, meta={**failure.meta, "trace": trace_of(error)})
     except BaseException:  # noqa: BLE001 - its own code: also one that tries to end the program
         message = f"{type(error).__name__}, which cannot be shown"
         return Failure(code="internal", message=clean_text(message, _LONGEST_NAME), transient=False)
 
 
-def _trace(error: BaseException) -> str:
+def trace_of(error: BaseException) -> str:
     """Where it went wrong: frames of the application, no values of variables, no secrets, not endless.
 
     Python's own text would read whole chains and whole arguments, which may be of any size.
@@ -47,7 +48,7 @@ def _trace(error: BaseException) -> str:
             continue
         seen.add(id(one))
         frames = "".join(_Folded(traceback.extract_tb(one.__traceback__, -_MOST_FRAMES)).format())
-        parts.append(f"Traceback (most recent call last):\n{frames}{words_of(one)}\n")
+        parts.append(f"{_HEAD if frames else ''}{frames}{words_of(one)}\n")
         if isinstance(one, BaseExceptionGroup):
             waiting += one.exceptions[:_MOST_ERRORS]
         before = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
