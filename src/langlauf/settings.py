@@ -273,7 +273,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("rate_limit", "LANGLAUF_RATE_LIMIT", None, read_rate, "rate", "How often one org may ask, such as 100/1m; counted by each API process."),
     Setting("rate_limit_submit", "LANGLAUF_RATE_LIMIT_SUBMIT", None, read_rate, "rate", "Submissions alone; else they count as all requests."),
     Setting("rate_limit_wrong_keys", "LANGLAUF_RATE_LIMIT_WRONG_KEYS", Rate(60, 60), read_rate, "rate", "How many wrong keys one address may show; not on this machine."),
-    Setting("credential_share", "LANGLAUF_CREDENTIAL_SHARE", 50, _percent, "percent", "How much of the streams and rates of an org one key may take, and a session or the tokens of a key of what that key may; 100 lets each take all."),
+    Setting("credential_share", "LANGLAUF_CREDENTIAL_SHARE", 50, _percent, "percent", "How much of the streams and rates of an org a session, the tokens of a key, or all who have only an id may take; 100 lets each take all."),
     Setting("trusted_proxies", "LANGLAUF_TRUSTED_PROXIES", (), _networks, "list", "Address ranges of proxies before the server, such as 127.0.0.1,10.1.0.0/16: what they say of a client's address is believed."),
     Setting("proxy_header", "LANGLAUF_PROXY_HEADER", "X-Forwarded-For", _header_name, "name", "The header in which those proxies name the address of the client."),
     Setting("results_retention", "ASYNC_JOB_RESULTS_RETENTION_SECONDS", 604_800.0, duration, "duration", "How long results are kept after a job's end."),

@@ -54,20 +54,19 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counted_as(self) -> tuple[str, ...]:
-        """Whom it counts for within its org, from the widest down: what is handed out counts for the key behind it.
+        """Whom it counts for within its org, from the widest down.
 
-        All tokens of a key are one level, so that they leave the key a part of its own; so are all who have no more
-        than an id. The operator's token stands for all who come through the operator, and an open store for everybody:
-        both count for the org alone.
+        A key counts for its org alone, as the operator's token does. What is handed out with one has a part: a session,
+        all tokens together, and of them those for one job; so have all who hold no more than an id.
         """
         if self.shown is not None:
             return self.shown.counted_as
-        first = (self.key_id,) if self.key_id else (self.issuer,) if self.issuer == ANYBODY else ()
         if self.session_id is not None:
-            return (*first, f"session {self.session_id}")
-        if self.job_id is not None:
-            return (*first, *(() if self.issuer == ANYBODY else ("tokens",)), f"job {self.job_id}")
-        return first
+            return (f"session {self.session_id}",)
+        if self.job_id is None:
+            return ()
+        all_of_them = ANYBODY if self.issuer == ANYBODY else f"tokens of {self.key_id or self.issuer}"
+        return (all_of_them, f"job {self.job_id}")
 
     @property
     def operator(self) -> bool:
