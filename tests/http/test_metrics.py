@@ -247,7 +247,7 @@ def _assert_levels(now: Scraped) -> None:
     assert now.value("langlauf_store_file_bytes") > 0
     assert now.value("langlauf_store_log_bytes") > 0
     ages = now.by("langlauf_duty_success_age_seconds", "duty")
-    assert ages.keys() == {"sweep", "retention", "followers", "key uses", "deliveries"}
+    assert ages.keys() == {"sweep", "store health", "retention", "followers", "key uses", "deliveries"}
     assert ages["sweep"] < 5
     assert now.value("langlauf_duty_interval_seconds", duty="sweep") == 0.1
 

@@ -267,7 +267,7 @@ def _rows_of_owner(house: House) -> list[str]:
 
 SOURCES = Path(langlauf.__file__).parent
 #: What may be called on `reads` without saying for whom: it holds nothing of an org.
-_FOR_NOBODY = {"of", "moment", "phase", "check", "depth"}
+_FOR_NOBODY = {"of", "moment", "phase", "check", "depth", "unwell"}
 #: Where the id itself is enough, by a setting, its org is looked up: in one place, from which a caller is made.
 _BY_ID = {"owner"}
 

@@ -50,6 +50,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "deliveries": (lambda reads, _, __: reads.deliveries(DeliveryFilter()), []),
     "delivery": (lambda reads, job, _: reads.delivery(_MESSAGES.get(job, job)), None),
     "delivery_attempts": (lambda reads, job, _: reads.delivery_attempts(_MESSAGES.get(job, job), limit=10), []),
+    "mail_marks": (lambda reads, _, __: reads.mail_marks(), []),
     "wishes": (lambda reads, job, _: reads.wishes(job), ()),
     "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), JobPage([], None)),
     "counts": (lambda reads, _, __: reads.counts(most=10), {}),
@@ -70,6 +71,7 @@ LISTS = (
     "held",
     "endpoints",
     "deliveries",
+    "mail_marks",
     "jobs",
     "completed",
     "counts",
@@ -88,6 +90,7 @@ async def _finished(store: Store, clock: SetClock) -> str:
         org_id=ORG, endpoint_id="e-1", url="https://a.example/", name="", subjects=("completed",), created_at=0
     )
     await store.deliveries.add_endpoint(receiver)
+    await store.mail.add_mark(ORG, "a@b.example", "allowed")
     wish = Wish(channel="email", target="a@b.example", lane="mail")
     made = await started(store, clock, query="Bern", wishes=(wish,))
     assert await store.record(made.lease, Checkpoint(key="c", payload="1"))

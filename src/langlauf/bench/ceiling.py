@@ -16,6 +16,7 @@ from msgspec.structs import astuple
 from langlauf.bench.figures import ANALYSIS, ORG
 from langlauf.bench.work import LEASE_SECONDS, RESULT, new_job
 from langlauf.clock import SystemClock, new_id
+from langlauf.domain.bounds import Bounds
 from langlauf.domain.event import ActorType, Event, EventType
 from langlauf.domain.instant import after, to_text
 from langlauf.domain.job import INLINE, NewJob
@@ -29,6 +30,7 @@ from langlauf.store.sqlite.connection import migrate, open_connection
 #: A statement by name and the values it runs with, once per entry.
 Step = tuple[str, Sequence[Any]]
 _LANE = {"org_id": ORG, "analysis": ANALYSIS}
+_BOUNDS = {"last_news": Bounds().last_news, "most_bytes": Bounds().partial_bytes}
 
 
 def measure_ceiling(path: Path, jobs: int, group: int) -> float:
@@ -91,7 +93,7 @@ def _claim(group: list[NewJob], keys: list[dict[str, Any]], now: int) -> list[St
 def _partial(group: list[NewJob], keys: list[dict[str, Any]], now: int) -> list[Step]:
     ids = [new_id() for _ in group]
     facts = [{"result_id": result_id, "result_seq": 1, "progress_percent": 50} for result_id in ids]
-    said = {"percent": 50, "step": None, "replayed": False}
+    said = {"percent": 50, "step": None, "replayed": False, "size": len(RESULT), **_BOUNDS}
     changes = [{**key, **said, "result_id": ids[index]} for index, key in enumerate(keys)]
     return [
         ("record_partial", changes),

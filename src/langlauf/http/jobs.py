@@ -175,7 +175,8 @@ class Jobs:
         moment = await self._services.reads.moment(found.view)
         links = self._context.links(request)
         events = [event_out(event) for event in found.events]
-        job = JobWithEventsOut(**job_fields(found.view.job, moment, links), events=events)
+        fields = job_fields(found.view.job, moment, links, operator=caller.is_operator)
+        job = JobWithEventsOut(**fields, events=events)
         headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(job_id)}
         body = CancelAnswer(request_id=caller.request_id, job=job)
         return answer(body, 200 if found.view.job.terminal else 202, headers=headers)

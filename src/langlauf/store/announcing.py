@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from langlauf.domain.attempt import ClaimRequest
+from langlauf.domain.bounds import Recorded
 from langlauf.domain.holding import HoldWish
 from langlauf.domain.job import Accepted, NewJob
 from langlauf.domain.outcome import Crashed, Released, Retry
@@ -40,7 +41,7 @@ def announce(hints: Wakes, operation: object, answer: object) -> None:
         case ClaimRequest(), list(claims):
             hints.changed(claim.lease.job_id for claim in claims)
             hints.org_changed({claim.lease.org_id for claim in claims})
-        case Recording(lease=lease, write=write), True:
+        case Recording(lease=lease, write=write), Recorded() if answer:
             hints.changed((lease.job_id,))
             hints.org_changed((lease.org_id,))
             if isinstance(write, Retry):
