@@ -110,7 +110,7 @@ class Measured:
 
     def __init__(self, clients: list[OtherOrg], said: dict[str, Any]) -> None:
         self.clients = clients
-        #: by whoever attacked them
+        #: by the attacker
         self.said = said
 
     def times(self, kind: str) -> list[float]:

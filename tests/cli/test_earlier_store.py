@@ -115,7 +115,7 @@ def test_an_export_before_any_server_leaves_the_name_open(earlier: Path, tmp_pat
 
 
 def test_nameless_jobs_are_not_copied(earlier: Path, tmp_path: Path) -> None:
-    """Nobody would name them in the copy: the command says what to do first."""
+    """No server would name them in the copy: the command says what to do first."""
     run("migrate", "--store", earlier)
     source, target = earlier.with_suffix(".db"), tmp_path / "copy.db"
     refused = CliRunner().invoke(main, ["copy-store", str(source), str(target)])

@@ -248,7 +248,7 @@ def test_settings_that_do_not_go_together_are_found(
 
 
 def test_keys_without_an_operator_are_told(either: Ward) -> None:
-    """No key reads `/metrics`, so somebody must have the operator's token."""
+    """No key reads `/metrics`, so an operator's token is needed."""
     either.use(lambda store: Keys(store.access, store.clock).create("org-a"))
     found = either.examine()
     assert found.wrong == {"operator_token": "warning"}

@@ -71,7 +71,7 @@ def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 def test_in_an_open_store_nobody_is_the_operator(open_server: Live) -> None:
-    """Whoever comes may do everything, and still is a tenant."""
+    """Every caller may do everything, and still is a tenant."""
     job = open_server.wait(open_server.submit("failing", how="bug")["job_id"])
     assert (job["status"], job["error_meta"]) == ("failed", None)
     assert "Traceback" not in open_server.http.get(f"/jobs/{job['job_id']}").text

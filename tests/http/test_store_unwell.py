@@ -170,7 +170,7 @@ def test_a_store_that_takes_no_writes_is_not_ready_until_it_does(
 
 
 def test_a_file_that_is_removed_is_noticed_without_a_write(tmp_path: Path) -> None:
-    """By whoever asks whether the server is ready."""
+    """By a request to /ready."""
     with _served("removed", tmp_path) as scene:
         assert _status(scene.server) == 200
         scene.ail()

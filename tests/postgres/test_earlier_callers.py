@@ -458,7 +458,7 @@ UNION SELECT relowner::regrole::text FROM pg_class WHERE oid = 'public.reading_j
     ids=["superuser", "owner of the database", "somebody else"],
 )
 def test_what_they_run_as(place: str, rights: str, owner: str) -> None:
-    """The engine's role, whoever migrates; where `public` is not his to arrange, his own. They work in each case.
+    """The engine's role, whichever login migrates; where `public` is not his to arrange, his own.
 
     So they do where the schema was dropped and is made again beside what it left.
     """

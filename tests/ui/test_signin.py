@@ -141,7 +141,7 @@ def test_signing_out_takes_the_session_back(closed: Closed, browser: httpx2.Clie
 
 
 def test_signing_out_ends_every_copy_of_the_session(closed: Closed, browser: httpx2.Client) -> None:
-    """A cookie that somebody copied before opens nothing any more; other sessions of the key go on."""
+    """A copied cookie opens nothing any more; other sessions of the key go on."""
     sign_in(browser, closed.admin)
     copied = {"Cookie": f"{SESSION}={browser.cookies[SESSION]}"}
     made = assert_page(browser.get("/"))

@@ -78,7 +78,7 @@ def test_another_process_knows_within_a_second(moment: list[float]) -> None:
 
 
 def test_many_requests_cost_one_look_a_second_and_keys_none(moment: list[float]) -> None:
-    """Only while somebody comes with a session is the store asked, and an end that is over is forgotten."""
+    """Only while sessions are in use is the store asked, and an end that is over is forgotten."""
 
     async def body(here: Process, there: Process, clock: SetClock) -> None:
         grant = await here.access.by_secret(b"a-token-of-a-test")

@@ -25,7 +25,7 @@ def _caught(text: str) -> Exception:
 
 
 def test_frames_of_libraries_are_counted_and_those_of_the_application_shown() -> None:
-    """The last one is shown whoever's it is: there it happened."""
+    """The last one is always shown: there it happened."""
     trace = trace_of(_caught("{"))
     assert "in _own\n    return json.loads(text)" in trace
     assert "  [2 frames of libraries]\n" in trace

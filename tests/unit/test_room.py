@@ -42,7 +42,7 @@ def test_what_is_common_is_counted_once_and_stays_while_somebody_has_it() -> Non
 
 
 def test_nothing_is_refused_for_its_own_size_alone() -> None:
-    """However large, and in as many steps as it takes; somebody else waits until it has gone."""
+    """However large, and in as many steps as it takes; another writer waits until it has gone."""
     room = Room(most_of_org=10, most=15)
     with room.share("a") as share:
         share.take(1)

@@ -141,7 +141,7 @@ def _welcome(url: str, app: Langlauf) -> None:
         click.echo(f"  try    curl -s {url}{app.api_prefix}{key} --json '{example}'", err=True)
     click.echo("  stop   Ctrl-C", err=True)
     if app.runtime is not None and app.runtime.services.access.without_operator:
-        click.echo("  note   nobody can read /metrics or /ops: no key opens them; set API_AUTH_TOKEN", err=True)
+        click.echo("  note   no key can read /metrics or /ops; set API_AUTH_TOKEN to read them", err=True)
 
 
 def _example(app: Langlauf) -> str | None:

@@ -75,10 +75,10 @@ def open_access(patient: Patient) -> Seen:
 def operator_token(patient: Patient) -> Seen:
     if patient.settings.auth_token is None and patient.examiner.has_keys():
         words = (
-            "callers are asked for a key, and without API_AUTH_TOKEN nobody can read /metrics, /ops or traces of errors"
+            "callers need a key, and without API_AUTH_TOKEN none can read /metrics, /ops or traces of errors"
         )
         return odd(words, 'export API_AUTH_TOKEN="$(openssl rand -hex 32)"')
-    return fine("API_AUTH_TOKEN is set" if patient.settings.auth_token else "nobody is asked for a key")
+    return fine("API_AUTH_TOKEN is set" if patient.settings.auth_token else "no key is asked for")
 
 
 def _is_loopback(host: str) -> bool:

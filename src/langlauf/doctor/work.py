@@ -46,7 +46,7 @@ def unknown_analyses(patient: Patient) -> Seen:
     waiting = Counter[str]()
     for queue in patient.queues:
         waiting[queue.analysis] += queue.waiting
-    # A job that had started waits as well where nobody holds it: for its next attempt, or as its worker was lost.
+    # A job that had started waits as well while no worker holds it: for its next attempt, or as its worker was lost.
     waiting.update(job.analysis for job in patient.underway if job.lease_until is None)
     unknown = {name: count for name, count in waiting.items() if count and name not in known}
     if unknown and known:

@@ -70,7 +70,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def operator(self) -> bool:
-        """Whether it is the operator's token, or a session begun with it; no key, and nobody in an open store, is."""
+        """Whether it is the operator's token, or a session begun with it; no key is, nor a caller of an open store."""
         return Scope.OPERATE in self.scopes and self.issuer not in (OPEN, ANYBODY)
 
     @property

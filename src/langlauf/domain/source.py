@@ -1,6 +1,6 @@
 """A stored payload that is read in pieces, so that sending a large one takes a piece of it and not the whole.
 
-Whoever reads from the start to the end gets exactly what was written. A piece that retention took meanwhile, or that is
+A read from start to end returns exactly what was written. A piece that retention took meanwhile, or that is
 not what was written, raises: what was sent until then is seen to be cut, because its length was told before.
 """
 

@@ -1,4 +1,4 @@
-"""The address of a client: of whoever connects, or of whom a trusted proxy names."""
+"""The address of a client: of the peer that connects, or the one that a trusted proxy names."""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network

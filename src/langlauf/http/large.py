@@ -70,7 +70,7 @@ class LargeAnswer(Response):
                 try:
                     await self._send(first.pop(), client, send)
                 except StoreError as error:
-                    # Half of it is sent, and its length was told: without its end nobody takes it for the whole.
+                    # Half of it is sent, and its length was told: without its end no client takes it for the whole.
                     tell(Fact.ANSWER_CUT, logging.WARNING, org_id=self._org_id, reason=str(error))
                     if transport_of(scope) is None:
                         raise
@@ -124,7 +124,7 @@ class Held(Response):
 
 
 class _Client:
-    """Whoever an answer is for."""
+    """The org that an answer is for."""
 
     def __init__(self, receive: Receive) -> None:
         self.left = False
@@ -136,7 +136,7 @@ class _Client:
 
 @asynccontextmanager
 async def _client(receive: Receive) -> AsyncIterator[_Client]:
-    """Notices when the client leaves: a server says nothing of it to whoever only sends."""
+    """Notices when the client leaves: a server does not tell an application that only sends."""
     client = _Client(receive)
     try:
         yield client
@@ -155,7 +155,7 @@ def counted(response: Response, room: Room, org_id: str) -> Response:
 
 
 def no_room(error: NoRoom) -> Problem:
-    """Whoever is refused comes back at a moment of its own, not with all the others."""
+    """A jittered Retry-After, so that refused clients do not come back all at once."""
     headers = {"Retry-After": str(_RETRY_SECONDS + int(_RETRY_SPREAD * draw()))}
     if error.scope == "org":
         message = "Too many large answers of this org are on their way; read them, or try again."

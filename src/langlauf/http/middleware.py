@@ -123,7 +123,7 @@ def _unavailable(message: str, seconds: str = _RETRY_SECONDS) -> Problem:
 
 
 def _no_place(error: NoPlace) -> Problem:
-    """Whoever is refused comes back at a moment of its own, not with all the others."""
+    """A jittered Retry-After, so that refused clients do not come back all at once."""
     headers = {"Retry-After": str(_PLACE_SECONDS + int(_PLACE_SPREAD * draw()))}
     if error.scope == "all":
         message = "Too many event streams, long polls and synchronous requests are open; try again."

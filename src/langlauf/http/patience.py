@@ -82,7 +82,7 @@ class Patient(HttpToolsProtocol):
         """Called when nothing more is done for the client than to let it read to the end."""
 
     def _linger_briefly(self) -> None:
-        """The server stops, or is full: nobody is waited for as long as otherwise."""
+        """The server stops, or is full: shorten the deadlines of idle connections."""
         self._linger_seconds = _LINGER_AT_STOP
         if self._drained is not None:
             self._arm(_LINGER_AT_STOP, self.transport.abort)

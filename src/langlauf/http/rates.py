@@ -13,7 +13,7 @@ HEADERS = "langlauf.headers"
 
 
 def count_request(rates: Rates, request: Request, scope: Scope, caller: Caller) -> None:
-    """Counts a request for its org and its credential; what an operator asks over all orgs is nobody's."""
+    """Counts a request for its org and its credential; what an operator asks over all orgs counts for none."""
     if scope is Scope.OPERATE:
         return
     quota = rates.take(rates.kind_of(scope), *caller.counted_as)

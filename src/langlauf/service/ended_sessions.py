@@ -1,6 +1,6 @@
 """Sessions that ended before their time, in memory: a copy of a cookie opens nothing once its session was ended.
 
-The store numbers these ends. Once a second, and only while somebody comes with a session, it is asked for the ends past
+The store numbers these ends. Once a second, and only while sessions are in use, it is asked for the ends past
 the last number; every process therefore knows of a sign-out within about a second, and callers with keys pay nothing.
 An end is forgotten when the session would have ended by itself.
 """

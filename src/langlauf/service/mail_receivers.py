@@ -1,6 +1,6 @@
 """Receivers of mail: whom an org may write to, who has unsubscribed, and the link that unsubscribes.
 
-The link is a signed statement about one address of one org: whoever was sent it may use it, without a key and for ever.
+The link is a signed statement about one address of one org: its receiver may use it, without a key and for ever.
 """
 
 import msgspec

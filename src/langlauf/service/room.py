@@ -69,7 +69,7 @@ class Share:
         common, self._common = self._common, []
         for one in common:
             self._room.shares[one] -= 1
-            if not self._room.shares[one]:  # nobody else has it
+            if not self._room.shares[one]:  # no other answer shares it
                 del self._room.shares[one]
                 free += one[1]
         self._room.orgs[self._org_id] -= free

@@ -1,4 +1,4 @@
-"""`/unsubscribe/{token}`: whoever got a mail asks for no more of them. The link is what entitles to it, not a key.
+"""`/unsubscribe/{token}`: the receiver of a mail asks for no more of them. The link is what entitles to it, not a key.
 
 Opening the page changes nothing, because programs follow links of mails; its form, or the one-click request of a mail
 program (RFC 8058), does. That request has no page of ours behind it: it is answered without a redirect.

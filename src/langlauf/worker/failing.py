@@ -57,7 +57,7 @@ def trace_of(error: BaseException) -> str:
 
 
 class _Folded(traceback.StackSummary):
-    """Frames of which those of libraries are counted, not shown; the last one is shown, whoever's it is."""
+    """Frames of which those of libraries are counted, not shown; the last one is always shown."""
 
     def format(self) -> list[str]:
         if all(_is_library(frame) for frame in self):

@@ -15,7 +15,7 @@ _AT_ONCE = 2
 
 
 class Copy:
-    """The bytes of one payload, for as long as somebody has it in hand."""
+    """The bytes of one payload, for as long as an answer reads it."""
 
     def __init__(self, fetch: Callable[[], Awaitable[bytes | None]], turn: asyncio.Semaphore) -> None:
         self._fetch = fetch
@@ -24,7 +24,7 @@ class Copy:
         self._data: bytes | None = None
 
     async def data(self) -> bytes:
-        """All of it; whoever comes while it is fetched waits for that."""
+        """All of it; concurrent callers share one fetch."""
         async with self._alone:
             if self._data is None:
                 async with self._turn:
@@ -35,7 +35,7 @@ class Copy:
 
 
 class Copies:
-    """The copies that somebody reads."""
+    """The copies that are being read."""
 
     def __init__(self) -> None:
         self._kept: WeakValueDictionary[tuple[str, str], Copy] = WeakValueDictionary()

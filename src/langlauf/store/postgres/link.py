@@ -162,7 +162,7 @@ class Link:
                 pause = min(_LONGEST_PAUSE, pause * 2)
 
     def _known(self, reason: Exception) -> bool:
-        """Whether it is known that nothing is written here: then nobody waits for another answer."""
+        """Whether it is known that nothing is written here: then no write waits for another answer."""
         ailment = ailment_of(reason)
         return self._health is not None and ailment is Ailment.READ_ONLY and self._health.ailment is ailment
 

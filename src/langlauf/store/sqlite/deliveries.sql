@@ -79,7 +79,7 @@ WHERE org_id = :org_id AND notification_id = :notification_id AND delivery_statu
   AND (claimed_until IS NULL OR claimed_until <= :now)
 
 -- name: give_up_gone
--- A message to an endpoint that is gone or disabled: it was on its way into the outbox, or in somebody's hands, when that was said.
+-- A message to an endpoint that is gone or disabled: it was on its way into the outbox, or claimed, when that was said.
 UPDATE notifications SET delivery_status = 'failed', last_error = 'the endpoint is not called any more', claimed_until = NULL
 WHERE org_id = :org_id AND notification_id = :notification_id AND delivery_status = 'pending'
   AND endpoint_id IS NOT NULL AND NOT EXISTS (

@@ -26,7 +26,7 @@ class LongReads:
     _connection: apsw.Connection
 
     async def open(self) -> None:
-        """Opens the connection: with the store, and not when somebody waits for the first read."""
+        """Opens the connection: with the store, so that the first read does not wait for it."""
         loop = asyncio.get_running_loop()
         self._connection = await loop.run_in_executor(self._thread, open_connection, self._path)
 

@@ -248,7 +248,7 @@ END $$;
 -- that none holds up another. What an org has under way counts as turns that it had.
 -- Those who claim take turns, so that what is under way in a lane is counted by one after the other; most find nothing, and
 -- neither wait nor write. The number of the attempt is the fence: it grows here and nowhere else. A message to an endpoint that
--- is gone or disabled is given up: it was on its way into the outbox, or in somebody's hands, when that was said.
+-- is gone or disabled is given up: it was on its way into the outbox, or claimed, when that was said.
 CREATE FUNCTION claim_deliveries(at bigint, most integer, most_of_lane integer, claim bigint, cautious_after integer)
 RETURNS TABLE (
     org_id text, notification_id text, job_id text, channel text, template_key text, created_at bigint, payload_json text,

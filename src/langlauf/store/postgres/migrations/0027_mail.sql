@@ -46,7 +46,7 @@ BEGIN
 END $$;
 
 -- Lets a mail out and counts it, or tells why not. Those who ask for an org take turns, so that it has no more than it may.
--- Whoever did not hear the answer and asks again for the same attempt is not counted again.
+-- A repeat for the same attempt, after an answer that was lost, is not counted again.
 CREATE FUNCTION admit_mail(
     at bigint, org text, message text, attempt_no integer, receiver text, counted boolean, only_listed boolean,
     org_quota integer, org_window bigint, address_quota integer, address_window bigint
@@ -89,7 +89,7 @@ DROP FUNCTION claim_deliveries(bigint, integer, integer, bigint, integer);
 -- that none holds up another. What an org has under way counts as turns that it had.
 -- Those who claim take turns, so that what is under way in a lane is counted by one after the other; most find nothing, and
 -- neither wait nor write. The number of the attempt is the fence: it grows here and nowhere else. A message to an endpoint that
--- is gone or disabled is given up: it was on its way into the outbox, or in somebody's hands, when that was said. A process that
+-- is gone or disabled is given up: it was on its way into the outbox, or claimed, when that was said. A process that
 -- cannot send mail leaves it to others.
 CREATE FUNCTION claim_deliveries(at bigint, most integer, most_of_lane integer, claim bigint, cautious_after integer, with_mail boolean DEFAULT true)
 RETURNS TABLE (

@@ -1,4 +1,4 @@
--- Payloads as bytes, for whoever sends them on without looking at them.
+-- Payloads as bytes, to be sent on undecoded.
 
 -- How large the payload of a snapshot is, and the payload itself where it is small; no row where it is not kept here.
 CREATE FUNCTION read_payload_size(org text, result text, small integer)
