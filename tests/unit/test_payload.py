@@ -7,12 +7,13 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pytest
 
 from langlauf.analysis import payload
 from langlauf.analysis.own_thread import OwnThread
 from langlauf.analysis.reporting import step_for
-from langlauf.domain.errors import ResultUnstorable
+from langlauf.domain.errors import ResultTooLarge, ResultUnstorable
 
 
 @dataclass
@@ -109,3 +110,12 @@ def test_a_large_stored_value_is_decoded_in_a_thread(monkeypatch: pytest.MonkeyP
     value = "x" * (payload.LARGE if large else 10)
     assert asyncio.run(payload.decoded(f'"{value}"')) == value
     assert (threads != [threading.get_ident()]) is large
+
+
+@pytest.mark.parametrize("value", ["xx", [1, [2, 3]], {"a": {"b": "c"}}, [[]], [{}, "é"], 12345, None])
+def test_a_value_of_exactly_the_largest_size_is_stored(value: Any) -> None:
+    """And one byte more is refused."""
+    size = len(msgspec.json.encode(value))
+    assert len(payload.encode(value, size).encode()) == size
+    with pytest.raises(ResultTooLarge):
+        payload.encode(value, size - 1)

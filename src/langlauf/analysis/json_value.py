@@ -57,7 +57,7 @@ class _Walk:
 
     def __init__(self, largest: int) -> None:
         self._largest = largest
-        self._left = largest
+        self._left = largest + 1  # every child counts with a comma, and there is none behind the whole
         self._levels: list[_Level] = []
         #: identities of what is being read, from the top down
         self._open: set[int] = set()

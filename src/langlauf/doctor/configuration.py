@@ -74,9 +74,7 @@ def open_access(patient: Patient) -> Seen:
 
 def operator_token(patient: Patient) -> Seen:
     if patient.settings.auth_token is None and patient.examiner.has_keys():
-        words = (
-            "callers need a key, and without API_AUTH_TOKEN none can read /metrics, /ops or traces of errors"
-        )
+        words = "callers need a key, and without API_AUTH_TOKEN none can read /metrics, /ops or traces of errors"
         return odd(words, 'export API_AUTH_TOKEN="$(openssl rand -hex 32)"')
     return fine("API_AUTH_TOKEN is set" if patient.settings.auth_token else "no key is asked for")
 

@@ -320,7 +320,7 @@ FROM notifications AS message
 WHERE message.delivery_status = 'sent' AND message.lane IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM delivery_attempts AS line
     WHERE line.org_id = message.org_id AND line.notification_id = message.notification_id AND line.status = 'sent'
-      AND (message.channel <> 'webhook' OR line.status_code BETWEEN 200 AND 299))
+      AND (message.channel <> 'webhook' OR coalesce(line.status_code, 200) BETWEEN 200 AND 299))
 
 -- name: deliveries_overdue
 SELECT message.org_id, NULL::text, 'the lane ' || message.lane || ' is due since ' || ((:now - min(message.scheduled_at)) / 1000000) || ' s'
