@@ -28,10 +28,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _KILLED = 128
 #: For threads and coroutines of analyses to end by themselves, once nothing of theirs counts any more.
 _LEAVE_SECONDS = 2.0
+#: The thread that writes gives the interpreter lock back at every statement. With Python's 5 ms it waits that long for
+#: each of them while the event loop is busy, and a batch of a hundred takes seconds.
+_SWITCH_SECONDS = 0.0005
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Runs a program to its end; what stops it is told in one line."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
     try:
         uvloop.run(main)
     except LanglaufError as error:

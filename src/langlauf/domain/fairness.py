@@ -1,12 +1,37 @@
 """Start-time fair queueing between orgs: however much one of them queues, each gets its share of starts."""
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 Item = TypeVar("Item")
+
+
+def take_in_turns(
+    items: Sequence[Item], holder_of: Callable[[Item], str], *, most: int, most_of_one: int
+) -> tuple[list[Item], list[Item]]:
+    """The items that go first, and those that wait, both in their order.
+
+    Where several holders have some, each has at most `most_of_one`: the first of each, then the second of each, and so
+    on. What has no holder (an empty name) is not held back.
+    """
+    holders = [holder_of(item) for item in items]
+    several = len(set(holders) - {""}) > 1
+    if len(items) <= (most_of_one if several else most):
+        return list(items), []
+    seen: Counter[str] = Counter()
+    ranks: list[tuple[int, int]] = []
+    for index, holder in enumerate(holders):
+        rank = seen[holder]
+        seen[holder] += bool(holder)
+        if rank < most_of_one or not several:
+            ranks.append((rank, index))
+    first = {index for _, index in heapq.nsmallest(most, ranks)}
+    taken = [item for index, item in enumerate(items) if index in first]
+    return taken, [item for index, item in enumerate(items) if index not in first]
 
 
 class Queue(msgspec.Struct, frozen=True, order=True):

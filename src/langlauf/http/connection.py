@@ -328,7 +328,7 @@ class Connection(Patient):
         if cycle.scope["path"] in _ALWAYS_ANSWERED:
             super()._start_asgi_task(cycle, app)
         else:
-            self._crowd.turnstile.enter(lambda: self._begin(cycle, app))
+            self._crowd.turnstile.enter(self.holder, lambda: self._begin(cycle, app))
 
     def _begin(self, cycle: RequestResponseCycle, app: Any) -> None:
         if not cycle.disconnected:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 #: So many above the limit are still read, so that /health and /ready are answered, and others than those who hold most.
 RESERVE = 32
-#: Some ten milliseconds of work.
-BEGUN_PER_TURN = 32
+#: A millisecond or two of work: a request takes several turns, and waits for all that each of them does.
+BEGUN_PER_TURN = 8
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,18 +56,19 @@ def bounds_from(settings: Settings, *, any_name: bool) -> Bounds:
 
 
 class Turnstile:
-    """Lets a few requests begin in each turn of the event loop, the others in the order they came.
+    """Lets a few requests begin in each turn of the event loop; holders take turns, each in the order it came.
 
-    Where thousands arrive at once, the loop would begin all of them before it looks at a socket again: whoever comes
-    next, a probe of /health for one, would wait for them all.
+    Where thousands arrive at once, the loop would begin all of them before it looks at a socket again: the next
+    request, a probe of /health for one, would wait for them all.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._begun = 0
-        self._waiting: deque[Callable[[], None]] = deque()
+        #: by holder; the one that had its turn longest ago is the first
+        self._waiting: dict[str, deque[Callable[[], None]]] = {}
 
-    def enter(self, begin: Callable[[], None]) -> None:
+    def enter(self, holder: str, begin: Callable[[], None]) -> None:
         """Calls it at once, or when it is its turn."""
         if self._begun == 0:
             self._loop.call_soon(self._next_turn)
@@ -75,13 +76,18 @@ class Turnstile:
             self._begun += 1
             begin()
         else:
-            self._waiting.append(begin)
+            self._waiting.setdefault(holder, deque()).append(begin)
 
     def _next_turn(self) -> None:
         self._begun = 0
         while self._waiting and self._begun < BEGUN_PER_TURN:
             self._begun += 1
-            self._waiting.popleft()()
+            holder = next(iter(self._waiting))
+            line = self._waiting.pop(holder)
+            begin = line.popleft()
+            if line:
+                self._waiting[holder] = line
+            begin()
         if self._begun:
             self._loop.call_soon(self._next_turn)
 

@@ -14,7 +14,7 @@ from langlauf.http.crowd import Crowd
 from langlauf.telemetry import Fact, tell
 
 #: So many in each turn, so that what the earlier ones sent is read before many more come.
-ACCEPTED_PER_TURN = 16
+ACCEPTED_PER_TURN = 2
 #: For descriptors or memory to come back, where the system has none left.
 _PAUSE_SECONDS = 0.5
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)

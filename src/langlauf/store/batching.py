@@ -1,8 +1,9 @@
 """Group commit: whatever waits while one batch is under way goes into the next.
 
 There is no timer. An idle store takes a single operation at once; under load the batches grow by themselves, and one
-fsync carries all of them. What is large is a batch by itself, in turns with all that is small: a heartbeat waits for
-one large payload at the most, however many are to be written.
+fsync carries all of them. Where several orgs wait, each has a part of the next batch. What is large is a batch by
+itself, in turns with all that is small: a heartbeat waits for one large payload at the most, however many are to be
+written.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from typing import Generic, TypeVar
 
 from langlauf.clock import steady
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.fairness import take_in_turns
 from langlauf.telemetry.metrics import BATCH_SIZES, BATCHES, REFUSED
 
 Operation = TypeVar("Operation")
@@ -18,6 +20,8 @@ Answer = TypeVar("Answer")
 
 #: Bounds the time one transaction holds the writer.
 LARGEST_BATCH = 1_000
+#: Of one org, where others wait as well: a flood of one makes the batches of all no longer than that.
+MOST_OF_ORG = 64
 #: With so many waiting, what is new is refused before it is accepted; what was accepted is always taken.
 MOST_WAITING = 10_000
 #: In bytes. Writing more takes longer than a batch of what is small.
@@ -40,6 +44,7 @@ class GroupCommit(Generic[Operation, Answer]):
         done: Callable[[Operation, Answer], None] = lambda _, __: None,
         largest: int = LARGEST_BATCH,
         size: Callable[[Operation], int] = lambda _: 0,
+        holder: Callable[[Operation], str] = lambda _: "",
     ) -> None:
         self._run = run
         self._done = done
@@ -49,6 +54,7 @@ class GroupCommit(Generic[Operation, Answer]):
         REFUSED.expect(self.queue)
         self._largest = largest
         self._size = size
+        self._holder = holder
         self._waiting: list[tuple[Operation, asyncio.Future[Answer]]] = []
         self._large: list[tuple[Operation, asyncio.Future[Answer]]] = []
         self._later: list[tuple[Operation, asyncio.Future[Answer]]] = []
@@ -98,8 +104,9 @@ class GroupCommit(Generic[Operation, Answer]):
         self._small_first = bool(self._large) and not (self._waiting and self._small_first)
         if self._small_first:  # the next time
             return [self._large.pop(0)]
-        batch = self._waiting[: self._largest]
-        del self._waiting[: self._largest]
+        batch, self._waiting = take_in_turns(
+            self._waiting, lambda entry: self._holder(entry[0]), most=self._largest, most_of_one=MOST_OF_ORG
+        )
         return batch
 
     async def _run_one(self, batch: list[tuple[Operation, asyncio.Future[Answer]]]) -> None:

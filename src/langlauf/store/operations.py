@@ -3,6 +3,7 @@
 import msgspec
 
 from langlauf.domain.attempt import Lease, Write
+from langlauf.domain.job import NewJob
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -10,6 +11,13 @@ class Recording(msgspec.Struct, frozen=True):
 
     lease: Lease
     write: Write
+
+
+def org_of(operation: object) -> str:
+    """The org that a write is for; empty where it is for none, or for several."""
+    if isinstance(operation, Recording):
+        return operation.lease.org_id
+    return operation.job.org_id if isinstance(operation, NewJob) else getattr(operation, "org_id", None) or ""
 
 
 def letters_of(operation: object) -> int:

@@ -37,7 +37,7 @@ from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
 from langlauf.store.health import StoreHealth
 from langlauf.store.mail import MailStore
-from langlauf.store.operations import Recording, letters_of
+from langlauf.store.operations import Recording, letters_of, org_of
 from langlauf.store.orgs import OrgStore
 from langlauf.store.postgres import backlog, overview, recording, submitting
 from langlauf.store.postgres.access import PostgresAccess
@@ -89,13 +89,13 @@ class PostgresStore:
         self.clock: Clock = clock or self._own_clock
         tell = partial(announce, self._wakes)
         self._submits: GroupCommit[NewJob, Any] = GroupCommit(
-            self._submit_batch, name="langlauf-submits", largest=_LARGEST, done=tell
+            self._submit_batch, name="langlauf-submits", largest=_LARGEST, done=tell, holder=org_of
         )
         self._records: GroupCommit[Recording, Any] = GroupCommit(
-            self._record_batch, name="langlauf-records", largest=_LARGEST, done=tell, size=letters_of
+            self._record_batch, name="langlauf-records", largest=_LARGEST, done=tell, size=letters_of, holder=org_of
         )
         self._cancels: GroupCommit[CancelRequest, Any] = GroupCommit(
-            self._cancel_batch, name="langlauf-cancels", done=tell
+            self._cancel_batch, name="langlauf-cancels", done=tell, holder=org_of
         )
         self._copies = Copies()
         self._readers = Links(url, "read", health=self.health)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import apsw
 
@@ -32,7 +32,7 @@ from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.health import Ailment, StoreHealth
 from langlauf.store.migrate import migrations_in
-from langlauf.store.operations import Recording, letters_of
+from langlauf.store.operations import Recording, letters_of, org_of
 from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
 from langlauf.store.retiring import RetireBatch, retire
@@ -67,6 +67,15 @@ from langlauf.store.whereabouts import Whereabouts
 from langlauf.telemetry import Fact, tell
 
 T = TypeVar("T")
+
+
+class Read(NamedTuple):
+    """A read of one org, or of none."""
+
+    org_id: str
+    run: Callable[[apsw.Connection], Any]
+
+
 _log = logging.getLogger(__name__)
 _FENCE = """EXISTS (
     SELECT 1 FROM leases AS held WHERE held.org_id = jobs.org_id AND held.job_id = jobs.job_id
@@ -141,10 +150,10 @@ class SqliteStore:
         self._inspection = health.Inspection(path)
         self._inspecting: threading.Thread | None = None
         self._writes: GroupCommit[Any, Any] = GroupCommit(
-            self._commit, name="langlauf-writes", done=partial(announce, hints), size=letters_of
+            self._commit, name="langlauf-writes", done=partial(announce, hints), size=letters_of, holder=org_of
         )
-        self._reads: GroupCommit[Callable[[apsw.Connection], Any], Any] = GroupCommit(
-            self._read_batch, name="langlauf-reads"
+        self._reads: GroupCommit[Read, Any] = GroupCommit(
+            self._read_batch, name="langlauf-reads", holder=lambda read: read.org_id
         )
         self.access = access.SqliteAccess(self._read, self._writes.do, self._queries)
         self.orgs = orgs.SqliteOrgs(self._read, self._writes.do_later, self._queries)
@@ -302,8 +311,12 @@ class SqliteStore:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def tenant(self, org_id: str) -> TenantReads:
-        run_long = self._read if self._long_reads is None else self._long_reads.run
-        return SqliteTenantReads(org_id, self._read, self._queries, run_long=run_long)
+
+        def run(read: Callable[[apsw.Connection], T], /) -> Awaitable[T]:
+            return self._read(read, org_id)
+
+        run_long = run if self._long_reads is None else self._long_reads.run
+        return SqliteTenantReads(org_id, run, self._queries, run_long=run_long)
 
     async def depth(self) -> Depth:
         now = self.clock.now()
@@ -446,14 +459,14 @@ class SqliteStore:
             # The batch is on disk: nobody may be told that it failed, and nothing of it may run again.
             _log.warning("the log could not be emptied; the next look tries again", exc_info=True)
 
-    def _read(self, read: Callable[[apsw.Connection], T], /) -> Awaitable[T]:
-        return cast("Awaitable[T]", self._reads.do(read))
+    def _read(self, read: Callable[[apsw.Connection], T], org_id: str = "", /) -> Awaitable[T]:
+        return cast("Awaitable[T]", self._reads.do(Read(org_id, read)))
 
-    async def _read_batch(self, batch: Sequence[Callable[[apsw.Connection], Any]]) -> list[Any]:
+    async def _read_batch(self, batch: Sequence[Read]) -> list[Any]:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reader_thread, self._run_reads, batch)
 
-    def _run_reads(self, batch: Sequence[Callable[[apsw.Connection], Any]]) -> list[Any]:
+    def _run_reads(self, batch: Sequence[Read]) -> list[Any]:
         """Runs what waits on one snapshot; it is let go at once, so that the log can be reset."""
         try:
             with self._no_reader:
@@ -461,14 +474,14 @@ class SqliteStore:
         except apsw.Error as error:  # not of one read, but of what is around all of them
             raise self._failed(error, "the store cannot be read", len(batch)) from error
 
-    def _run_reads_alone(self, batch: Sequence[Callable[[apsw.Connection], Any]]) -> list[Any]:
+    def _run_reads_alone(self, batch: Sequence[Read]) -> list[Any]:
         answers: list[Any] = []
         connection = self._reader
         connection.execute("BEGIN")
         try:
             for read in batch:
                 try:
-                    answers.append(read(connection))
+                    answers.append(read.run(connection))
                 except apsw.Error as error:
                     answers.append(self._failed(error, "the store did not answer", 1))
                 except Exception as error:  # noqa: BLE001 - the answer to this one caller
