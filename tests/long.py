@@ -14,6 +14,7 @@ tests/fuzz/
 tests/abuse/test_scenarios.py
 tests/abuse/test_timing.py::test_the_scenario_runs
 tests/abuse/test_corpus.py::test_hostile_headers_are_answered
+tests/abuse/test_corpus.py::test_hostile_queries_are_answered
 tests/abuse/test_corpus.py::test_pages_are_as_hard_to_break
 tests/faults/test_scenarios.py::test_every_promise_is_kept[abandoned]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[cancel]
@@ -30,6 +31,8 @@ tests/faults/test_scenarios.py::test_every_promise_is_kept[timeout]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[watchdog]
 tests/faults/test_scenarios.py::test_the_harness_sees_a_missing_fence
 tests/faults/test_cancel.py::test_a_cancel_does_not_wait_for_a_worker_that_is_gone[9]
+tests/faults/test_cancel.py::test_a_paused_worker_that_wakes_up_writes_nothing_and_works_on
+tests/faults/test_shutdown.py::test_open_long_polls_are_answered
 tests/faults/test_shutdown.py::test_a_second_signal_ends_the_grace[2]
 tests/faults/test_shutdown.py::test_a_stop_in_the_middle_of_claims_leaves_no_lease_behind[0.0]
 tests/faults/test_shutdown.py::test_a_stop_in_the_middle_of_claims_leaves_no_lease_behind[0.15]
@@ -48,9 +51,14 @@ tests/cli/test_backup.py::test_a_backup_under_load
 tests/cli/test_exit_codes.py::test_5_full
 tests/cli/test_read_only.py::test_commands_on_a_read_only_mount
 tests/client/test_restart.py
+tests/client/test_sync.py::test_events_over_several_pages
+tests/cli/test_keys.py::test_a_store_with_a_key_may_listen_beyond_this_machine
+tests/docs/test_code.py::test_a_block_of_python_runs[README.md-1]
 tests/docs/test_deploy.py::test_the_login_of_compose_is_enough
 tests/docs/test_recipes.py
 tests/http/test_streams_limits.py::test_idle_streams_cost_one_look_for_all
+tests/http/test_streams_resume.py::test_twenty_restless_clients_see_every_event_once
+tests/mounting/test_examples.py::test_every_link_of_every_page_leads_somewhere
 tests/http/test_store_unwell.py::test_a_store_that_takes_no_writes_is_not_ready_until_it_does[read_only_database]
 tests/http/test_streams_resume.py::test_clients_come_through_a_restart_of_the_server
 tests/http/test_streams_resume.py::test_what_another_process_writes_arrives
@@ -72,6 +80,9 @@ tests/worker/test_hostile.py::test_files_beside_a_script_and_a_missing_guard
 tests/worker/test_hostile.py::test_many_items_do_not_hold_up_the_event_loop
 tests/worker/test_mapping.py::test_a_map_with_a_step_reports_how_far_it_is
 tests/worker/test_mapping.py::test_chunks_run_side_by_side
+tests/worker/test_mapping.py::test_a_chunk_whose_process_dies_costs_an_attempt_and_no_other_chunk
+tests/worker/test_mapping.py::test_a_canceled_map_ends_its_processes
+tests/worker/test_processes.py::test_a_job_that_kills_its_process_is_given_up
 tests/worker/test_processes.py::test_a_function_that_holds_the_interpreter_lock_keeps_its_lease
 tests/worker/test_processes.py::test_a_lost_keeper_is_replaced
 tests/worker/test_processes.py::test_a_process_that_dies_costs_its_own_attempt_only[exit]
@@ -90,6 +101,8 @@ tests/browser/test_attacks.py
 tests/browser/test_element.py
 tests/browser/test_frame.py
 tests/browser/test_job.py::test_a_job_is_stopped_without_a_script
+tests/browser/test_job.py::test_a_job_is_stopped_by_a_dialog
+tests/browser/test_job.py::test_a_failed_job_goes_on_where_it_stopped
 tests/browser/test_job.py::test_a_version_can_be_kept_in_view
 tests/browser/test_job.py::test_links_and_commands_are_copied
 tests/browser/test_letters.py
@@ -99,12 +112,14 @@ tests/browser/test_live.py::test_a_reader_can_stop_all_of_it
 tests/browser/test_live.py::test_seven_tabs
 tests/browser/test_live.py::test_the_stream_of_a_tab
 tests/browser/test_live.py::test_what_a_reader_is_busy_with_stays
+tests/browser/test_live.py::test_what_happens_is_on_the_screen_soon
 tests/browser/test_live.py::test_where_streams_do_not_work
 tests/browser/test_live.py::test_without_a_connection
 tests/browser/test_live.py::test_without_a_script_the_page_loads_itself_again
 tests/browser/test_ops.py
 tests/browser/test_result.py
 tests/browser/test_start.py::test_a_text_comes_out_of_a_file
+tests/browser/test_start.py::test_errors_have_the_focus_and_lead_to_their_entries
 tests/browser/test_start.py::test_it_works_below_a_prefix
 tests/browser/test_start.py::test_shortcuts_go_places
 tests/browser/test_start.py::test_the_switch_changes_colours_at_once
@@ -122,9 +137,13 @@ tests/postgres/test_keeping_logins.py
 tests/postgres/test_lost_answers.py::test_an_end_that_was_given_up_and_written_again_is_told
 tests/postgres/test_lost_answers.py::test_what_was_refused_is_not_carried_out_when_the_network_is_back
 tests/postgres/test_keeping.py
+tests/postgres/test_opening.py::test_a_database_in_another_encoding_is_refused
+tests/postgres/test_opening.py::test_a_standby_is_refused
 tests/postgres/test_roles.py
 tests/store_contract/test_copying.py::test_a_copy_goes_on_with_the_work
 tests/store_contract/test_copying.py::test_a_copy_is_the_same_and_sound[postgres-postgres]
+tests/store_contract/test_copying.py::test_a_copy_is_the_same_and_sound[postgres-sqlite]
+tests/store_contract/test_picking.py::test_a_limited_analysis_is_shared_as_well
 tests/store_contract/test_copying.py::test_a_copy_that_was_killed_goes_on
 tests/store_contract/test_copying.py::test_a_source_that_changes_is_found_out
 tests/store_contract/test_copying.py::test_a_store_in_use_is_not_filled
@@ -137,6 +156,8 @@ tests/unit/test_postgres_support.py
 
 # Large inputs, and the benchmarks at work
 tests/bundled/ontology/test_analysis.py::test_tens_of_thousands_of_terms_stay_small_and_quick
+tests/ui/test_every_page.py::test_links_work_below_a_mount_point
+tests/unit/address/test_analysis.py::test_every_stage_is_a_chunk_a_checkpoint_and_a_snapshot
 tests/unit/test_bench.py::test_a_complete_run_measures_everything
 tests/unit/test_bench_postgres.py
 """
@@ -147,9 +168,9 @@ _PARAMETERS = {
     "tests/blobs/": "objects",
     "tests/browser/": "dark",
     "tests/browser/test_every_page.py": """
-        again cancel diff docs errors job_backoff job_canceled job_canceling job_queued job_running job_silent
-        job_working jobs_filtered jobs_none not_found ops_orgs ops_workers problem problems result_failed
-        result_partial settings start_other states version
+        again cancel diff docs errors inbox job_backoff job_canceled job_canceling job_completed job_failed job_queued
+        job_running job_silent job_working jobs jobs_filtered jobs_none not_found ops ops_orgs ops_workers problem
+        problems result_failed result_partial settings start_other states version webhooks
     """,
     "tests/docs/test_code.py": "docs/python.md",
     "tests/doctor/": "postgres",
@@ -161,6 +182,8 @@ _PARAMETERS = {
     "tests/store_contract/test_delivery_guards.py": "postgres",
     "tests/store_contract/test_erasing.py": "postgres",
     "tests/store_contract/test_holding.py": "postgres",
+    "tests/store_contract/test_retention_batches.py": "postgres",
+    "tests/store_contract/test_retention_beside_others.py": "postgres",
     "tests/unit/test_verify.py": "postgres",
 }
 
