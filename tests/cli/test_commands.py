@@ -134,7 +134,8 @@ def test_cancel(langlauf: Commands, until_step: Callable[[str, str], None]) -> N
     """Stopping is told, waited for on request, and harmless when it comes too late."""
     job = langlauf.submit("-a", "hang")
     until_step(job, "hanging")
-    assert "is stopping" in langlauf.run("cancel", job, "--reason", "enough").stderr
+    said = langlauf.run("cancel", job, "--reason", "enough").stderr
+    assert "is stopping" in said or "Canceled by user: enough" in said, "it may have ended before the answer"
     assert langlauf.json("cancel", job, "--wait")["cancel_reason"] == "enough"
     done = langlauf.json("submit", "value=1", "--wait")
     assert "had ended before" in langlauf.run("cancel", done["job_id"]).stderr
