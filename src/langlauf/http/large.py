@@ -124,7 +124,7 @@ class Held(Response):
 
 
 class _Client:
-    """The org that an answer is for."""
+    """The client that an answer is for."""
 
     def __init__(self, receive: Receive) -> None:
         self.left = False
