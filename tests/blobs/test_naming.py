@@ -56,6 +56,7 @@ def test_a_key_leads_back_to_its_place(org: str, job: str) -> None:
 @example("store/acme/job")
 @example("store/ACME/job/" + DIGEST)
 @example("store/=acme/job/" + DIGEST)
+@example(f"store/=\x80/job/{DIGEST}")
 @example("store/acme/job/readme.txt")
 @example("lost+found")
 @example(f"store/acme/job/{DIGEST}-kept")

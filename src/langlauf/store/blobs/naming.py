@@ -6,7 +6,6 @@ removing a job's blobs touches nobody else's, and those of an org lie under one 
 """
 
 import base64
-import binascii
 import hashlib
 import re
 from typing import NamedTuple
@@ -94,7 +93,7 @@ def unescaped(word: str) -> str | None:
     letters = word[1:].upper()
     try:
         text = base64.b32decode(letters + "=" * (-len(letters) % 8)).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no base32, or no text behind it
         return None
     return text if escaped(text) == word else None
 
