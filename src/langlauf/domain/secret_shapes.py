@@ -154,7 +154,7 @@ SHAPES: tuple[Shape, ...] = (
         # What is cut off before its end is a secret as well.
         re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]{1,60}-----|\Z)"),
     ),
-    Shape(("putty-user-key-file",), re.compile(r"(Private-Lines: \d{1,4}\s)(?:[A-Za-z0-9+/=]{1,64}+\s?)++"), rf"\1{MASK}"),
+    Shape(("putty-user-key-file",), re.compile(r"(Private-Lines: \d{1,4}\s)(?:[A-Za-z0-9+/=]{1,64}\s?)+"), rf"\1{MASK}"),
     *(_prefixed(*one) for one in _PREFIXED),
     Shape(("eyj",), re.compile(r"(?<![\w-])eyJ[\w-]{8,20000}+\.[\w-]{8,40000}+(?:\.[\w-]*+){0,3}")),
     Shape(("1//0",), re.compile(r"(?<![\w/:])1//0[\w-]{24,120}")),

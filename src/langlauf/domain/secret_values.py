@@ -23,11 +23,12 @@ _JOINT = re.compile(
     re.IGNORECASE,
 )
 _OPEN = re.compile(rf"(?:[bruf]{{1,2}}(?=[\"']))?(?P<quote>{_QUOTE})")
-#: A value without quotes. What separates others ends it only where something else follows.
+#: A value without quotes. What separates others ends it only where something else follows. Nothing comes after the
+#: repetition, so it is never tried again; a possessive one goes wrong in the first releases of 3.11.
 _BARE = re.compile(
-    r"(?:\[redacted\]|\[|[^\s\"'`,;&|)\[\]}<>\\]++"
+    r"(?:\[redacted\]|\[|[^\s\"'`,;&|)\[\]}<>\\]+"
     r"|[,;&|)\]}>](?![\s,;&|)\]}>\"'`\\]|\Z|[\w.-]{1,40}\s?[=:]|quot;|\#\d)"
-    r"|[\"'`](?=\w)|\\(?![\"'`]))++"
+    r"|[\"'`](?=\w)|\\(?![\"'`]))+"
 )
 _LIST = re.compile(r"[\[({][^\[\](){}\n]{0,4000}[\])}]")
 _LINE = re.compile(r"[^\n]*")
