@@ -103,7 +103,7 @@ OBVIOUS: list[tuple[Any, Any]] = [
     (np.datetime64("2026-01-02"), "2026-01-02"),
     (np.datetime64("2026-01-02T03:04:05", "ns"), "2026-01-02T03:04:05"),
     (np.datetime64("2026-01-02T03:04:05.000000007", "ns"), "2026-01-02T03:04:05.000000007"),
-    (np.datetime64("NaT"), None),
+    (np.datetime64("NaT", "us"), None),
     (np.array(["2026-01-02", "NaT"], dtype="datetime64[D]"), ["2026-01-02", None]),
     (np.timedelta64(90, "s"), "PT90S"),
     (decimal.Decimal("1.50"), "1.50"),
