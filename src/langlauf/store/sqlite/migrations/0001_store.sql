@@ -1,0 +1,578 @@
+-- The store of one machine. Tables whose names end in _rows are narrow and have integer keys; the views at the end show their
+-- records under the names and with the columns that people and tools know: jobs, job_events, job_results, notifications.
+--
+-- Times are microseconds since 1970 in UTC. Constraints repeat the invariants of the state machine, so that a bug becomes an
+-- error and not a strange row. There are no foreign keys from events and results to jobs: a trigger takes them along, and
+-- `verify` looks for orphans.
+
+CREATE TABLE orgs (
+    org     INTEGER PRIMARY KEY,
+    org_id  TEXT    NOT NULL UNIQUE CHECK (length(org_id) BETWEEN 1 AND 128),
+    -- another one whenever any of its jobs has changed
+    version INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- Analysis 0 has the jobs of the earlier system that a command imported without knowing the application. Runs and their mean
+-- are for estimates; the two counts are over all orgs.
+CREATE TABLE analyses (
+    analysis     INTEGER PRIMARY KEY,
+    name         TEXT    NOT NULL UNIQUE,
+    waiting      INTEGER NOT NULL DEFAULT 0 CHECK (waiting >= 0),
+    running      INTEGER NOT NULL DEFAULT 0 CHECK (running >= 0),
+    runs         INTEGER NOT NULL DEFAULT 0,
+    mean_seconds REAL
+) STRICT;
+
+INSERT INTO analyses (analysis, name) VALUES (0, '(default)');
+
+-- One row per job, with its input while that is small, and its lease while somebody runs it.
+CREATE TABLE job_rows (
+    job                  INTEGER PRIMARY KEY,
+    org                  INTEGER NOT NULL,
+    analysis             INTEGER NOT NULL,
+    job_id               TEXT    NOT NULL,
+    status               TEXT    NOT NULL CHECK (status IN ('queued', 'running', 'partial', 'completed', 'failed', 'canceled')),
+    expedite             INTEGER NOT NULL CHECK (expedite IN (0, 1)),
+    ticket               INTEGER NOT NULL,
+    queued_at            INTEGER NOT NULL,
+    updated_at           INTEGER NOT NULL,
+    event_seq            INTEGER NOT NULL DEFAULT 1 CHECK (event_seq >= 0),
+    attempt              INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0),
+    progress_percent     INTEGER NOT NULL DEFAULT 0 CHECK (progress_percent BETWEEN 0 AND 100),
+    partial_count        INTEGER NOT NULL DEFAULT 0 CHECK (partial_count >= 0),
+    -- the lease: who runs it, until when unless it is renewed, and when the attempt is out of time
+    worker_id            TEXT,
+    lease_expires_at     INTEGER,
+    deadline_at          INTEGER,
+    started_at           INTEGER,
+    attempt_started_at   INTEGER,
+    finished_at          INTEGER,
+    -- 1: its events are there, 2: its results are there, 3: both; set at its end
+    kept                 INTEGER NOT NULL DEFAULT 3 CHECK (kept BETWEEN 0 AND 3),
+    next_attempt_at      INTEGER,
+    payload_hash         BLOB    NOT NULL,
+    payload_ref          TEXT,
+    timeout_seconds      REAL    NOT NULL CHECK (timeout_seconds > 0),
+    max_retries          INTEGER NOT NULL CHECK (max_retries >= 0),
+    trace_id             TEXT    NOT NULL,
+    request_id           TEXT    NOT NULL,
+    step                 TEXT,
+    estimated_seconds    REAL,
+    paced_percent        INTEGER NOT NULL DEFAULT 0,
+    paced_at             INTEGER,
+    progress_at          INTEGER,
+    result_id            TEXT,
+    error_count          INTEGER NOT NULL DEFAULT 0 CHECK (error_count >= 0),
+    retry_count          INTEGER NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
+    lost_count           INTEGER NOT NULL DEFAULT 0 CHECK (lost_count >= 0),
+    crash_count          INTEGER NOT NULL DEFAULT 0 CHECK (crash_count >= 0),
+    requested_by_user_id TEXT,
+    api_key_id           TEXT,
+    cancel_requested_at  INTEGER,
+    canceled_at          INTEGER,
+    canceled_by          TEXT    CHECK (canceled_by IN ('user', 'system', 'worker')),
+    cancel_reason        TEXT,
+    failed_at            INTEGER,
+    error_code           TEXT,
+    error_message        TEXT,
+    error_meta           TEXT,
+    retryable            INTEGER CHECK (retryable IN (0, 1)),
+    retry_hint           TEXT    CHECK (retry_hint IN ('retry_with_backoff', 'check_input_and_retry')),
+    last_retry_at        INTEGER,
+    retry_reason         TEXT,
+    retry_of             TEXT,
+    result_expired_at    INTEGER,
+    events_expired_at    INTEGER,
+    imported_at          INTEGER,
+    traceparent          TEXT,
+    tracestate           TEXT,
+    held_at              INTEGER,
+    held_by              TEXT,
+    hold_reason          TEXT,
+    partial_bytes        INTEGER NOT NULL DEFAULT 0 CHECK (partial_bytes >= 0),
+    limit_reached        TEXT    CHECK (limit_reached IN ('events', 'partials')),
+    -- when somebody had seen the message about its end
+    read_at              INTEGER,
+    -- NULL where it is in inputs
+    input                TEXT,
+    CHECK ((finished_at IS NOT NULL) = (status IN ('completed', 'failed', 'canceled'))),
+    CHECK ((progress_percent = 100) = (status = 'completed')),
+    CHECK (status <> 'queued' OR (started_at IS NULL AND attempt = 0)),
+    CHECK (status NOT IN ('running', 'partial') OR (started_at IS NOT NULL AND attempt_started_at IS NOT NULL)),
+    CHECK (status <> 'partial' OR (partial_count >= 1 AND result_id IS NOT NULL)),
+    CHECK (status <> 'completed' OR result_id IS NOT NULL),
+    CHECK (status <> 'failed' OR (error_code IS NOT NULL AND error_message IS NOT NULL AND failed_at IS NOT NULL AND retryable IS NOT NULL)),
+    CHECK (status <> 'canceled' OR (canceled_at IS NOT NULL AND canceled_by IS NOT NULL AND cancel_reason IS NOT NULL)),
+    CHECK (next_attempt_at IS NULL OR (status IN ('running', 'partial') AND lease_expires_at IS NULL)),
+    CHECK (lease_expires_at IS NULL OR status IN ('running', 'partial')),
+    CHECK ((lease_expires_at IS NULL) = (deadline_at IS NULL) AND (lease_expires_at IS NULL) = (worker_id IS NULL))
+) STRICT;
+
+-- An index holds a job only while, or once, it is asked for it: SQLite writes an entry at every statement that sets one of its
+-- columns or of its condition. None of them has a column that heartbeats and progress set.
+CREATE UNIQUE INDEX idx_jobs_id ON job_rows (job_id);
+CREATE INDEX idx_jobs_org_queued ON job_rows (org, queued_at);
+CREATE INDEX idx_jobs_lane_head ON job_rows (org, analysis, expedite DESC, ticket) WHERE started_at IS NULL AND finished_at IS NULL;
+CREATE INDEX idx_jobs_lane_due ON job_rows (org, analysis, next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX idx_jobs_timeout_detection ON job_rows (deadline_at) WHERE deadline_at IS NOT NULL;
+CREATE INDEX idx_jobs_duplicates ON job_rows (substr(payload_hash, 1, 8)) WHERE finished_at IS NULL;
+CREATE INDEX idx_jobs_org_status_updated ON job_rows (org, status, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX idx_jobs_finished ON job_rows (kept, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX idx_jobs_history ON job_rows (org, queued_at)
+    WHERE finished_at IS NOT NULL AND result_id IS NOT NULL AND result_expired_at IS NULL;
+-- These hold few jobs, or none.
+CREATE INDEX idx_jobs_failed ON job_rows (org, queued_at) WHERE failed_at IS NOT NULL;
+CREATE INDEX idx_jobs_error_code ON job_rows (error_code) WHERE error_code IS NOT NULL;
+CREATE INDEX idx_jobs_retry_of ON job_rows (org, retry_of) WHERE retry_of IS NOT NULL;
+CREATE INDEX idx_jobs_held ON job_rows (org, held_at) WHERE held_at IS NOT NULL;
+CREATE INDEX idx_jobs_unnamed ON job_rows (org, ticket) WHERE analysis = 0;
+
+CREATE TRIGGER jobs_are_born_queued BEFORE INSERT ON job_rows
+WHEN NEW.status <> 'queued' AND NEW.imported_at IS NULL AND NOT EXISTS (SELECT 1 FROM copying)
+BEGIN
+    SELECT RAISE(ABORT, 'illegal transition: a job starts as queued');
+END;
+
+CREATE TRIGGER jobs_change_legally BEFORE UPDATE OF status ON job_rows
+WHEN OLD.status <> NEW.status AND NOT CASE OLD.status
+    WHEN 'running' THEN NEW.status <> 'queued'
+    WHEN 'queued' THEN NEW.status IN ('running', 'canceled')
+    WHEN 'partial' THEN NEW.status NOT IN ('queued', 'running')
+    ELSE 0 END
+BEGIN
+    SELECT RAISE(ABORT, 'illegal transition');
+END;
+
+CREATE TRIGGER jobs_stay_ended BEFORE UPDATE OF
+    status, progress_percent, partial_count, result_id, finished_at, error_code, canceled_at, attempt, event_seq, next_attempt_at
+ON job_rows
+WHEN OLD.finished_at IS NOT NULL
+BEGIN
+    SELECT RAISE(ABORT, 'a job that has ended does not change');
+END;
+
+-- Inputs that are too large for a row that is rewritten at every change.
+CREATE TABLE inputs (
+    job   INTEGER PRIMARY KEY,
+    input TEXT    NOT NULL
+) STRICT;
+
+-- trace_id and request_id are NULL where they are the job's, event_id where it follows from the job's id and the number.
+-- feed_at is the place in the org's feed of what goes out: no two of an org have the same, and later commits have later ones.
+CREATE TABLE event_rows (
+    job          INTEGER NOT NULL,
+    event_seq    INTEGER NOT NULL CHECK (event_seq >= 1),
+    org          INTEGER NOT NULL,
+    event_type   TEXT    NOT NULL,
+    occurred_at  INTEGER NOT NULL,
+    feed_at      INTEGER,
+    actor_type   TEXT    NOT NULL CHECK (actor_type IN ('system', 'worker', 'user')),
+    payload_json TEXT    NOT NULL,
+    event_id     TEXT,
+    trace_id     TEXT,
+    request_id   TEXT,
+    PRIMARY KEY (job, event_seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX idx_job_events_feed ON event_rows (org, feed_at) WHERE feed_at IS NOT NULL;
+
+CREATE TRIGGER job_events_are_appended BEFORE UPDATE ON event_rows
+BEGIN
+    SELECT RAISE(ABORT, 'events are append-only');
+END;
+
+-- payload is behind all else: listing snapshots reads none of it. schema_text is the schema as the earlier system named it.
+CREATE TABLE result_rows (
+    result         INTEGER PRIMARY KEY,
+    job            INTEGER NOT NULL,
+    result_seq     INTEGER NOT NULL CHECK (result_seq >= 1),
+    org            INTEGER NOT NULL,
+    result_id      TEXT    NOT NULL,
+    result_kind    TEXT    NOT NULL CHECK (result_kind IN ('partial', 'final')),
+    schema_version INTEGER NOT NULL,
+    payload_ref    TEXT,
+    created_at     INTEGER NOT NULL,
+    summary_json   TEXT,
+    removed_at     INTEGER,
+    schema_text    TEXT,
+    payload        TEXT,
+    views          TEXT    CHECK (views IS NULL OR removed_at IS NULL),
+    CHECK ((payload IS NULL) = (removed_at IS NOT NULL) OR payload_ref IS NOT NULL)
+) STRICT;
+
+CREATE UNIQUE INDEX idx_job_results_id ON result_rows (result_id);
+CREATE UNIQUE INDEX idx_job_results_job_seq ON result_rows (job, result_seq);
+CREATE UNIQUE INDEX idx_job_results_final ON result_rows (job) WHERE result_kind = 'final';
+CREATE INDEX idx_job_results_removed ON result_rows (job) WHERE removed_at IS NOT NULL;
+
+CREATE TABLE chunk_rows (
+    chunk      INTEGER PRIMARY KEY,
+    job        INTEGER NOT NULL,
+    org        INTEGER NOT NULL,
+    chunk_key  TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    payload    TEXT    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX idx_job_chunks_key ON chunk_rows (job, chunk_key);
+
+CREATE TABLE key_rows (
+    org             INTEGER NOT NULL,
+    idempotency_key TEXT    NOT NULL,
+    job             INTEGER NOT NULL,
+    created_at      INTEGER NOT NULL,
+    PRIMARY KEY (org, idempotency_key)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX idx_idempotency_keys_job ON key_rows (job);
+
+-- What belongs to a job goes with it.
+CREATE TRIGGER jobs_take_theirs_along AFTER DELETE ON job_rows
+BEGIN
+    DELETE FROM inputs WHERE job = OLD.job;
+    DELETE FROM event_rows WHERE job = OLD.job;
+    DELETE FROM result_rows WHERE job = OLD.job;
+    DELETE FROM chunk_rows WHERE job = OLD.job;
+    DELETE FROM key_rows WHERE job = OLD.job;
+    DELETE FROM job_wishes WHERE job_id = OLD.job_id;
+    DELETE FROM outbox WHERE job_id = OLD.job_id;
+END;
+
+-- Fair queueing: a lane is one org's jobs of one analysis. The org with the lowest virtual start has the next turn, of those with
+-- the same the one that was served longest ago; all lanes of an org show the same. due_at is when the first of its jobs that had
+-- started may go on, or earlier: whoever looks and finds nothing corrects it. It is never later, so that no job is overlooked.
+CREATE TABLE lane_rows (
+    org           INTEGER NOT NULL,
+    analysis      INTEGER NOT NULL,
+    waiting       INTEGER NOT NULL DEFAULT 0 CHECK (waiting >= 0),
+    running       INTEGER NOT NULL DEFAULT 0 CHECK (running >= 0),
+    virtual_start INTEGER NOT NULL DEFAULT 0,
+    served        INTEGER NOT NULL DEFAULT 0,
+    due_at        INTEGER,
+    PRIMARY KEY (org, analysis)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX idx_lanes_turn ON lane_rows (analysis, virtual_start, served, org) WHERE waiting > 0;
+CREATE INDEX idx_lanes_due ON lane_rows (analysis, due_at, org) WHERE due_at IS NOT NULL;
+
+-- Where the virtual clock stands, and how many turns it has given; an org that was idle joins from here.
+CREATE TABLE lane_clock (
+    only_row    INTEGER PRIMARY KEY CHECK (only_row = 1),
+    virtual_now INTEGER NOT NULL,
+    served      INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+INSERT INTO lane_clock (only_row, virtual_now) VALUES (1, 0);
+
+-- Which store this is, and since when it has events of its own: a place that another store gave out says when, not where.
+CREATE TABLE feed_home (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    life     TEXT    NOT NULL,
+    began_at INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO feed_home (only_row, life, began_at)
+VALUES (1, lower(hex(randomblob(6))), CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER));
+
+-- Messages that go out, and those for people that an earlier system left. What people are told of a job's end is not stored: it
+-- follows from the job. A message knows where it goes: to an endpoint, or to the address that its job named. Messages of one
+-- lane of an org wait for each other. Whoever sends one has claimed it until then. Tries are counted from `tries_from` on.
+CREATE TABLE outbox (
+    org_id          TEXT    NOT NULL,
+    notification_id TEXT    NOT NULL,
+    job_id          TEXT    NOT NULL,
+    channel         TEXT    NOT NULL CHECK (channel IN ('in_app', 'email', 'webhook')),
+    template_key    TEXT    NOT NULL,
+    delivery_status TEXT    NOT NULL CHECK (delivery_status IN ('pending', 'sent', 'failed', 'suppressed')),
+    attempt_count   INTEGER NOT NULL DEFAULT 0 CHECK (attempt_count >= 0),
+    last_error      TEXT,
+    dedupe_key      TEXT    NOT NULL,
+    scheduled_at    INTEGER NOT NULL,
+    sent_at         INTEGER,
+    created_at      INTEGER NOT NULL,
+    payload_json    TEXT    NOT NULL,
+    read_at         INTEGER,
+    endpoint_id     TEXT,
+    target          TEXT,
+    lane            TEXT,
+    claimed_until   INTEGER,
+    tries_from      INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (org_id, notification_id)
+) STRICT;
+
+CREATE UNIQUE INDEX idx_notifications_dedupe ON outbox (dedupe_key);
+CREATE INDEX idx_notifications_job_channel ON outbox (job_id, channel);
+CREATE INDEX idx_notifications_delivery_status ON outbox (delivery_status, scheduled_at);
+CREATE INDEX idx_notifications_inbox ON outbox (org_id, created_at DESC, notification_id DESC, read_at) WHERE channel = 'in_app';
+-- What is to be sent, lane by lane, in the order of time; and what is being sent.
+CREATE INDEX idx_notifications_due ON outbox (org_id, lane, scheduled_at)
+    WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL;
+CREATE INDEX idx_notifications_claimed ON outbox (org_id, lane, claimed_until) WHERE claimed_until IS NOT NULL;
+CREATE INDEX idx_notifications_endpoint ON outbox (org_id, endpoint_id, created_at DESC, notification_id DESC)
+    WHERE endpoint_id IS NOT NULL;
+CREATE INDEX idx_notifications_sent_out ON outbox (org_id, created_at DESC, notification_id DESC) WHERE channel <> 'in_app';
+
+-- Up to when all messages of an org were seen: one row, however many there are.
+CREATE TABLE inbox_marks (
+    org_id     TEXT    PRIMARY KEY NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
+    read_until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Its secret is made from this store's own secret, its id and `version`, so that none is kept here.
+CREATE TABLE webhook_endpoints (
+    org_id          TEXT    NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
+    endpoint_id     TEXT    NOT NULL,
+    url             TEXT    NOT NULL,
+    name            TEXT    NOT NULL,
+    -- words with a comma before and after each
+    subjects        TEXT    NOT NULL,
+    created_at      INTEGER NOT NULL,
+    version         INTEGER NOT NULL CHECK (version >= 1),
+    former_until    INTEGER,
+    disabled_at     INTEGER,
+    disabled_reason TEXT,
+    PRIMARY KEY (org_id, endpoint_id),
+    UNIQUE (org_id, url),
+    CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL))
+) STRICT, WITHOUT ROWID;
+
+-- What a submission asked to be told, and where.
+CREATE TABLE job_wishes (
+    org_id   TEXT NOT NULL,
+    job_id   TEXT NOT NULL,
+    channel  TEXT NOT NULL CHECK (channel IN ('email', 'webhook')),
+    target   TEXT NOT NULL,
+    lane     TEXT NOT NULL,
+    language TEXT,
+    PRIMARY KEY (job_id, channel)
+) STRICT, WITHOUT ROWID;
+
+-- Lanes where the last attempt failed. A lane that is well has no row.
+CREATE TABLE delivery_lanes (
+    org_id        TEXT    NOT NULL,
+    lane          TEXT    NOT NULL,
+    failures      INTEGER NOT NULL CHECK (failures >= 1),
+    failing_since INTEGER NOT NULL,
+    paused_until  INTEGER,
+    PRIMARY KEY (org_id, lane)
+) STRICT, WITHOUT ROWID;
+
+-- The log of deliveries: every attempt that was brought to an end.
+CREATE TABLE delivery_attempts (
+    org_id          TEXT    NOT NULL,
+    notification_id TEXT    NOT NULL,
+    attempt         INTEGER NOT NULL CHECK (attempt >= 1),
+    job_id          TEXT    NOT NULL,
+    at              INTEGER NOT NULL,
+    seconds         REAL    NOT NULL,
+    status          TEXT    NOT NULL,
+    status_code     INTEGER,
+    error           TEXT,
+    reply           TEXT,
+    PRIMARY KEY (org_id, notification_id, attempt),
+    FOREIGN KEY (org_id, notification_id) REFERENCES outbox (org_id, notification_id) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- Who may be written to by e-mail, and how often.
+
+-- What an org knows of an address: that it is on the list of those who may be written to, or that it has unsubscribed.
+CREATE TABLE mail_marks (
+    org_id  TEXT    NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
+    address TEXT    NOT NULL CHECK (address = lower(address)),
+    mark    TEXT    NOT NULL CHECK (mark IN ('allowed', 'unsubscribed')),
+    at      INTEGER NOT NULL,
+    PRIMARY KEY (org_id, address, mark)
+) STRICT, WITHOUT ROWID;
+
+-- The mails that were let out lately, for the rates: a row for each, forgotten when the longest rate no longer looks at it.
+CREATE TABLE mail_admissions (
+    org_id          TEXT    NOT NULL,
+    notification_id TEXT    NOT NULL,
+    attempt         INTEGER NOT NULL,
+    address         TEXT    NOT NULL,
+    at              INTEGER NOT NULL,
+    PRIMARY KEY (org_id, notification_id, attempt)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX idx_mail_admissions_org ON mail_admissions (org_id, at);
+CREATE INDEX idx_mail_admissions_address ON mail_admissions (org_id, address, at);
+
+-- Who may call: keys of orgs, and what signatures are made with.
+
+-- A key is made and revoked, never removed: that there ever was one is what closes a store to callers without. `version`
+-- numbers these changes over all keys, so that whoever remembers keys asks for the changes alone.
+CREATE TABLE api_keys (
+    key_id       TEXT    PRIMARY KEY,
+    org_id       TEXT    NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
+    name         TEXT    NOT NULL,
+    secret_hash  TEXT    NOT NULL CHECK (length(secret_hash) = 64),
+    scopes       TEXT    NOT NULL,
+    created_at   INTEGER NOT NULL,
+    expires_at   INTEGER,
+    revoked_at   INTEGER,
+    last_used_at INTEGER,
+    version      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX idx_api_keys_version ON api_keys (version);
+CREATE INDEX idx_api_keys_org ON api_keys (org_id, created_at, key_id);
+
+CREATE TRIGGER api_keys_stay BEFORE DELETE ON api_keys
+BEGIN
+    SELECT RAISE(ABORT, 'a key is revoked, never removed');
+END;
+
+CREATE TRIGGER api_keys_stay_what_they_are BEFORE UPDATE OF key_id, org_id, secret_hash, scopes, created_at, expires_at ON api_keys
+BEGIN
+    SELECT RAISE(ABORT, 'a key does not change: make another one');
+END;
+
+CREATE TRIGGER api_keys_stay_revoked BEFORE UPDATE OF revoked_at ON api_keys
+WHEN OLD.revoked_at IS NOT NULL
+BEGIN
+    SELECT RAISE(ABORT, 'a key that was revoked stays revoked');
+END;
+
+CREATE TABLE signing_secrets (
+    purpose    TEXT    PRIMARY KEY,
+    secret     BLOB    NOT NULL,
+    created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Sessions of browsers that were ended before their time. A session is signed and not stored; its end is, until it would have
+-- come by itself. `number` rises with every end, so that a process asks for those past the last one that it knows: the row with
+-- the highest number stays, whatever its age.
+CREATE TABLE ended_sessions (
+    session_id TEXT    PRIMARY KEY,
+    expires_at INTEGER NOT NULL,
+    number     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX idx_ended_sessions_number ON ended_sessions (number);
+
+-- Which stores of the earlier system were taken over: each once, in the transaction that brought its records.
+
+CREATE TABLE imports (
+    file_name   TEXT    NOT NULL,
+    sha256      TEXT    NOT NULL,
+    imported_at INTEGER NOT NULL,
+    jobs        INTEGER NOT NULL,
+    PRIMARY KEY (file_name, sha256)
+) STRICT, WITHOUT ROWID;
+
+-- The store's own clock: the time since the machine started plus a shift, one for all processes of that start. Wall
+-- clocks are set by people and programs; this one never steps and never runs back.
+
+CREATE TABLE clocks (
+    boot_id TEXT    PRIMARY KEY,
+    shift   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- While all of another store is being copied into this one, a row says from where and how far; nobody serves it then.
+CREATE TABLE copying (
+    only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
+    source     TEXT    NOT NULL,
+    table_name TEXT    NOT NULL,
+    position   TEXT
+) STRICT;
+
+-- Who works: a row per worker, written by itself every few seconds and removed when it stops. It belongs to no org. One that
+-- vanished stays for a while, so that people can see which one it was.
+
+CREATE TABLE workers (
+    worker_id     TEXT    PRIMARY KEY,
+    host          TEXT    NOT NULL,
+    pid           INTEGER NOT NULL,
+    version       TEXT    NOT NULL,
+    analyses      TEXT    NOT NULL,
+    slots         INTEGER NOT NULL CHECK (slots >= 0),
+    busy          INTEGER NOT NULL CHECK (busy >= 0),
+    every_seconds REAL    NOT NULL CHECK (every_seconds > 0),
+    started_at    INTEGER NOT NULL,
+    stopping      INTEGER NOT NULL CHECK (stopping IN (0, 1)),
+    seen_at       INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- When each duty of upkeep last did what it is for, and where: a row per duty, written now and then. It belongs to no org, and
+-- nothing but people depends on it.
+
+CREATE TABLE duties (
+    name         TEXT    PRIMARY KEY,
+    succeeded_at INTEGER NOT NULL,
+    host         TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The records, as people and tools know them.
+
+CREATE VIEW jobs AS
+SELECT job.job_id, org.org_id, analysis.name AS analysis, job.status,
+    CASE job.expedite WHEN 1 THEN 'expedite' ELSE 'default' END AS priority_class,
+    lower(hex(job.payload_hash)) AS request_payload_hash, coalesce(job.payload_ref, 'inline:') AS request_payload_ref,
+    job.queued_at, job.updated_at, job.timeout_seconds, job.max_retries, job.trace_id, job.request_id,
+    job.requested_by_user_id, job.api_key_id, job.progress_percent, job.step, job.estimated_seconds, job.partial_count,
+    job.error_count, job.result_id, job.started_at, job.attempt_started_at, job.finished_at, job.cancel_requested_at,
+    job.canceled_at, job.canceled_by, job.cancel_reason, job.failed_at, job.error_code, job.error_message, job.error_meta,
+    job.retryable, job.retry_hint, job.retry_count, job.last_retry_at, job.retry_reason, job.next_attempt_at, job.retry_of,
+    job.attempt, job.event_seq, job.lost_count, job.crash_count, job.result_expired_at, job.events_expired_at,
+    job.imported_at, job.ticket, job.paced_percent, job.paced_at, job.progress_at, job.traceparent, job.tracestate,
+    job.held_at, job.held_by, job.hold_reason, job.partial_bytes, job.limit_reached, job.read_at,
+    job.job AS row, job.org, job.worker_id, job.lease_expires_at, job.deadline_at
+FROM job_rows AS job JOIN orgs AS org ON org.org = job.org JOIN analyses AS analysis ON analysis.analysis = job.analysis;
+
+CREATE VIEW job_inputs AS
+SELECT org.org_id, job.job_id, job.queued_at,
+    coalesce(job.input, (SELECT large.input FROM inputs AS large WHERE large.job = job.job)) AS payload
+FROM job_rows AS job JOIN orgs AS org ON org.org = job.org;
+
+CREATE VIEW leases AS
+SELECT org.org_id, job.job_id, job.attempt, job.worker_id, job.lease_expires_at AS expires_at, job.deadline_at
+FROM job_rows AS job JOIN orgs AS org ON org.org = job.org WHERE job.deadline_at IS NOT NULL;
+
+CREATE VIEW job_events AS
+SELECT org.org_id, job.job_id, event.event_seq,
+    coalesce(event.event_id, printf('%08x', event.event_seq) || substr(job.job_id, 9)) AS event_id,
+    event.event_type, event.occurred_at, event.actor_type, event.payload_json,
+    coalesce(event.trace_id, job.trace_id) AS trace_id, coalesce(event.request_id, job.request_id) AS request_id,
+    event.feed_at
+FROM event_rows AS event JOIN job_rows AS job ON job.job = event.job JOIN orgs AS org ON org.org = event.org;
+
+CREATE VIEW job_results AS
+SELECT org.org_id, result.result_id, job.job_id, result.result_kind, result.result_seq, result.schema_version,
+    coalesce(result.payload_ref, 'inline:') AS result_payload_ref, result.created_at, result.summary_json, result.removed_at,
+    result.payload, result.views, result.schema_text, result.result AS row
+FROM result_rows AS result JOIN job_rows AS job ON job.job = result.job JOIN orgs AS org ON org.org = result.org;
+
+CREATE VIEW job_chunks AS
+SELECT org.org_id, job.job_id, chunk.chunk_key, chunk.payload, chunk.created_at
+FROM chunk_rows AS chunk JOIN job_rows AS job ON job.job = chunk.job JOIN orgs AS org ON org.org = chunk.org;
+
+CREATE VIEW idempotency_keys AS
+SELECT org.org_id, used.idempotency_key, job.job_id, lower(hex(job.payload_hash)) AS payload_hash, used.created_at
+FROM key_rows AS used JOIN job_rows AS job ON job.job = used.job JOIN orgs AS org ON org.org = used.org;
+
+-- What people are told of the end of a job: its id is the job's, with 4 where the version of the UUID stands.
+CREATE VIEW messages AS
+SELECT org.org_id, substr(job.job_id, 1, 14) || '4' || substr(job.job_id, 16) AS notification_id, job.job_id,
+    'in_app' AS channel, 'async.job.' || job.status AS template_key, 'pending' AS delivery_status, 0 AS attempt_count,
+    NULL AS last_error, job.job_id || ':in_app:async.job.' || job.status AS dedupe_key, job.finished_at AS scheduled_at,
+    NULL AS sent_at, job.finished_at AS created_at,
+    json_object('job_id', job.job_id, 'status', job.status, 'result_id', job.result_id,
+        'progress_percent', job.progress_percent, 'error_code', job.error_code, 'retry_hint', job.retry_hint, 'finished_at',
+        strftime('%Y-%m-%dT%H:%M:%S', job.finished_at / 1000000, 'unixepoch') || printf('.%06dZ', job.finished_at % 1000000))
+        AS payload_json,
+    job.read_at, NULL AS endpoint_id, NULL AS target, NULL AS lane, NULL AS claimed_until, 0 AS tries_from
+FROM job_rows AS job JOIN orgs AS org ON org.org = job.org
+WHERE job.status IN ('completed', 'failed') AND (job.imported_at IS NULL OR job.imported_at < job.finished_at);
+
+CREATE VIEW notifications AS
+SELECT org_id, notification_id, job_id, channel, template_key, delivery_status, attempt_count, last_error, dedupe_key, scheduled_at,
+    sent_at, created_at, payload_json, read_at, endpoint_id, target, lane, claimed_until, tries_from
+FROM outbox
+UNION ALL SELECT * FROM messages;
+
+CREATE VIEW lanes AS
+SELECT org.org_id, analysis.name AS analysis, lane.waiting, lane.running, lane.virtual_start, lane.served, lane.due_at
+FROM lane_rows AS lane JOIN orgs AS org ON org.org = lane.org JOIN analyses AS analysis ON analysis.analysis = lane.analysis;
+
+CREATE VIEW pace AS SELECT name AS analysis, runs, mean_seconds FROM analyses WHERE mean_seconds IS NOT NULL;
+CREATE VIEW waiting_counts AS SELECT name AS analysis, waiting FROM analyses;
