@@ -247,7 +247,6 @@ CREATE TABLE lane_rows (
     org           INTEGER NOT NULL,
     analysis      INTEGER NOT NULL,
     waiting       INTEGER NOT NULL DEFAULT 0 CHECK (waiting >= 0),
-    running       INTEGER NOT NULL DEFAULT 0 CHECK (running >= 0),
     virtual_start INTEGER NOT NULL DEFAULT 0,
     served        INTEGER NOT NULL DEFAULT 0,
     due_at        INTEGER,
@@ -573,7 +572,7 @@ FROM outbox
 UNION ALL SELECT * FROM messages;
 
 CREATE VIEW lanes AS
-SELECT org.org_id, analysis.name AS analysis, lane.waiting, lane.running, lane.virtual_start, lane.served, lane.due_at
+SELECT org.org_id, analysis.name AS analysis, lane.waiting, lane.virtual_start, lane.served, lane.due_at
 FROM lane_rows AS lane JOIN orgs AS org ON org.org = lane.org JOIN analyses AS analysis ON analysis.analysis = lane.analysis;
 
 CREATE VIEW pace AS SELECT name AS analysis, runs, mean_seconds FROM analyses WHERE mean_seconds IS NOT NULL;
