@@ -1,4 +1,4 @@
-"""Deliveries in SQLite: endpoints, and the outbox that fills itself."""
+"""Deliveries in SQLite: endpoints, and the outbox."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
