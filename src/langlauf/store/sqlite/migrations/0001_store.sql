@@ -522,11 +522,12 @@ FROM job_rows AS job JOIN orgs AS org ON org.org = job.org JOIN analyses AS anal
 
 CREATE VIEW job_inputs AS
 SELECT org.org_id, job.job_id, job.queued_at,
-    coalesce(job.input, (SELECT large.input FROM inputs AS large WHERE large.job = job.job)) AS payload
+    coalesce(job.input, (SELECT large.input FROM inputs AS large WHERE large.job = job.job)) AS payload, job.job AS row
 FROM job_rows AS job JOIN orgs AS org ON org.org = job.org;
 
 CREATE VIEW leases AS
-SELECT org.org_id, job.job_id, job.attempt, job.worker_id, job.lease_expires_at AS expires_at, job.deadline_at
+SELECT org.org_id, job.job_id, job.attempt, job.worker_id, job.lease_expires_at AS expires_at, job.deadline_at,
+    job.job AS row
 FROM job_rows AS job JOIN orgs AS org ON org.org = job.org WHERE job.deadline_at IS NOT NULL;
 
 CREATE VIEW job_events AS
@@ -534,7 +535,7 @@ SELECT org.org_id, job.job_id, event.event_seq,
     coalesce(event.event_id, printf('%08x', event.event_seq) || substr(job.job_id, 9)) AS event_id,
     event.event_type, event.occurred_at, event.actor_type, event.payload_json,
     coalesce(event.trace_id, job.trace_id) AS trace_id, coalesce(event.request_id, job.request_id) AS request_id,
-    event.feed_at
+    event.feed_at, event.job AS row
 FROM event_rows AS event JOIN job_rows AS job ON job.job = event.job JOIN orgs AS org ON org.org = event.org;
 
 CREATE VIEW job_results AS
@@ -544,11 +545,12 @@ SELECT org.org_id, result.result_id, job.job_id, result.result_kind, result.resu
 FROM result_rows AS result JOIN job_rows AS job ON job.job = result.job JOIN orgs AS org ON org.org = result.org;
 
 CREATE VIEW job_chunks AS
-SELECT org.org_id, job.job_id, chunk.chunk_key, chunk.payload, chunk.created_at
+SELECT org.org_id, job.job_id, chunk.chunk_key, chunk.payload, chunk.created_at, chunk.chunk AS row
 FROM chunk_rows AS chunk JOIN job_rows AS job ON job.job = chunk.job JOIN orgs AS org ON org.org = chunk.org;
 
 CREATE VIEW idempotency_keys AS
-SELECT org.org_id, used.idempotency_key, job.job_id, lower(hex(job.payload_hash)) AS payload_hash, used.created_at
+SELECT org.org_id, used.idempotency_key, job.job_id, lower(hex(job.payload_hash)) AS payload_hash, used.created_at,
+    used.job AS row
 FROM key_rows AS used JOIN job_rows AS job ON job.job = used.job JOIN orgs AS org ON org.org = used.org;
 
 -- What people are told of the end of a job: its id is the job's, with 4 where the version of the UUID stands.
