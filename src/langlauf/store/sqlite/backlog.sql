@@ -28,3 +28,8 @@ SELECT count(*) FROM (
 -- As many rows as orgs that wait: only where the operator wants orgs told.
 SELECT org.org_id, sum(lane.waiting) FROM lane_rows AS lane INDEXED BY idx_lanes_turn
 CROSS JOIN orgs AS org ON org.org = lane.org WHERE lane.waiting > 0 GROUP BY lane.org
+
+-- name: backlog_orgs_running
+SELECT (SELECT org.org_id FROM orgs AS org WHERE org.org = job.org), count(*)
+FROM job_rows AS job INDEXED BY idx_jobs_timeout_detection
+WHERE job.deadline_at IS NOT NULL AND job.lease_expires_at > :now GROUP BY job.org

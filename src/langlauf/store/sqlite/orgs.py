@@ -11,7 +11,7 @@ from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 
 #: The names that people know the narrow tables by.
-_KNOWN = {
+KNOWN_AS = {
     "job_rows": "jobs",
     "event_rows": "job_events",
     "result_rows": "job_results",
@@ -22,7 +22,7 @@ _KNOWN = {
 }
 #: How a table names an org: by its name, or by the number that stands for it.
 _OWN = {"org_id": "org_id = :org_id", "org": "org = (SELECT org FROM orgs WHERE org_id = :org_id)"}
-#: What of a table has to stay for now: a lane in which a job waits, and the number of an org that something is still under.
+#: What of a table goes: no lane in which a job waits, and no number of an org under which something still is.
 _GOES = {
     "lane_rows": "waiting = 0",
     "orgs": "NOT EXISTS (SELECT 1 FROM job_rows WHERE job_rows.org = orgs.org) "
@@ -75,7 +75,7 @@ def remove_jobs(tx: Transaction, wish: RemoveJobs) -> int:
 
 def remove_rows(tx: Transaction, wish: RemoveRows) -> int:
     """What other tables have, by the key of each."""
-    tables = {_KNOWN.get(name, name): (name, own, key) for name, own, key in tx.rows("org_tables")}
+    tables = {KNOWN_AS.get(name, name): (name, own, key) for name, own, key in tx.rows("org_tables")}
     if wish.table == KEYS or wish.table not in tables:
         return 0
     _overwrite(tx)
@@ -107,7 +107,7 @@ class SqliteOrgs:
         self._queries = queries
 
     async def rows(self, org_id: str) -> dict[str, int]:
-        tables = {_KNOWN.get(name, name): (name, own) for name, own, _ in await self._found("org_tables")}
+        tables = {KNOWN_AS.get(name, name): (name, own) for name, own, _ in await self._found("org_tables")}
         return {known: await self._count(*tables[known], org_id) for known in sorted(tables)}
 
     async def _count(self, table: str, own: str, org_id: str) -> int:

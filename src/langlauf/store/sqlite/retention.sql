@@ -120,6 +120,13 @@ CROSS JOIN job_rows AS job ON job.job_id = asked.value ->> 1
 LEFT JOIN result_rows AS result ON result.job = job.job AND result.removed_at IS NULL AND result.payload_ref IS NOT NULL
 
 -- name: count_ended
+-- All jobs but those that wait, run or are to go on: each a walk along an index.
+SELECT (SELECT count(*) FROM job_rows)
+     - (SELECT count(*) FROM job_rows INDEXED BY idx_jobs_lane_head WHERE started_at IS NULL AND finished_at IS NULL)
+     - (SELECT count(*) FROM job_rows INDEXED BY idx_jobs_timeout_detection WHERE deadline_at IS NOT NULL)
+     - (SELECT count(*) FROM job_rows INDEXED BY idx_jobs_lane_due WHERE next_attempt_at IS NOT NULL)
+
+-- name: count_with_end
 SELECT count(*) FROM job_rows INDEXED BY idx_jobs_finished WHERE finished_at IS NOT NULL
 
 -- name: count_snapshots

@@ -75,8 +75,7 @@ class SqliteShelf:
             self._keeper.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     async def ended(self) -> tuple[int, int]:
-        ended = await self._number("count_ended")
-        return ended, ended  # no job of a file has ended at an unknown time
+        return await self._number("count_ended"), await self._number("count_with_end")
 
     async def kept(self) -> tuple[int, int]:
         return await self._number("count_snapshots"), await self._number("count_events")
