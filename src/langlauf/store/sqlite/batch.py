@@ -1,5 +1,6 @@
 """A batch of writes in one transaction: what goes together is written together."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,11 +35,15 @@ SETS: dict[type, Callable[[Transaction, Sequence[Any]], Sequence[Any]]] = {
     Recording: recording.record,
     NewJob: submitting.submit,
 }
-#: What is answered one by one, in the order it came.
+#: What is answered one by one, in the order it came, and keeps what the writer remembers true.
 SINGLES: dict[type, Callable[[Transaction, Any], Any]] = {
+    ClaimRequest: claiming.claim,
     claiming.RenewRequest: claiming.renew,
     CancelRequest: ending.cancel,
     sweeping.SweepOne: sweeping.sweep_one,
+}
+#: What is rare, and may change anything.
+RARE: dict[type, Callable[[Transaction, Any], Any]] = {
     sweeping.TidyLanes: sweeping.tidy_lanes,
     RetireBatch: retiring.retire_batch,
     MarkRead: inbox.mark_read,
@@ -56,33 +61,33 @@ SINGLES: dict[type, Callable[[Transaction, Any], Any]] = {
 def run_batch(tx: Transaction, batch: Sequence[Any]) -> list[Any]:
     """The answers to the operations of a batch. They came at the same time, so that any order of them is right."""
     answers: list[Any] = [None] * len(batch)
-    if len(batch) == 1:
-        answers[0] = _single(tx, batch[0])
-    else:
-        _in_order(tx, batch, answers)
+    places: defaultdict[type, list[int]] = defaultdict(list)
+    for place, operation in enumerate(batch):
+        places[type(operation)].append(place)
+    claims = places.pop(ClaimRequest, [])
+    for kind in (*SETS, *(places.keys() - SETS.keys())):
+        if kind in SETS:
+            _answer_together(tx, batch, places[kind], answers)
+        else:
+            _answer_each(tx, batch, places[kind], answers)
+    _answer_each(tx, batch, claims, answers)
     tx.flush()
     return answers
 
 
-def _single(tx: Transaction, operation: Any) -> Any:
-    kind = type(operation)
-    if kind in SETS:
-        return SETS[kind](tx, (operation,))[0]
-    return claiming.claim(tx, operation) if kind is ClaimRequest else SINGLES[kind](tx, operation)
+def _answer_together(tx: Transaction, batch: Sequence[Any], places: list[int], answers: list[Any]) -> None:
+    if places:
+        said = SETS[type(batch[places[0]])](tx, [batch[place] for place in places])
+        for place, answer in zip(places, said, strict=True):
+            answers[place] = answer
 
 
-def _in_order(tx: Transaction, batch: Sequence[Any], answers: list[Any]) -> None:
-    for kind, handle in SETS.items():
-        places = [place for place, operation in enumerate(batch) if type(operation) is kind]
-        if places:
-            for place, answer in zip(places, handle(tx, [batch[place] for place in places]), strict=True):
-                answers[place] = answer
-    claims = []
-    for place, operation in enumerate(batch):
-        if type(operation) is ClaimRequest:
-            claims.append(place)
-        elif type(operation) not in SETS:
-            tx.flush()
+def _answer_each(tx: Transaction, batch: Sequence[Any], places: list[int], answers: list[Any]) -> None:
+    for place in places:
+        tx.flush()
+        operation = batch[place]
+        if type(operation) in SINGLES:
             answers[place] = SINGLES[type(operation)](tx, operation)
-    for place in claims:
-        answers[place] = claiming.claim(tx, batch[place])
+        else:
+            answers[place] = RARE[type(operation)](tx, operation)
+            tx.memory.forget()

@@ -23,16 +23,23 @@ def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
     expires_at = after(tx.now, request.lease_seconds)
     claims: list[Claim] = []
     for jobs in pick(tx, request):
-        values = [(job, tx.now, request.worker_id, expires_at, LONGEST_TIMEOUT) for job in jobs]
-        rows = tx.each("claim_jobs", values)
-        if len(rows) != len(jobs):
+        made = [_claim_of(tx, row, expires_at) for row in tx.each("claimable_jobs", [(job,) for job in jobs])]
+        changes = [
+            (job, tx.now, request.worker_id, expires_at, _deadline(claim))
+            for job, claim in zip(jobs, made, strict=True)
+        ]
+        if tx.run_many("claim_jobs", changes) != len(jobs):
             raise RuntimeError("a job was picked that cannot be claimed")
-        claims += [_claim_of(tx, row, expires_at) for row in rows]
+        claims += made
     return claims
 
 
+def _deadline(claim: Claim) -> Instant:
+    return after(claim.started_at, min(claim.timeout_seconds, LONGEST_TIMEOUT))
+
+
 def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
-    """The claim of a started job, with its event."""
+    """The claim of a picked job, with its event."""
     job, org, job_id, attempt, seq, analysis, timeout, percent, retries, max_retries, trace_id, request_id, *rest = row
     queued_at, traceparent, tracestate, payload = rest
     kind = EventType.RUNNING if attempt == 1 else EventType.ATTEMPT_STARTED

@@ -55,7 +55,7 @@ from langlauf.store.sqlite import (
 from langlauf.store.sqlite.batch import run_batch
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, cannot_open, migrate, open_connection
 from langlauf.store.sqlite.long_reads import LongReads
-from langlauf.store.sqlite.names import Names
+from langlauf.store.sqlite.memory import Memory
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.steady import SteadyClock
@@ -120,7 +120,7 @@ class SqliteStore:
         #: held while reads run; the writer takes it to empty the log
         self._no_reader = threading.RLock()
         self._commits = 0
-        self._names = Names()
+        self._memory = Memory()
         self._durably = True
         self.health = StoreHealth(self._probe, look=self._look, inspect=self._inspect)
         self._opened: health.OpenedFile | None = None
@@ -395,14 +395,14 @@ class SqliteStore:
         try:
             self._synchronise(durably=not all(isinstance(operation, RetireBatch) for operation in batch))
             connection.execute("BEGIN IMMEDIATE")
-            if isinstance(self.clock, SteadyClock):
+            if self._memory.follow(connection) and isinstance(self.clock, SteadyClock):
                 self.clock.follow(connection)
-            self._names.follow(connection)
-            answers = run_batch(Transaction(connection, self._queries, self.clock.now(), self._names), batch)
+            answers = run_batch(Transaction(connection, self._queries, self.clock.now(), self._memory), batch)
             connection.execute("COMMIT")
+            self._memory.committed(connection)
             self._commits += 1
         except BaseException as error:
-            self._names.forget()
+            self._memory.forget()
             if connection.in_transaction:
                 with contextlib.suppress(apsw.Error):
                     connection.execute("ROLLBACK")

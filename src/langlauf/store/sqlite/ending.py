@@ -10,20 +10,18 @@ from langlauf.domain.instant import after, to_text
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Lost, Outcome, Released, Retry, after_crash
 from langlauf.domain.views import CancelRequest, JobView
 from langlauf.store.rows import json_text
-from langlauf.store.sqlite.transaction import Key, Transaction
+from langlauf.store.sqlite.transaction import Key, Row, Transaction
 
 
 def complete(tx: Transaction, ends: Sequence[tuple[Lease, Completed]]) -> list[bool]:
     """Ends jobs with their final snapshots; False where the lease is gone."""
     now = tx.now
-    values = [
-        (place, outcome.result_id, now, lease.job_id, tx.org(lease.org_id), lease.attempt)
-        for place, (lease, outcome) in enumerate(ends)
-    ]
+    asked = [(place, lease.job_id, tx.org(lease.org_id), lease.attempt, now) for place, (lease, _) in enumerate(ends)]
     answers = [False] * len(ends)
-    for place, job, seq, partials, analysis, paced_percent, paced_at in tx.each("end_completed", values):
+    changes: list[Row] = []
+    for place, job, seq, partials, analysis, paced_percent, paced_at in tx.each("completing_jobs", asked):
         lease, outcome = ends[place]
-        key = (job, values[place][4], lease.job_id)
+        key = (job, asked[place][2], lease.job_id)
         tx.snapshot(key, "final", partials + 1, outcome)
         facts = {"result_id": outcome.result_id, "result_seq": partials + 1, "progress_percent": 100}
         tx.event(key, seq, EventType.COMPLETED, "worker", facts)
@@ -31,7 +29,10 @@ def complete(tx: Transaction, ends: Sequence[tuple[Lease, Completed]]) -> list[b
         seconds = whole_run(paced_percent, paced_at, now)
         if seconds is not None:
             tx.ran(analysis, seconds)
+        changes.append((job, outcome.result_id, now, lease.attempt))
         answers[place] = True
+    if changes and tx.run_many("end_completed", changes) != len(changes):
+        raise RuntimeError("a job was found under its lease that cannot be ended")
     return answers
 
 

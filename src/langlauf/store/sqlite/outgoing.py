@@ -7,13 +7,19 @@ import apsw
 
 from langlauf.domain.event import LAST_WORDS, EventType
 from langlauf.store.rows import json_text
+from langlauf.store.sqlite.memory import Memory
 
 
 def fill_outbox(
-    connection: apsw.Connection, queries: Mapping[str, str], events: Sequence[tuple[int, int, EventType]]
+    connection: apsw.Connection,
+    queries: Mapping[str, str],
+    memory: Memory,
+    events: Sequence[tuple[int, int, EventType]],
 ) -> None:
     """Leaves the messages about events, by job, number and kind. Mostly nobody wants any: that is seen at a glance."""
-    listening: set[Any] = {org_id for (org_id,) in connection.execute(queries["any_endpoints"])}
+    if memory.listening is None:
+        memory.listening = frozenset(str(org_id) for (org_id,) in connection.execute(queries["any_endpoints"]))
+    listening = memory.listening
     ends = [job for job, _, kind in events if kind in LAST_WORDS]
     wished: set[Any] = set()
     if ends:

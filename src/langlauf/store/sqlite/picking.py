@@ -53,7 +53,7 @@ class Room:
         self.cut = False
         #: whether a lane may have jobs that are due: mostly none has, and that is looked up once
         self.any_due = True
-        [running] = tx.one("running_of_all") or (0,)
+        running = tx.running_of_all()
         if self._limited or self._org_limit is not None or running + request.slots > request.max_running:
             running = self._count_live(tx)
         self.slots: int = min(request.slots, request.max_running - running)

@@ -27,7 +27,6 @@ class Submissions:
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
-        self._last_job: int | None = None
         self._rows: list[Row] = []
         self._large: list[Row] = []
         #: what was accepted here and is not written yet, by what another one may have in common with it
@@ -93,7 +92,7 @@ class Submissions:
         # Times are the store's, at the moment of the write: nothing of a job can seem to have happened before it came.
         ticket = tx.next_ticket(org, analysis, expedite)
         job = replace(new.job, queued_at=tx.now, updated_at=tx.now, ticket=ticket)
-        number = self._next_job()
+        number = tx.next_job()
         in_row = len(new.payload) <= LARGEST_IN_ROW
         ref = None if job.request_payload_ref == INLINE else job.request_payload_ref
         self._rows.append((
@@ -107,7 +106,7 @@ class Submissions:
         self._by_input[job.org_id, job.request_payload_hash] = job
         self._add_rare(new, job, org, number)
         tx.waiting(org, analysis, +1)
-        facts = {"analysis": job.analysis, "retry_of": job.retry_of} if job.retry_of else {"analysis": job.analysis}
+        facts = {"analysis": job.analysis} | ({"retry_of": job.retry_of} if job.retry_of else {})
         tx.event((number, org, job.job_id), 1, EventType.QUEUED, "user", facts)
         return job
 
@@ -121,13 +120,6 @@ class Submissions:
         for wish in new.wishes:
             values = (job.org_id, job.job_id, wish.channel, wish.target, wish.lane, wish.language)
             tx.run_many("insert_wish", [values])
-
-    def _next_job(self) -> int:
-        if self._last_job is None:
-            [found] = self._tx.one("last_job") or (None,)
-            self._last_job = found or 0
-        self._last_job += 1
-        return self._last_job
 
 
 def submit(tx: Transaction, batch: Sequence[NewJob]) -> list[Submitted]:

@@ -16,7 +16,7 @@ from langlauf.domain.outcome import Completed
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind
 from langlauf.domain.views import JobView
 from langlauf.store.rows import json_text, view_from
-from langlauf.store.sqlite.names import Names
+from langlauf.store.sqlite.memory import Memory
 from langlauf.store.sqlite.outgoing import fill_outbox
 
 Row = tuple[Any, ...]
@@ -32,12 +32,12 @@ class Transaction:
     """Runs named queries at one instant. Rows that nothing reads back before the commit are written set-wise."""
 
     def __init__(
-        self, connection: apsw.Connection, queries: Mapping[str, str], now: Instant, names: Names | None = None
+        self, connection: apsw.Connection, queries: Mapping[str, str], now: Instant, memory: Memory | None = None
     ) -> None:
         self.connection = connection
         self.now = now
+        self.memory = memory or Memory()
         self._queries = queries
-        self._names = names or Names()
         self._events: list[Row] = []
         self._results: list[Row] = []
         self._going_out: list[tuple[int, int, EventType]] = []
@@ -46,9 +46,6 @@ class Transaction:
         self._running: Counter[int] = Counter()
         self._due: dict[tuple[int, int], Instant] = {}
         self._paces: defaultdict[int, list[float]] = defaultdict(list)
-        self._waiting_orgs: dict[int, int] = {}
-        self._tickets: dict[tuple[int, int, int], int] = {}
-        self._feed_places: dict[int, Instant] = {}
 
     # -- queries -------------------------------------------------------------------------------------------------------
 
@@ -80,27 +77,40 @@ class Transaction:
         self.connection.executemany(self._queries[query], rows)
         return self.connection.total_changes() - before
 
+    def _number(self, query: str, /, **values: Any) -> int:
+        row = self.one(query, **values)
+        return int(row[0]) if row else 0
+
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def org(self, org_id: str, *, make: bool = False) -> int:
         """The number of an org; 0 where it has none."""
-        return self._names.org(self.connection, self._queries, org_id, make=make)
+        known = self.memory.orgs.get(org_id)
+        return known or self.memory.org(self.connection, self._queries, org_id, make=make)
 
     def org_id(self, org: int) -> str:
         """The name of an org."""
-        return self._names.org_id(self.connection, self._queries, org)
+        if org not in self.memory.org_ids:
+            [[self.memory.org_ids[org]]] = self.rows("name_of_org", org=org)
+        return self.memory.org_ids[org]
 
     def analysis(self, name: str, *, make: bool = False) -> int:
         """The number of an analysis; -1 where it has none."""
-        return self._names.analysis(self.connection, self._queries, name, make=make)
+        known = self.memory.analyses.get(name)
+        return self.memory.analysis(self.connection, self._queries, name, make=make) if known is None else known
 
     def analysis_name(self, analysis: int) -> str:
         """The name of an analysis."""
-        return self._names.analysis_name(self.connection, self._queries, analysis)
+        if analysis not in self.memory.analysis_names:
+            [[self.memory.analysis_names[analysis]]] = self.rows("name_of_analysis", analysis=analysis)
+        return self.memory.analysis_names[analysis]
 
-    def forget_names(self) -> None:
-        """For who removes an org."""
-        self._names.forget()
+    def next_job(self) -> int:
+        """The key of the next job."""
+        if self.memory.last_job is None:
+            self.memory.last_job = self._number("last_job")
+        self.memory.last_job += 1
+        return self.memory.last_job
 
     # -- the log, snapshots --------------------------------------------------------------------------------------------
 
@@ -110,7 +120,7 @@ class Transaction:
         seq: int,
         kind: EventType,
         actor: ActorType,
-        payload: Mapping[str, Any] | None = None,
+        payload: Mapping[str, Any] | str,
         *,
         request_id: str | None = None,
     ) -> None:
@@ -121,27 +131,25 @@ class Transaction:
             place = self._feed_place(org)
             self._going_out.append((job, seq, kind))
         event_id = None if len(job_id) == _UUID else new_id()
-        text = json_text(payload) if payload else "{}"
-        self._events.append((job, seq, org, kind, self.now, place, actor, text, event_id, None, request_id))
+        text = payload if isinstance(payload, str) else json_text(payload)
+        self._events.append((job, seq, org, kind.value, self.now, place, actor, text, event_id, None, request_id))
         self._touched.add(org)
 
     def _feed_place(self, org: int) -> Instant:
         """The next place in the feed of an org: the time, or behind the last one where that has not moved since."""
-        last = self._feed_places.get(org)
+        last = self.memory.feed_places.get(org)
         if last is None:
-            row = self.one("last_feed_place", org=org)
-            last = row[0] if row else 0
-        self._feed_places[org] = place = max(self.now, last + 1)
+            last = self._number("last_feed_place", org=org)
+        place = self.now if self.now > last else last + 1
+        self.memory.feed_places[org] = place
         return place
 
     def snapshot(self, key: Key, kind: ResultKind, seq: int, write: Partial | Completed) -> None:
         """Appends a snapshot of a job."""
         job, org, _ = key
         ref = None if write.payload_ref == INLINE else write.payload_ref
-        self._results.append((
-            job, seq, org, write.result_id, kind, SCHEMA_VERSION, ref, self.now, write.summary, write.payload,
-            write.views,
-        ))  # fmt: skip
+        row = (job, seq, org, write.result_id, kind, SCHEMA_VERSION, ref, self.now, write.summary)
+        self._results.append((*row, write.payload, write.views))
 
     def write_snapshots(self) -> None:
         """Writes the snapshots that were appended so far."""
@@ -154,10 +162,19 @@ class Transaction:
     def waiting(self, org: int, analysis: int, change: int) -> None:
         """Counts a job into or out of those that wait."""
         self._waiting[org, analysis] += change
+        memory = self.memory
+        if memory.waiting is not None:
+            memory.waiting += change
+        if org in memory.waiting_orgs:
+            memory.waiting_orgs[org] += change
+        if analysis in memory.waiting_analyses:
+            memory.waiting_analyses[analysis] += change
 
     def running(self, analysis: int, change: int) -> None:
         """Counts a job into or out of those that run."""
         self._running[analysis] += change
+        if self.memory.running is not None:
+            self.memory.running += change
 
     def due(self, org: int, analysis: int, at: Instant) -> None:
         """Notes that a job which had started may go on from then on."""
@@ -166,29 +183,35 @@ class Transaction:
 
     def waiting_counts(self, org: int) -> tuple[int, int]:
         """How many jobs wait, of one org and in all, those of this transaction included."""
-        if not self._waiting_orgs:
-            self._waiting_orgs[0] = self._number("waiting_of_all")
-        if org not in self._waiting_orgs:
-            self._waiting_orgs[org] = self._number("waiting_of_org", org=org)
-        mine = sum(change for (other, _), change in self._waiting.items() if other == org)
-        return self._waiting_orgs[org] + mine, self._waiting_orgs[0] + self._waiting.total()
+        memory = self.memory
+        if memory.waiting is None:
+            memory.waiting = self._number("waiting_of_all") + self._waiting.total()
+        if org not in memory.waiting_orgs:
+            here = sum(change for (other, _), change in self._waiting.items() if other == org)
+            memory.waiting_orgs[org] = self._number("waiting_of_org", org=org) + here
+        return memory.waiting_orgs[org], memory.waiting
 
     def waiting_of_analysis(self, analysis: int) -> int:
         """How many jobs of an analysis wait, over all orgs, those of this transaction included."""
-        here = sum(change for (_, other), change in self._waiting.items() if other == analysis)
-        return self._number("waiting_of_analysis", analysis=analysis) + here
+        known = self.memory.waiting_analyses
+        if analysis not in known:
+            here = sum(change for (_, other), change in self._waiting.items() if other == analysis)
+            known[analysis] = self._number("waiting_of_analysis", analysis=analysis) + here
+        return known[analysis]
+
+    def running_of_all(self) -> int:
+        """How many jobs run, those included whose lease has ended and that no sweep has taken yet."""
+        if self.memory.running is None:
+            self.memory.running = self._number("running_of_all") + self._running.total()
+        return self.memory.running
 
     def next_ticket(self, org: int, analysis: int, expedite: int) -> int:
-        """The ticket behind the last one that waits in a lane and class."""
-        lane = (org, analysis, expedite)
-        if lane not in self._tickets:
-            self._tickets[lane] = self._number("last_ticket", org=org, analysis=analysis, expedite=expedite)
-        self._tickets[lane] += 1
-        return self._tickets[lane]
-
-    def _number(self, query: str, /, **values: Any) -> int:
-        row = self.one(query, **values)
-        return int(row[0]) if row else 0
+        """The ticket behind the last one of a lane and class."""
+        lane, tickets = (org, analysis, expedite), self.memory.tickets
+        if lane not in tickets:
+            tickets[lane] = self._number("last_ticket", org=org, analysis=analysis, expedite=expedite)
+        tickets[lane] += 1
+        return tickets[lane]
 
     def ran(self, analysis: int, seconds: float) -> None:
         """Remembers how long a completed run took."""
@@ -211,11 +234,12 @@ class Transaction:
         row = self.one("job_view", org_id=org_id, job_id=job_id)
         return None if row is None else view_from(row)
 
+    # -- the end -------------------------------------------------------------------------------------------------------
+
     def flush(self) -> None:
         """Writes everything that was kept for the end."""
         self._write_log()
         waiting, self._waiting = self._waiting, Counter()
-        self._waiting_orgs = {}
         for (org, analysis), change in waiting.items():
             if change:
                 self.run("lane_join" if change > 0 else "lane_leave", org=org, analysis=analysis, change=change)
@@ -225,16 +249,16 @@ class Transaction:
         self._write_counts(waiting)
 
     def _write_log(self) -> None:
-        events, self._events = self._events, []
-        touched, self._touched = self._touched, set()
         self.write_snapshots()
+        events, self._events = self._events, []
         if events:
             self.connection.executemany(self._queries["insert_event"], events)
+        touched, self._touched = self._touched, set()
         if touched:
             self.connection.executemany(self._queries["touch_org"], [(org,) for org in touched])
         going_out, self._going_out = self._going_out, []
         if going_out:
-            fill_outbox(self.connection, self._queries, going_out)
+            fill_outbox(self.connection, self._queries, self.memory, going_out)
 
     def _write_counts(self, waiting: Counter[tuple[int, int]]) -> None:
         changes: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])

@@ -9,7 +9,7 @@ SELECT org FROM orgs WHERE org_id = ?
 INSERT INTO orgs (org_id) VALUES (?) RETURNING org
 
 -- name: name_of_org
-SELECT org_id FROM orgs WHERE org = ?
+SELECT org_id FROM orgs WHERE org = :org
 
 -- name: find_analysis
 SELECT analysis FROM analyses WHERE name = ?
@@ -18,7 +18,7 @@ SELECT analysis FROM analyses WHERE name = ?
 INSERT INTO analyses (name) VALUES (?) RETURNING analysis
 
 -- name: name_of_analysis
-SELECT name FROM analyses WHERE analysis = ?
+SELECT name FROM analyses WHERE analysis = :analysis
 
 -- name: find_idempotency_key
 -- What an org's key was used for.
@@ -45,7 +45,7 @@ SELECT coalesce(max(ticket), 0) FROM job_rows INDEXED BY idx_jobs_lane_head
 WHERE org = :org AND analysis = :analysis AND expedite = :expedite AND started_at IS NULL AND finished_at IS NULL
 
 -- name: last_job
-SELECT max(job) FROM job_rows
+SELECT coalesce(max(job), 0) FROM job_rows
 
 -- name: insert_job
 INSERT INTO job_rows (
@@ -170,6 +170,13 @@ UPDATE lane_clock SET virtual_now = max(virtual_now, :virtual_now), served = ser
 -- name: org_advance
 UPDATE lane_rows SET virtual_start = :virtual_start, served = (SELECT served FROM lane_clock) WHERE org = :org
 
+-- name: claimable_jobs
+-- What a worker needs of a job. Attempt and event are those of the attempt that is about to start.
+SELECT job, org, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
+    trace_id, request_id, queued_at, traceparent, tracestate,
+    coalesce(input, (SELECT large.input FROM inputs AS large WHERE large.job = job_rows.job))
+FROM job_rows WHERE job = ?
+
 -- name: claim_jobs
 -- The attempt number is the fencing token: it grows here and nowhere else. An attempt that starts with progress of another
 -- has no pace until it gets beyond it.
@@ -184,14 +191,11 @@ UPDATE job_rows SET
     next_attempt_at = NULL,
     worker_id = ?3,
     lease_expires_at = ?4,
-    deadline_at = ?2 + CAST(round(min(timeout_seconds, ?5) * 1000000) AS INTEGER),
+    deadline_at = ?5,
     event_seq = event_seq + 1,
     updated_at = ?2
 WHERE job = ?1 AND lease_expires_at IS NULL
   AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= ?2))
-RETURNING job, org, job_id, attempt, event_seq, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
-    trace_id, request_id, queued_at, traceparent, tracestate,
-    coalesce(input, (SELECT large.input FROM inputs AS large WHERE large.job = job_rows.job))
 
 -- name: renew_lease
 -- A lease that has ended cannot be renewed, even if nobody took the job yet.
@@ -251,14 +255,19 @@ ON CONFLICT DO NOTHING
 -- The bound that the job has reached, where the attempt may still write.
 SELECT limit_reached FROM job_rows WHERE job_id = :job_id AND org = :org AND {fence}
 
+-- name: completing_jobs
+-- What the end of a job tells and counts, with the place of who asks; nothing where the attempt has no lease any more. It is
+-- asked for apart from the change: an UPDATE that returns rows keeps them in a table of its own, which costs more than a look.
+SELECT ?1, job, event_seq + 1, partial_count, analysis, paced_percent, paced_at FROM job_rows
+WHERE job_id = ?2 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND status IN ('running', 'partial')
+
 -- name: end_completed
--- The lease goes with the end: whoever still holds it, and only that one, may write the end. ?1 is the place of who asks.
+-- The lease goes with the end: whoever still holds it, and only that one, may write the end.
 UPDATE job_rows SET
     status = 'completed', progress_percent = 100, result_id = ?2, finished_at = ?3, updated_at = ?3,
     event_seq = event_seq + 1, canceled_by = NULL, cancel_reason = NULL, estimated_seconds = 0,
     worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL
-WHERE job_id = ?4 AND org = ?5 AND attempt = ?6 AND lease_expires_at > ?3 AND status IN ('running', 'partial')
-RETURNING ?1, job, event_seq, partial_count, analysis, paced_percent, paced_at
+WHERE job = ?1 AND attempt = ?4 AND lease_expires_at > ?3 AND status IN ('running', 'partial')
 
 -- name: end_failed
 UPDATE job_rows SET
