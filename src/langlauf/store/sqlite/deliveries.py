@@ -62,6 +62,7 @@ class _Lane(NamedTuple):
 def add_endpoint(tx: Transaction, wish: AddEndpoint) -> Endpoint | None:
     """Keeps it unless its address is known or there are too many."""
     new = wish.new
+    tx.memory.listening = None
     made = tx.run(
         "add_endpoint",
         org_id=new.org_id,
@@ -77,6 +78,7 @@ def add_endpoint(tx: Transaction, wish: AddEndpoint) -> Endpoint | None:
 
 def change_endpoint(tx: Transaction, change: EndpointChange) -> Endpoint | None:
     """Changes it; one that is switched off gives up what waits, one that is switched on starts afresh."""
+    tx.memory.listening = None
     rotates = change.rotate_seconds is not None
     changed = tx.run(
         "change_endpoint",
@@ -99,6 +101,7 @@ def change_endpoint(tx: Transaction, change: EndpointChange) -> Endpoint | None:
 
 def remove_endpoint(tx: Transaction, wish: RemoveEndpoint) -> bool:
     """Forgets it, and gives up what waits."""
+    tx.memory.listening = None
     removed = tx.run("remove_endpoint", org_id=wish.org_id, endpoint_id=wish.endpoint_id)
     if removed:
         _give_up(tx, wish.org_id, wish.endpoint_id, "the endpoint was removed")
