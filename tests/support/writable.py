@@ -1,5 +1,7 @@
-"""Lets tests change the records of a file under the names that people know, past the program: the views are only read."""
+"""Lets tests change the records of a file past the program, under the names that people know: views of its schema."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import apsw
@@ -10,7 +12,7 @@ class _View(NamedTuple):
 
     table: str
     own: str
-    kept: dict[str, str] = {}
+    kept: Mapping[str, str] = MappingProxyType({})
     #: what a row of the table is not found by, and is not changed
     fixed: frozenset[str] = frozenset()
 
@@ -21,6 +23,7 @@ GUARDS = (
     " AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table')"
 )
 _JOB = "job = OLD.row"
+_CLASS = "CASE NEW.priority_class WHEN 'default' THEN 0 WHEN 'expedite' THEN 1 ELSE 2 END"
 _VIEWS = {
     "jobs": _View(
         "job_rows",
@@ -28,7 +31,7 @@ _VIEWS = {
         {
             "org_id": "org = (SELECT org FROM orgs WHERE org_id = NEW.org_id)",
             "analysis": "analysis = (SELECT analysis FROM analyses WHERE name = NEW.analysis)",
-            "priority_class": "expedite = CASE NEW.priority_class WHEN 'default' THEN 0 WHEN 'expedite' THEN 1 ELSE 2 END",
+            "priority_class": f"expedite = {_CLASS}",
             "request_payload_hash": "payload_hash = coalesce(unhex(NEW.request_payload_hash), x'00')",
             "request_payload_ref": "payload_ref = nullif(NEW.request_payload_ref, 'inline:')",
         },

@@ -1,6 +1,6 @@
 """The invariants of a store, one rule each: what a check may find, in words that a person and a program can read.
 
-The rules about records are the queries of `verify.sql`, those about a job's log are in `joblog.py`: both for every store.
+The rules about records are the queries of `verify.sql`, those about a job's log are in `joblog.py`: for every store.
 """
 
 import re
