@@ -30,7 +30,7 @@ class Submissions:
         self._rows: list[Row] = []
         self._large: list[Row] = []
         #: what was accepted here and is not written yet, by what another one may have in common with it
-        self._by_input: dict[tuple[str, str], Job] = {}
+        self._by_input: dict[tuple[str, str, str], Job] = {}
         self._by_key: dict[tuple[str, str], Job] = {}
 
     def answer(self, new: NewJob, duplicate_of: str | None) -> Submitted:
@@ -65,7 +65,7 @@ class Submissions:
     def _twin(self, job: Job, duplicate_of: str | None) -> Job | None:
         if duplicate_of is not None:
             return self._job(job.org_id, duplicate_of)
-        return self._by_input.get((job.org_id, job.request_payload_hash))
+        return self._by_input.get((job.org_id, job.analysis, job.request_payload_hash))
 
     def _job(self, org_id: str, job_id: str) -> Job:
         view = self._tx.view(org_id, job_id)
@@ -103,7 +103,7 @@ class Submissions:
         ))  # fmt: skip
         if not in_row:
             self._large.append((number, new.payload))
-        self._by_input[job.org_id, job.request_payload_hash] = job
+        self._by_input[job.org_id, job.analysis, job.request_payload_hash] = job
         self._add_rare(new, job, org, number)
         tx.waiting(org, analysis, +1)
         facts = {"analysis": job.analysis} | ({"retry_of": job.retry_of} if job.retry_of else {})
@@ -125,7 +125,7 @@ class Submissions:
 def submit(tx: Transaction, batch: Sequence[NewJob]) -> list[Submitted]:
     """Accepts jobs or tells why not, in the order they came."""
     asked = [
-        (place, bytes.fromhex(new.job.request_payload_hash), org)
+        (place, bytes.fromhex(new.job.request_payload_hash), org, tx.analysis(new.job.analysis))
         for place, new in enumerate(batch)
         if new.refuse_duplicate and (org := tx.org(new.job.org_id))
     ]

@@ -26,9 +26,10 @@ SELECT job.job_id, lower(hex(job.payload_hash)) FROM key_rows AS used JOIN job_r
 WHERE used.org = :org AND used.idempotency_key = :key
 
 -- name: find_duplicates
--- A job of the same org and input that has not ended, with the place of who asks. The hash covers the analysis.
+-- A job of the same org, analysis and input that has not ended, with the place of who asks.
 SELECT ?1, (SELECT job_id FROM job_rows INDEXED BY idx_jobs_duplicates
-            WHERE substr(payload_hash, 1, 8) = substr(?2, 1, 8) AND payload_hash = ?2 AND org = ?3 AND finished_at IS NULL
+            WHERE substr(payload_hash, 1, 8) = substr(?2, 1, 8) AND payload_hash = ?2 AND org = ?3 AND analysis = ?4
+              AND finished_at IS NULL
             LIMIT 1)
 
 -- name: waiting_of_org
