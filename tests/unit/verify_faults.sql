@@ -183,13 +183,13 @@ UPDATE jobs SET max_retries = 0 WHERE job_id = :retrying;
 -- fault: input_kept on queued
 DELETE FROM job_inputs WHERE job_id = :queued;
 
--- fault: lease_or_next_attempt on running, in sqlite also lane_counts
-DELETE FROM leases WHERE job_id = :running;
+-- fault: lease_or_next_attempt on running, also lane_counts
+UPDATE jobs SET worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL WHERE job_id = :running;
 
 -- fault: lease_or_next_attempt on running, also lane_due
 UPDATE jobs SET next_attempt_at = 1 WHERE job_id = :running;
 
--- fault: no_lease_at_rest on queued, in sqlite also lane_counts
+-- fault: no_lease_at_rest on queued, also lane_counts
 INSERT INTO leases (org_id, job_id, attempt, worker_id, expires_at, deadline_at)
 SELECT org_id, job_id, 0, 'w', 9000000000000000, 9000000000000000 FROM jobs WHERE job_id = :queued;
 
@@ -228,13 +228,13 @@ WHERE job_id = :completed;
 -- fault: newest_result on queued, also snapshots_told
 UPDATE jobs SET result_id = 'nowhere' WHERE job_id = :queued;
 
--- fault: retired_after_end on running, in sqlite also kept_marks
+-- fault: retired_after_end on running
 UPDATE jobs SET result_expired_at = 1 WHERE job_id = :running;
 
--- fault: retired_after_end on plain, in sqlite also kept_marks
+-- fault: retired_after_end on plain, also kept_marks
 UPDATE jobs SET events_expired_at = 1 WHERE job_id = :plain;
 
--- fault: retired_after_end on plain, in sqlite also kept_marks
+-- fault: retired_after_end on plain, also kept_marks
 UPDATE jobs SET result_expired_at = 1 WHERE job_id = :plain;
 
 -- fault: retired_after_end on plain
@@ -264,14 +264,11 @@ UPDATE waiting_counts SET waiting = waiting + 1;
 -- fault: lane_counts on the store, in sqlite only
 UPDATE analyses SET running = running + 1 WHERE analysis = (SELECT analysis FROM job_rows WHERE job_id = :running);
 
--- fault: kept_marks on plain, in sqlite only
-UPDATE job_rows SET kept = 2 WHERE job_id = :plain;
+-- fault: kept_marks on plain
+UPDATE jobs SET kept = 2 WHERE job_id = :plain;
 
--- fault: kept_marks on plain, in sqlite only
-UPDATE job_rows SET kept = 1 WHERE job_id = :plain;
-
--- fault: kept_marks on running, in sqlite only
-UPDATE job_rows SET kept = 0 WHERE job_id = :running;
+-- fault: kept_marks on plain
+UPDATE jobs SET kept = 1 WHERE job_id = :plain;
 
 -- fault: feed_places on plain, in sqlite only
 UPDATE event_rows SET feed_at = NULL WHERE job = (SELECT job FROM job_rows WHERE job_id = :plain) AND event_type = 'job.completed';

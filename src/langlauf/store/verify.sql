@@ -222,6 +222,17 @@ WHERE job.result_expired_at IS NULL
   AND NOT EXISTS (SELECT 1 FROM job_results AS result
                   WHERE result.org_id = job.org_id AND result.job_id = job.job_id AND result.removed_at IS NULL)
 
+-- name: kept_marks
+-- Retention finds what it may take by the mark: 1 stands for events, 2 for a result, 3 for both.
+SELECT org_id, job_id, 'kept ' || kept FROM jobs AS job
+WHERE finished_at IS NOT NULL AND (
+    (events_expired_at IS NOT NULL AND kept IN (1, 3)) OR (result_expired_at IS NOT NULL AND kept IN (2, 3))
+    OR (kept IN (0, 2) AND EXISTS (
+        SELECT 1 FROM job_events AS event WHERE event.org_id = job.org_id AND event.job_id = job.job_id))
+    OR (kept IN (0, 1) AND EXISTS (
+        SELECT 1 FROM job_results AS result
+        WHERE result.org_id = job.org_id AND result.job_id = job.job_id AND result.removed_at IS NULL)))
+
 -- name: in_app_message
 -- What people are told of an end follows from the job; only what an earlier system told is kept.
 SELECT message.org_id, message.job_id, 'notification ' || message.notification_id || ' is kept'

@@ -1,7 +1,7 @@
 -- What only a database can break, and what it says about itself.
 
 -- name: own_orphans
-SELECT org_id, job_id, 'rows of job_events without their job' FROM job_events AS child
+SELECT org_id, job_id, 'rows of job_events without their job' FROM event_rows AS child
 WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
 GROUP BY org_id, job_id
 UNION ALL
@@ -16,6 +16,21 @@ UNION ALL
 SELECT org_id, job_id, 'rows of idempotency_keys without their job' FROM idempotency_keys AS child
 WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
 GROUP BY org_id, job_id
+
+-- name: own_lane_counts
+-- What runs is what has a lease.
+SELECT NULL::text, NULL::text, analysis || ' counts ' || sum(counted) || ' leases, there are ' || sum(there) FROM (
+    SELECT analysis, leased AS counted, 0 AS there FROM waiting_counts
+    UNION ALL
+    SELECT analysis, 0, count(*) FROM jobs WHERE deadline_at IS NOT NULL GROUP BY analysis) AS counts
+GROUP BY analysis HAVING sum(counted) <> sum(there)
+
+-- name: own_lane_due
+-- Those that were lost or given back go first, and are looked for by a time of their own.
+SELECT job.org_id, job.job_id, 'next_attempt_at ' || job.next_attempt_at || ', lane back ' || coalesce(lane.back_at::text, 'never')
+FROM jobs AS job LEFT JOIN lanes AS lane USING (org_id, analysis)
+WHERE job.next_attempt_at IS NOT NULL AND NOT coalesce(job.last_retry_at >= job.attempt_started_at, false)
+  AND (lane.back_at IS NULL OR job.next_attempt_at < lane.back_at)
 
 -- name: own_lane_tickets
 -- A job that its lane has called already, or has not given a ticket to yet, would never be claimed.
@@ -33,7 +48,7 @@ FROM idempotency_keys AS used JOIN jobs AS job USING (org_id, job_id)
 WHERE used.payload_hash <> job.request_payload_hash
 
 -- name: all_events
-SELECT org_id, job_id, event_seq, event_type, occurred_at, payload_json FROM job_events ORDER BY job_id, org_id, event_seq
+SELECT org_id, job_id, event_seq, event_type, occurred_at, payload_json FROM event_rows ORDER BY job_id, event_seq
 
 -- name: damages
 -- What a database says of itself: an index that was not built to its end finds less than there is.

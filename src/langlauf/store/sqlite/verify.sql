@@ -42,16 +42,6 @@ SELECT NULL, NULL, name || ' counts ' || running || ' running, there are ' || le
     ON runs.analysis = analyses.analysis)
 WHERE running <> leased
 
--- name: kept_marks
-SELECT org.org_id, job.job_id, 'kept ' || job.kept FROM job_rows AS job JOIN orgs AS org ON org.org = job.org
-WHERE CASE
-    WHEN job.finished_at IS NULL THEN job.kept <> 3
-    WHEN job.kept = 3 THEN 0
-    ELSE (job.kept & 1 = 0 AND EXISTS (SELECT 1 FROM event_rows AS event WHERE event.job = job.job))
-        OR (job.kept & 2 = 0 AND EXISTS (
-            SELECT 1 FROM result_rows AS result WHERE result.job = job.job AND result.removed_at IS NULL))
-END OR (job.kept & 1 = 1 AND job.events_expired_at IS NOT NULL) OR (job.kept & 2 = 2 AND job.result_expired_at IS NOT NULL)
-
 -- name: feed_places
 SELECT org.org_id, job.job_id, 'event ' || event.event_seq || ' at ' || coalesce(event.feed_at, 'no place')
 FROM event_rows AS event JOIN job_rows AS job ON job.job = event.job JOIN orgs AS org ON org.org = event.org

@@ -517,7 +517,7 @@ SELECT job.job_id, org.org_id, analysis.name AS analysis, job.status,
     job.attempt, job.event_seq, job.lost_count, job.crash_count, job.result_expired_at, job.events_expired_at,
     job.imported_at, job.ticket, job.paced_percent, job.paced_at, job.progress_at, job.traceparent, job.tracestate,
     job.held_at, job.held_by, job.hold_reason, job.partial_bytes, job.limit_reached, job.read_at,
-    job.job AS row, job.org, job.worker_id, job.lease_expires_at, job.deadline_at
+    job.job AS row, job.org, job.worker_id, job.lease_expires_at, job.deadline_at, job.kept
 FROM job_rows AS job JOIN orgs AS org ON org.org = job.org JOIN analyses AS analysis ON analysis.analysis = job.analysis;
 
 CREATE VIEW job_inputs AS
