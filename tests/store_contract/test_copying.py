@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from click.testing import CliRunner, Result
 
@@ -134,6 +135,72 @@ def test_there_and_back_again_is_the_same(beds: Any, tmp_path: Path) -> None:
     assert copied(first, middle).complete
     assert copied(middle, last).complete
     assert digests(last) == digests(middle) == digests(first)
+
+
+def test_a_copy_keeps_the_order_of_arrival_and_of_the_feed(beds: Any, tmp_path: Path) -> None:
+    """Jobs have the same order, and what goes out has a place of its own in the order of time."""
+    source, target = beds("sqlite", "sqlite")
+    fill(source, SetClock(), tmp_path)
+    assert copied(source, target).complete
+    arrived = "SELECT job_id FROM jobs ORDER BY row"
+    assert target.query(arrived) == source.query(arrived)
+    places = target.query("SELECT org_id, feed_at FROM job_events WHERE feed_at IS NOT NULL")
+    assert len(set(places)) == len(places) > 0
+    told = "SELECT org_id, job_id, event_seq FROM job_events WHERE feed_at IS NOT NULL ORDER BY org_id, "
+    assert target.query(told + "feed_at") == target.query(told + "occurred_at, row, event_seq")
+    assert set(target.query(told + "feed_at")) == set(source.query(told + "feed_at"))
+
+
+def test_what_was_read_and_what_is_large_comes_along(beds: Any) -> None:
+    """A read mark is the job's, and an input of any size its own."""
+    source, target = beds("sqlite", "sqlite")
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        await make.completed(0)
+        await make.queued(query="x" * 5_000)
+        [seen] = (await store.tenant("org-a").inbox(before=None, limit=5)).messages
+        assert await store.mark_read(MarkRead(org_id="org-a", notification_id=seen.notification.notification_id))
+
+    source.play(scene)
+    assert copied(source, target).complete
+    marks = "SELECT status, read_at FROM jobs ORDER BY row"
+    assert target.query(marks) == source.query(marks)
+    assert [at is not None for _, at in target.query(marks)] == [True, False]
+    assert target.query("SELECT length(input) > 5000 FROM inputs") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "job_inputs (org_id, job_id, payload) VALUES ('org-b', :job, '{}')",
+        (
+            "job_events (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, trace_id,"
+            " request_id) VALUES ('org-b', :job, 9, 'e', 'job.progress', 1, 'system', '{}', 't', 'r')"
+        ),
+        (
+            "job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, created_at, payload)"
+            " VALUES ('org-b', 'r', :job, 'final', 1, 1, 1, '{}')"
+        ),
+        "job_chunks (org_id, job_id, chunk_key, payload, created_at) VALUES ('org-b', :job, 'k', '{}', 1)",
+        "idempotency_keys (org_id, idempotency_key, job_id, created_at) VALUES ('org-b', 'k', :job, 1)",
+        "leases (org_id, job_id, attempt, worker_id, expires_at, deadline_at) VALUES ('org-a', :job, 7, 'w', 1, 1)",
+    ],
+    ids=lambda row: row.partition(" ")[0],
+)
+def test_a_row_of_another_orgs_job_is_not_taken(beds: Any, row: str) -> None:
+    """Nor is one without its job, or a lease of another attempt: nothing is changed."""
+    [bed] = beds("sqlite")
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> str:
+        await Maker(store, clock, "org-b").queued()
+        return (await make.running()).lease.job_id
+
+    job_id = bed.play(scene)
+    before = digests(bed)
+    for name in (job_id, "nobody"):
+        with pytest.raises(apsw.ConstraintError):
+            bed.query(f"INSERT INTO {row}".replace(":job", f"'{name}'"))
+    assert digests(bed) == before
 
 
 @pytest.mark.parametrize("kinds", KINDS[:2], ids="-".join)
