@@ -62,7 +62,6 @@ class _Lane(NamedTuple):
 def add_endpoint(tx: Transaction, wish: AddEndpoint) -> Endpoint | None:
     """Keeps it unless its address is known or there are too many."""
     new = wish.new
-    tx.memory.listening = None
     made = tx.run(
         "add_endpoint",
         org_id=new.org_id,
@@ -78,7 +77,6 @@ def add_endpoint(tx: Transaction, wish: AddEndpoint) -> Endpoint | None:
 
 def change_endpoint(tx: Transaction, change: EndpointChange) -> Endpoint | None:
     """Changes it; one that is switched off gives up what waits, one that is switched on starts afresh."""
-    tx.memory.listening = None
     rotates = change.rotate_seconds is not None
     changed = tx.run(
         "change_endpoint",
@@ -101,7 +99,6 @@ def change_endpoint(tx: Transaction, change: EndpointChange) -> Endpoint | None:
 
 def remove_endpoint(tx: Transaction, wish: RemoveEndpoint) -> bool:
     """Forgets it, and gives up what waits."""
-    tx.memory.listening = None
     removed = tx.run("remove_endpoint", org_id=wish.org_id, endpoint_id=wish.endpoint_id)
     if removed:
         _give_up(tx, wish.org_id, wish.endpoint_id, "the endpoint was removed")
@@ -109,7 +106,6 @@ def remove_endpoint(tx: Transaction, wish: RemoveEndpoint) -> bool:
 
 
 def _give_up(tx: Transaction, org_id: str, endpoint_id: str, reason: str) -> None:
-    tx.flush()  # what this very transaction leaves in the outbox is given up too
     tx.run("give_up_waiting", org_id=org_id, endpoint_id=endpoint_id, reason=reason)
     tx.run("forget_lane", org_id=org_id, lane=endpoint_id)
 
@@ -121,7 +117,6 @@ def _endpoint(tx: Transaction, org_id: str, endpoint_id: str) -> Endpoint | None
 
 def claim(tx: Transaction, request: DeliveryClaim) -> list[Delivery]:
     """One message of each lane in turn, so that none holds up another."""
-    tx.flush()
     lanes = _in_turn([_Lane(*row) for row in tx.rows("due_lanes_out", now=tx.now)], request, tx.now)
     waiting: list[list[tuple[_Lane, str]]] = []
     for lane in lanes[: request.most]:

@@ -63,7 +63,6 @@ def forget_keys(tx: Transaction, wish: ForgetKeys) -> int:
 
 def remove_jobs(tx: Transaction, wish: RemoveJobs) -> int:
     """Those that have ended, or those that a worker has, which then run no more."""
-    tx.flush()  # nothing is written later of a job that goes now
     _overwrite(tx)
     which = {"org_id": wish.org_id, "with_held": wish.with_held, "limit": wish.limit}
     if not wish.forced:
@@ -79,7 +78,6 @@ def remove_rows(tx: Transaction, wish: RemoveRows) -> int:
     tables = {KNOWN_AS.get(name, name): (name, own, key) for name, own, key in tx.rows("org_tables")}
     if wish.table == KEYS or wish.table not in tables:
         return 0
-    tx.flush()
     _overwrite(tx)
     table, own, key = tables[wish.table]
     sql = tx.query("org_remove_rows").format(
@@ -109,7 +107,8 @@ class SqliteOrgs:
 
     async def rows(self, org_id: str) -> dict[str, int]:
         tables: list[tuple[str, str, str]] = sorted(
-            (KNOWN_AS.get(str(name), str(name)), str(name), str(own)) for name, own, _ in await self._found("org_tables")
+            (KNOWN_AS.get(str(name), str(name)), str(name), str(own))
+            for name, own, _ in await self._found("org_tables")
         )
         return {known: await self._count(name, own, org_id) for known, name, own in tables}
 

@@ -131,7 +131,6 @@ def payloads_from(rows: Sequence[Row]) -> dict[tuple[str, str], KeptPayloads]:
 
 def retire_batch(tx: Transaction, batch: RetireBatch) -> int:
     """Takes one kind of records from a few jobs; returns how many rows went."""
-    tx.flush()  # nothing is written later of a job that goes now
     removed = 0
     cutoff = batch.cutoffs.latest(batch.kind)
     for org_id, job_id in batch.jobs:
