@@ -1,6 +1,5 @@
 """A batch of writes in one transaction: what goes together is written together."""
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,29 +60,12 @@ RARE: dict[type, Callable[[Transaction, Any], Any]] = {
 def run_batch(tx: Transaction, batch: Sequence[Any]) -> list[Any]:
     """The answers to the operations of a batch. They came at the same time, so that any order of them is right."""
     answers: list[Any] = [None] * len(batch)
-    places: defaultdict[type, list[int]] = defaultdict(list)
-    for place, operation in enumerate(batch):
-        places[type(operation)].append(place)
-    claims = places.pop(ClaimRequest, [])
-    for kind in (*SETS, *(places.keys() - SETS.keys())):
-        if kind in SETS:
-            _answer_together(tx, batch, places[kind], answers)
-        else:
-            _answer_each(tx, batch, places[kind], answers)
-    _answer_each(tx, batch, claims, answers)
-    tx.flush()
-    return answers
-
-
-def _answer_together(tx: Transaction, batch: Sequence[Any], places: list[int], answers: list[Any]) -> None:
-    if places:
-        said = SETS[type(batch[places[0]])](tx, [batch[place] for place in places])
-        for place, answer in zip(places, said, strict=True):
+    together, singles = order_of(batch)
+    for places in together:
+        handle = SETS[type(batch[places[0]])]
+        for place, answer in zip(places, handle(tx, [batch[place] for place in places]), strict=True):
             answers[place] = answer
-
-
-def _answer_each(tx: Transaction, batch: Sequence[Any], places: list[int], answers: list[Any]) -> None:
-    for place in places:
+    for place in singles:
         tx.flush()
         operation = batch[place]
         if type(operation) in SINGLES:
@@ -91,3 +73,16 @@ def _answer_each(tx: Transaction, batch: Sequence[Any], places: list[int], answe
         else:
             answers[place] = RARE[type(operation)](tx, operation)
             tx.memory.forget()
+    tx.flush()
+    return answers
+
+
+def order_of(batch: Sequence[Any]) -> tuple[list[list[int]], list[int]]:
+    """The places of a batch in the order in which they are answered: those of each set, then the others, one by one."""
+    sets: dict[type, list[int]] = {kind: [] for kind in SETS}
+    others: list[int] = []
+    claims: list[int] = []
+    for place, operation in enumerate(batch):
+        kind = type(operation)
+        (claims if kind is ClaimRequest else sets.get(kind, others)).append(place)
+    return [places for places in sets.values() if places], others + claims

@@ -195,8 +195,7 @@ UPDATE job_rows SET
     deadline_at = ?5,
     event_seq = event_seq + 1,
     updated_at = ?2
-WHERE job = ?1 AND lease_expires_at IS NULL
-  AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= ?2))
+WHERE job = ?1 AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= ?2))
 
 -- name: renew_lease
 -- A lease that has ended cannot be renewed, even if nobody took the job yet.
