@@ -98,12 +98,25 @@ FROM (SELECT * FROM (
 CROSS JOIN job_rows AS ended ON ended.job = newest.job
 CROSS JOIN analyses AS analysis ON analysis.analysis = ended.analysis
 
--- name: read_queued
--- As many rows as jobs of the org wait.
-SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
-WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.started_at IS NULL AND one.finished_at IS NULL
-  AND one.queued_at >= :since
-ORDER BY one.queued_at DESC LIMIT :most
+-- name: read_tails
+-- The lanes and classes whose last job came since then, and what is behind that one.
+SELECT last.org, last.analysis, last.expedite, last.ticket + 1
+FROM lane_rows AS lane
+CROSS JOIN (SELECT 1 AS expedite UNION ALL SELECT 0) AS class
+CROSS JOIN job_rows AS last ON last.job = (
+    SELECT one.job FROM job_rows AS one INDEXED BY idx_jobs_lane_head
+    WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = class.expedite
+      AND one.started_at IS NULL AND one.finished_at IS NULL
+    ORDER BY one.ticket DESC LIMIT 1)
+WHERE lane.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND lane.waiting > 0 AND last.queued_at >= :since LIMIT :most
+
+-- name: read_waiting
+-- Tickets are given in the order of time.
+SELECT one.ticket, one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
+WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+  AND one.analysis = :analysis AND one.expedite = :expedite AND one.ticket < :behind
+  AND one.started_at IS NULL AND one.finished_at IS NULL
+ORDER BY one.ticket DESC LIMIT :most
 
 -- name: read_queues
 -- With the oldest of each class, each one look into the index.
