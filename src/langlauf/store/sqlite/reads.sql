@@ -65,15 +65,21 @@ WHERE notification.org_id = :org_id AND notification.job_id = :job_id
   AND (:channel IS NULL OR notification.channel = :channel)
 ORDER BY notification.created_at DESC, notification.notification_id DESC LIMIT :limit
 
--- name: read_completed
--- Completed jobs of an analysis before a position, with their inputs: so many and no more.
-SELECT one.job_id, one.result_id, one.finished_at,
-    coalesce(one.input, (SELECT large.input FROM inputs AS large WHERE large.job = one.job))
+-- name: walk_completed
+-- So many of the last completed jobs before a position, and whether each is one of an analysis whose result is still there.
+SELECT one.job, one.finished_at, one.job_id,
+    one.result_expired_at IS NULL AND one.analysis = (SELECT analysis FROM analyses WHERE name = :analysis)
 FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
 WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'completed' AND one.finished_at IS NOT NULL
-  AND one.analysis = (SELECT analysis FROM analyses WHERE name = :analysis)
-  AND one.result_expired_at IS NULL AND (one.finished_at, one.job_id) < (:before_at, :before_id)
-ORDER BY one.finished_at DESC, one.job_id DESC LIMIT :limit
+  AND (one.finished_at, one.job_id) < (:before_at, :before_id)
+ORDER BY one.finished_at DESC, one.job_id DESC LIMIT :walk
+
+-- name: read_completed
+-- Of the rows of a walk what looking back wants of them.
+SELECT done.job_id, done.result_id, done.finished_at,
+    coalesce(done.input, (SELECT large.input FROM inputs AS large WHERE large.job = done.job))
+FROM json_each(:rows) AS walked CROSS JOIN job_rows AS done ON done.job = walked.value
+WHERE done.org = (SELECT org FROM orgs WHERE org_id = :org_id)
 
 -- name: read_ended
 -- The newest that ended since then.
