@@ -295,8 +295,8 @@ def test_messages_that_were_brought_are_among_the_others(bed: Bed) -> None:
                 brought.append(f"message-{number}")
                 values = (brought[-1], job_id, f"{job_id}:other", clock.now(), clock.now())
                 bed.query(
-                    "INSERT INTO notifications (org_id, notification_id, job_id, channel, template_key, delivery_status,"
-                    " attempt_count, dedupe_key, scheduled_at, created_at, payload_json)"
+                    "INSERT INTO notifications (org_id, notification_id, job_id, channel, template_key,"
+                    " delivery_status, attempt_count, dedupe_key, scheduled_at, created_at, payload_json)"
                     " VALUES ('org-a', ?, ?, 'in_app', 'async.job.completed', 'pending', 0, ?, ?, ?, '{}')",
                     *values,
                 )
