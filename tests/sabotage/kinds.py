@@ -73,8 +73,8 @@ KINDS = (
                 "AND org = ?3 AND ?4 AND ?5",
             ),
             (
-                "WHERE job = ?1 AND attempt = ?4 AND lease_expires_at > ?3 AND status IN",
-                "WHERE job = ?1 AND ?4 OR status IN",
+                "WHERE job = ?1 AND attempt = ?4 AND lease_expires_at > ?3 AND status IN ('running', 'partial')",
+                "WHERE job = ?1 AND ?4",
             ),
         ),
         ("tests/store_contract/test_record.py",),
