@@ -11,9 +11,11 @@ WHEN (NEW.status <> 'queued' AND NEW.imported_at IS NULL AND current_setting('la
 EXECUTE FUNCTION refuse('illegal transition: a job starts as queued');
 
 CREATE TRIGGER jobs_change_legally AFTER UPDATE OF status ON jobs FOR EACH ROW
-WHEN (OLD.status <> NEW.status AND OLD.status || '>' || NEW.status NOT IN (
-    'queued>running', 'queued>canceled', 'running>partial', 'running>completed', 'running>failed', 'running>canceled', 'partial>completed', 'partial>failed', 'partial>canceled'
-))
+WHEN (OLD.status <> NEW.status AND NOT CASE OLD.status
+    WHEN 'running' THEN NEW.status <> 'queued'
+    WHEN 'queued' THEN NEW.status IN ('running', 'canceled')
+    WHEN 'partial' THEN NEW.status NOT IN ('queued', 'running')
+    ELSE false END)
 EXECUTE FUNCTION refuse('illegal transition');
 
 CREATE TRIGGER jobs_stay_ended AFTER UPDATE OF

@@ -120,20 +120,25 @@ BEGIN
     RETURN corrected;
 END $$;
 
--- Orgs that were served move on by as many turns as they had; the clock follows, and counts who was served.
-CREATE OR REPLACE FUNCTION advance_turns(served_orgs text[], candidates text[], turns bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Orgs that were served move on by as many turns as they had, and what waited leaves its lane; the clock follows, and counts who
+-- was served.
+CREATE OR REPLACE FUNCTION take_turns(orgs text[], names text[], waited boolean[], candidates text[], turns bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE
-    clock record;
 BEGIN
-    SELECT virtual_now, served INTO clock FROM lane_clock;
-    WITH had AS (
-        SELECT org_id, count(*) AS starts FROM unnest(served_orgs) AS one (org_id) GROUP BY org_id),
-    ordered AS (
+    WITH had AS (SELECT org_id, count(*) AS starts FROM unnest(orgs) AS one (org_id) GROUP BY org_id),
+    ordered AS MATERIALIZED (
         SELECT org_id, turn, starts, row_number() OVER (ORDER BY place) AS place
         FROM unnest(candidates, turns) WITH ORDINALITY AS org (org_id, turn, place) JOIN had USING (org_id)),
     moved AS (
-        UPDATE lanes SET virtual_start = ordered.turn + ordered.starts, served = clock.served + ordered.place
+        UPDATE lanes SET
+            virtual_start = ordered.turn + ordered.starts,
+            served = (SELECT served FROM lane_clock) + ordered.place,
+            waiting = waiting - (
+                SELECT count(*) FROM unnest(orgs, names, waited) AS gone (org_id, analysis, waits)
+                WHERE gone.org_id = lanes.org_id AND gone.analysis = lanes.analysis AND gone.waits),
+            expedite_head = head_of(lanes.org_id, analysis, 'expedite', expedite_head, expedite_last),
+            default_head = head_of(lanes.org_id, analysis, 'default', default_head, default_last)
         FROM ordered WHERE lanes.org_id = ordered.org_id)
     UPDATE lane_clock SET virtual_now = greatest(virtual_now, (SELECT max(turn) FROM ordered)),
         served = served + (SELECT count(*) FROM ordered);

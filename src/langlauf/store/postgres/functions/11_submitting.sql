@@ -119,7 +119,7 @@ BEGIN
     PERFORM lock_lanes(org_ids, names);
     now := moment(at);
 
-    IF EXISTS (SELECT 1 FROM unnest(keys) AS key WHERE key IS NOT NULL) THEN
+    IF num_nonnulls(VARIADIC keys) > 0 THEN
         -- Whoever brings a key first keeps it; another one with the same key waits here until that is decided.
         FOR hit IN
             WITH new AS (
@@ -153,7 +153,7 @@ BEGIN
     END LOOP;
 
     outcomes := refuse_full(outcomes, org_ids, names, most_of_org, most_of_all, most_of_analysis);
-    IF EXISTS (SELECT 1 FROM unnest(keys, outcomes) AS wish (key, answer) WHERE key IS NOT NULL AND answer IS NOT NULL) THEN
+    IF num_nonnulls(VARIADIC keys) > 0 AND num_nonnulls(VARIADIC outcomes) > 0 THEN
         DELETE FROM idempotency_keys AS unused USING unnest(org_ids, job_ids, outcomes) AS wish (org_id, job_id, answer)
         WHERE unused.org_id = wish.org_id AND unused.job_id = wish.job_id AND wish.answer IS NOT NULL;
     END IF;
@@ -161,7 +161,7 @@ BEGIN
     outcomes := insert_jobs(
         now, outcomes, org_ids, job_ids, names, classes, hashes, refs, payloads, timeouts, retries, trace_ids, request_ids, users,
         key_ids, estimates, retry_ofs, traceparents, tracestates);
-    IF EXISTS (SELECT 1 FROM unnest(resume_froms) AS origin WHERE origin IS NOT NULL) THEN
+    IF num_nonnulls(VARIADIC resume_froms) > 0 THEN
         INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
         SELECT chunk.org_id, wish.job_id, chunk.chunk_key, chunk.payload, chunk.created_at
         FROM unnest(org_ids, job_ids, resume_froms, outcomes) AS wish (org_id, job_id, origin, answer)

@@ -62,9 +62,11 @@ CREATE OR REPLACE FUNCTION room_after(free room, taken_orgs text[], taken_names 
 #variable_conflict use_column
 BEGIN
     free.slots := free.slots - cardinality(taken_orgs);
-    SELECT array_agg(name ORDER BY place), array_agg(room - coalesce(taken, 0) ORDER BY place) INTO free.names, free.rooms
-    FROM unnest(free.names, free.rooms) WITH ORDINALITY AS mine (name, room, place)
-    LEFT JOIN (SELECT name, count(*) AS taken FROM unnest(taken_names) AS one (name) GROUP BY name) AS used USING (name);
+    IF num_nonnulls(VARIADIC free.rooms) > 0 THEN
+        SELECT array_agg(name ORDER BY place), array_agg(room - coalesce(taken, 0) ORDER BY place) INTO free.names, free.rooms
+        FROM unnest(free.names, free.rooms) WITH ORDINALITY AS mine (name, room, place)
+        LEFT JOIN (SELECT name, count(*) AS taken FROM unnest(taken_names) AS one (name) GROUP BY name) AS used USING (name);
+    END IF;
     IF free.org_limit IS NOT NULL THEN
         SELECT array_agg(org_id), array_agg(running) INTO free.orgs, free.org_counts
         FROM (SELECT org_id, sum(running)::integer AS running
@@ -101,7 +103,7 @@ BEGIN
         (SELECT org_id FROM lanes WHERE analysis = mine.name AND due_at <= now AND org_id <> ALL (full_ones)
          ORDER BY due_at, org_id LIMIT free.slots)
         UNION ALL
-        (SELECT org_id FROM lanes WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
+        (SELECT org_id FROM lanes WHERE analysis = mine.name AND waits AND org_id <> ALL (full_ones)
          ORDER BY virtual_start, served, org_id LIMIT free.slots)) AS next
     WHERE coalesce(mine.room, free.slots) > 0;
     PERFORM lock_orgs(free.held);
@@ -128,8 +130,9 @@ END $$;
 CREATE OR REPLACE FUNCTION fitting(free room, org_ids text[], names text[]) RETURNS boolean[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    IF free.org_limit IS NULL AND NOT EXISTS (SELECT 1 FROM unnest(free.rooms) AS room WHERE room IS NOT NULL) THEN
-        RETURN (SELECT array_agg(place <= free.slots) FROM generate_series(1, cardinality(org_ids)) AS place);
+    IF free.org_limit IS NULL AND num_nonnulls(VARIADIC free.rooms) = 0 THEN
+        RETURN array_fill(true, ARRAY[least(free.slots, cardinality(org_ids))])
+            || array_fill(false, ARRAY[greatest(0, cardinality(org_ids) - free.slots)]);
     END IF;
     RETURN (
         WITH ranked AS (
@@ -370,7 +373,7 @@ BEGIN
     FROM unnest(free.names, free.rooms) AS mine (name, room)
     CROSS JOIN LATERAL (
         (SELECT org_id, false AS due FROM lanes
-         WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
+         WHERE analysis = mine.name AND waits AND org_id <> ALL (full_ones)
          ORDER BY virtual_start, served, org_id LIMIT free.slots)
         UNION ALL
         (SELECT org_id, true FROM lanes
@@ -394,10 +397,7 @@ BEGIN
         free.again := cardinality(ids) < least(found, free.slots);
         free.claims := free.claims || start_attempts(
             at, claim, worker, lease_time, ids, ARRAY(SELECT -one::integer::bigint FROM unnest(waited) AS one));
-        PERFORM leave_lanes(
-            ARRAY(SELECT org_id FROM unnest(orgs, waited) AS one (org_id, waits) WHERE waits),
-            ARRAY(SELECT name FROM unnest(names, waited) AS one (name, waits) WHERE waits));
-        PERFORM advance_turns(orgs, turns.orgs, turns.turns);
+        PERFORM take_turns(orgs, names, waited, turns.orgs, turns.turns);
         free := room_after(free, orgs, names);
     END IF;
     IF due_orgs IS NOT NULL THEN

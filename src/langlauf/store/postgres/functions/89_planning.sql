@@ -9,7 +9,7 @@ SELECT plan_with(
 -- The first rows in the order of an index.
 SELECT plan_with(
     '{submit, claim_back, claim_turns, retries_due, deal_turns, next_in_turn, note_lanes, tell_outside, read_messages, ended_page, newest_ended, join_lanes, lock_orgs, lock_lanes, claim, correct_due, claimed_by, leave_lanes,
-      head_of, advance_turns, room_for, hold_lanes, hold_more, cancel, ask_to_stop, decided, overdue, sweep, record,
+      head_of, take_turns, room_for, hold_lanes, hold_more, cancel, ask_to_stop, decided, overdue, sweep, record,
       note_paces, read_job, read_status, read_payload, read_events, read_log, read_results, read_result,
       read_notifications, read_jobs, read_history, read_ranks, read_chunk, read_chunks, next_key_version, create_key,
       revoke_key, list_keys, key_changes, keep_secret, owners, load, delivers, retirable_results, retirable_events,

@@ -10,25 +10,25 @@ CREATE TABLE jobs (
     queued_at             bigint  NOT NULL,
     updated_at            bigint  NOT NULL,
     ticket                bigint  NOT NULL DEFAULT 0,
-    timeout_seconds       float8  NOT NULL CHECK (timeout_seconds > 0),
-    partial_bytes         bigint  NOT NULL DEFAULT 0 CHECK (partial_bytes >= 0),
-    event_seq             integer NOT NULL DEFAULT 1 CHECK (event_seq >= 0),
-    attempt               integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
-    max_retries           integer NOT NULL CHECK (max_retries >= 0),
-    progress_percent      integer NOT NULL DEFAULT 0 CHECK (progress_percent BETWEEN 0 AND 100),
-    partial_count         integer NOT NULL DEFAULT 0 CHECK (partial_count >= 0),
-    error_count           integer NOT NULL DEFAULT 0 CHECK (error_count >= 0),
-    retry_count           integer NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
-    lost_count            integer NOT NULL DEFAULT 0 CHECK (lost_count >= 0),
-    crash_count           integer NOT NULL DEFAULT 0 CHECK (crash_count >= 0),
+    timeout_seconds       float8  NOT NULL,
+    partial_bytes         bigint  NOT NULL DEFAULT 0,
+    event_seq             integer NOT NULL DEFAULT 1,
+    attempt               integer NOT NULL DEFAULT 0,
+    max_retries           integer NOT NULL,
+    progress_percent      integer NOT NULL DEFAULT 0,
+    partial_count         integer NOT NULL DEFAULT 0,
+    error_count           integer NOT NULL DEFAULT 0,
+    retry_count           integer NOT NULL DEFAULT 0,
+    lost_count            integer NOT NULL DEFAULT 0,
+    crash_count           integer NOT NULL DEFAULT 0,
     paced_percent         integer NOT NULL DEFAULT 0,
     -- what is still there of a job that has ended: 1 its events, 2 a result, 3 both
-    kept                  smallint NOT NULL DEFAULT 0 CHECK (kept BETWEEN 0 AND 3),
+    kept                  smallint NOT NULL DEFAULT 0,
     job_id                text COLLATE "C" PRIMARY KEY,
-    org_id                text COLLATE "C" NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
+    org_id                text COLLATE "C" NOT NULL,
     analysis              text COLLATE "C" NOT NULL,
-    status                text COLLATE "C" NOT NULL CHECK (status IN ('queued', 'running', 'partial', 'completed', 'failed', 'canceled')),
-    priority_class        text COLLATE "C" NOT NULL CHECK (priority_class IN ('default', 'expedite')),
+    status                text COLLATE "C" NOT NULL,
+    priority_class        text COLLATE "C" NOT NULL,
     request_payload_hash  text COLLATE "C" NOT NULL,
     request_payload_ref   text    NOT NULL,
     trace_id              text    NOT NULL,
@@ -52,14 +52,14 @@ CREATE TABLE jobs (
     api_key_id            text,
     cancel_requested_at   bigint,
     canceled_at           bigint,
-    canceled_by           text    CHECK (canceled_by IN ('user', 'system', 'worker')),
+    canceled_by           text,
     cancel_reason         text,
     failed_at             bigint,
     error_code            text,
     error_message         text,
     error_meta            text,
     retryable             boolean,
-    retry_hint            text    CHECK (retry_hint IN ('retry_with_backoff', 'check_input_and_retry')),
+    retry_hint            text,
     last_retry_at         bigint,
     retry_reason          text,
     retry_of              text,
@@ -71,22 +71,32 @@ CREATE TABLE jobs (
     held_at               bigint,
     held_by               text,
     hold_reason           text,
-    limit_reached         text    CHECK (limit_reached IN ('events', 'partials')),
+    limit_reached         text,
     -- when somebody had seen the message about its end
     read_at               bigint,
     -- the input
     payload               text,
-    CHECK ((finished_at IS NOT NULL) = (status IN ('completed', 'failed', 'canceled'))),
-    CHECK ((progress_percent = 100) = (status = 'completed')),
-    CHECK (status <> 'queued' OR (started_at IS NULL AND attempt = 0)),
-    CHECK (status NOT IN ('running', 'partial') OR (started_at IS NOT NULL AND attempt_started_at IS NOT NULL)),
-    CHECK (status <> 'partial' OR (partial_count >= 1 AND result_id IS NOT NULL)),
-    CHECK (status <> 'completed' OR result_id IS NOT NULL),
-    CHECK (status <> 'failed' OR (error_code IS NOT NULL AND error_message IS NOT NULL AND failed_at IS NOT NULL AND retryable IS NOT NULL)),
-    CHECK (status <> 'canceled' OR (canceled_at IS NOT NULL AND canceled_by IS NOT NULL AND cancel_reason IS NOT NULL)),
-    CHECK (next_attempt_at IS NULL OR (status IN ('running', 'partial') AND deadline_at IS NULL)),
-    CHECK (deadline_at IS NULL OR status IN ('running', 'partial')),
-    CHECK ((deadline_at IS NULL) = (lease_expires_at IS NULL) AND (deadline_at IS NULL) = (worker_id IS NULL))
+    -- Few and short, since they are read anew for each statement: what a job in each state has and has not; and what values are.
+    CONSTRAINT jobs_state_check CHECK (CASE status
+        WHEN 'queued' THEN attempt = 0 AND progress_percent < 100
+            AND num_nonnulls(started_at, finished_at, next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
+        WHEN 'completed' THEN progress_percent = 100 AND num_nonnulls(finished_at, result_id) = 2
+            AND num_nonnulls(next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
+        WHEN 'failed' THEN progress_percent < 100 AND num_nonnulls(finished_at, failed_at, error_code, error_message, retryable) = 5
+            AND num_nonnulls(next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
+        WHEN 'canceled' THEN progress_percent < 100 AND num_nonnulls(finished_at, canceled_at, canceled_by, cancel_reason) = 4
+            AND num_nonnulls(next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
+        ELSE (status = 'running' OR (status = 'partial' AND partial_count >= 1 AND result_id IS NOT NULL))
+            AND progress_percent < 100 AND finished_at IS NULL AND num_nonnulls(started_at, attempt_started_at) = 2
+            AND (num_nonnulls(deadline_at, lease_expires_at, worker_id) = 0
+                OR (num_nonnulls(deadline_at, lease_expires_at, worker_id) = 3 AND next_attempt_at IS NULL)) END),
+    CONSTRAINT jobs_values_check CHECK (
+        least(partial_bytes, event_seq, attempt, max_retries, progress_percent, partial_count, error_count, retry_count, lost_count,
+            crash_count, kept) >= 0
+        AND timeout_seconds > 0 AND length(org_id) BETWEEN 1 AND 128 AND priority_class IN ('default', 'expedite')
+        AND coalesce(canceled_by, 'user') IN ('user', 'system', 'worker')
+        AND coalesce(retry_hint, 'retry_with_backoff') IN ('retry_with_backoff', 'check_input_and_retry')
+        AND coalesce(limit_reached, 'events') IN ('events', 'partials'))
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 5000);
 
@@ -236,6 +246,8 @@ CREATE TABLE lanes (
     org_id        text COLLATE "C" NOT NULL,
     analysis      text COLLATE "C" NOT NULL,
     waiting       integer NOT NULL CHECK (waiting >= 0),
+    -- whether any wait: the index of turns asks this, so that a change of the number alone is no change of the index
+    waits         boolean NOT NULL GENERATED ALWAYS AS (waiting > 0) STORED,
     virtual_start bigint  NOT NULL,
     served        bigint  NOT NULL DEFAULT 0,
     due_at        bigint,
@@ -247,7 +259,7 @@ CREATE TABLE lanes (
     PRIMARY KEY (org_id, analysis)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX idx_lanes_turn ON lanes (analysis, virtual_start, served, org_id) WHERE waiting > 0;
+CREATE INDEX idx_lanes_turn ON lanes (analysis, virtual_start, served, org_id) WHERE waits;
 CREATE INDEX idx_lanes_due ON lanes (analysis, due_at, org_id) WHERE due_at IS NOT NULL;
 CREATE INDEX idx_lanes_back ON lanes (analysis, back_at, org_id) WHERE back_at IS NOT NULL;
 
