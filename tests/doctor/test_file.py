@@ -52,10 +52,7 @@ def _unfinished_copy(ward: Ward) -> None:
 
 
 def _loose_row(ward: Ward) -> None:
-    ward.run(
-        "PRAGMA foreign_keys = OFF",
-        "INSERT INTO job_inputs (org_id, job_id, payload) VALUES ('org-a', 'nobody', '{}')",
-    )
+    ward.run("INSERT INTO inputs (job, input) VALUES (9999, '{}')")
 
 
 def _torn_page(ward: Ward) -> None:

@@ -119,7 +119,7 @@ def _endpoint_off(ward: Ward) -> None:
 
 
 def _dropped_index(ward: Ward) -> None:
-    ward.run("DROP INDEX idx_jobs_result_id")
+    ward.run("DROP INDEX idx_job_results_final")
 
 
 def _dropped_trigger(ward: Ward) -> None:

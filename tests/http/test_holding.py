@@ -88,8 +88,8 @@ def test_a_key_is_told_by_its_id_and_a_reason_without_its_secrets(closed: Closed
 def test_a_result_that_went_cannot_be_held(closed: Closed) -> None:
     """410 with the time it went; nothing is marked as held."""
     job = run_job(closed.live, bearer(closed.admin))
-    sql = "UPDATE job_results SET removed_at = created_at, payload = NULL, summary_json = NULL, views = NULL"
-    query(closed.store, f"{sql} WHERE job_id = ?", job["job_id"])
+    sql = "UPDATE result_rows SET removed_at = created_at, payload = NULL, summary_json = NULL, views = NULL"
+    query(closed.store, f"{sql} WHERE result_id = ?", job["result_id"])
     answer = closed.live.http.post(f"/analyze/results/{job['result_id']}/hold", headers=bearer(closed.admin))
     assert_problem(answer, 410, "expired")
     assert answer.json()["expired_at"]

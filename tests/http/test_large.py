@@ -196,7 +196,7 @@ def test_a_result_that_is_removed_meanwhile_is_cut(server: Live, bed: Bed) -> No
     with Wire(server.url, receive_buffer=SMALL_BUFFER) as wire:
         wire.send(get(f"/analyze/results/{result_id}"))
         assert wire.socket.recv(12).split()[1] == b"200"
-        query(bed.place, f"UPDATE job_results SET payload = NULL, removed_at = 1 WHERE result_id = '{result_id}'")
+        query(bed.place, f"UPDATE result_rows SET payload = NULL, removed_at = 1 WHERE result_id = '{result_id}'")
         assert received(wire) < SIZE
     assert server.http.get(f"/analyze/results/{result_id}").status_code == 410
     eventually(lambda: room_of(server).taken == 0)

@@ -38,7 +38,7 @@ QUICK = {
 _TAKE_LEASE = """
 import sqlite3, sys
 with sqlite3.connect(sys.argv[1], timeout=60) as file:
-    file.execute("UPDATE leases SET expires_at = 1 WHERE job_id = ?", sys.argv[2:])
+    file.execute("UPDATE job_rows SET lease_expires_at = 1 WHERE job_id = ?", sys.argv[2:])
 """
 #: What a store of the other kind tells.
 _ELSEWHERE = {"langlauf_store_connections"}

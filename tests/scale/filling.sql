@@ -10,7 +10,7 @@ INSERT INTO jobs (job_id, org_id, analysis, status, priority_class, request_payl
     attempt_started_at, finished_at, failed_at, canceled_at, canceled_by, cancel_reason, error_code, error_message,
     retryable, attempt, event_seq, imported_at)
 SELECT 'ended-' || n, 'org-' || (n % {orgs}), 'analysis-' || (n % 5),
-    CASE WHEN n % 20 = 0 THEN 'failed' WHEN n % 50 = 1 THEN 'canceled' ELSE 'completed' END, 'default', 'hash-' || n,
+    CASE WHEN n % 20 = 0 THEN 'failed' WHEN n % 50 = 1 THEN 'canceled' ELSE 'completed' END, 'default', CAST(10000000 + n AS text),
     'inline:', {now} - {apart} * n - 1000000 * (n % 90 + 65), {now} - {apart} * n, 1800, 3, 'trace', 'request',
     CASE WHEN n % 20 = 0 OR n % 50 = 1 THEN 40 ELSE 100 END,
     CASE WHEN n % 20 = 0 OR n % 50 = 1 THEN NULL ELSE 'result-' || n END,
@@ -26,11 +26,15 @@ FROM {numbers}
 -- name: fill_waiting
 INSERT INTO jobs (job_id, org_id, analysis, status, priority_class, request_payload_hash, request_payload_ref, queued_at,
     updated_at, timeout_seconds, max_retries, trace_id, request_id, ticket, imported_at)
-SELECT 'waiting-' || n, 'org-' || (n % {orgs}), 'analysis-' || (n % 5), 'queued', 'default', 'hash-w-' || n, 'inline:',
+SELECT 'waiting-' || n, 'org-' || (n % {orgs}), 'analysis-' || (n % 5), 'queued', 'default', CAST(20000000 + n AS text), 'inline:',
     {now} - 1000 * n, {now} - 1000 * n, 1800, 3, 'trace', 'request', {jobs} + 1 - n, {now}
 FROM {numbers}
 
 -- name: fill_lanes
-INSERT INTO lanes (org_id, analysis, waiting, virtual_start{lane_more})
-SELECT org_id, analysis, count(*), 0{lane_values} FROM jobs
+INSERT INTO lanes (org_id, analysis, waiting, virtual_start, default_last)
+SELECT org_id, analysis, count(*), 0, max(ticket) FROM jobs
 WHERE started_at IS NULL AND finished_at IS NULL GROUP BY org_id, analysis
+
+-- name: fill_lanes_of_file
+INSERT INTO lane_rows (org, analysis, waiting)
+SELECT org, analysis, count(*) FROM job_rows WHERE started_at IS NULL AND finished_at IS NULL GROUP BY org, analysis

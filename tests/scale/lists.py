@@ -48,7 +48,9 @@ def _statements(failed: str, jobs: int, postgres: bool) -> list[str]:
         "input_more": more,
         "input_values": more,
     }
-    return [filled_in(sql, words, jobs, postgres=postgres) for sql in _SQL.values()]
+    # What a file tells people of an end follows from the job.
+    wanted = [sql for name, sql in _SQL.items() if postgres or name != "fill_messages"]
+    return [filled_in(sql, words, jobs, postgres=postgres) for sql in wanted]
 
 
 SCENES = (

@@ -9,12 +9,12 @@ INSERT INTO jobs (job_id, org_id, analysis, status, priority_class, request_payl
     updated_at, timeout_seconds, max_retries, trace_id, request_id, progress_percent, result_id, started_at,
     attempt_started_at, finished_at, failed_at, error_code, error_message, retryable, attempt, event_seq, imported_at)
 SELECT 'job-' || ({jobs} + n), 'org-a', 'analysis-' || (n % 5), CASE WHEN {failed} THEN 'failed' ELSE 'completed' END, 'default',
-    'hash-' || n, 'inline:', {now} - {apart} * ({jobs} - n) - 9000000, {now} - {apart} * ({jobs} - n), 1800, 3, 'trace', 'request',
+    CAST(10000000 + n AS text), 'inline:', {now} - {apart} * ({jobs} - n) - 9000000, {now} - {apart} * ({jobs} - n), 1800, 3, 'trace', 'request',
     CASE WHEN {failed} THEN 40 ELSE 100 END, CASE WHEN {failed} THEN NULL ELSE 'result-' || n END,
     {now} - {apart} * ({jobs} - n) - 5000000, {now} - {apart} * ({jobs} - n) - 5000000, {now} - {apart} * ({jobs} - n),
     CASE WHEN {failed} THEN {now} - {apart} * ({jobs} - n) END, CASE WHEN {failed} THEN 'code_' || (n % 4) END,
     CASE WHEN {failed} THEN 'Place ' || n || ' in "street ' || n || '" was not found by http://upstream.test/' || n || ' in time.' END,
-    CASE WHEN {failed} THEN {false} END, 1, 3, {now}
+    CASE WHEN {failed} THEN {false} END, 1, 3, 1
 FROM {numbers}
 
 -- name: fill_inputs

@@ -35,10 +35,9 @@ def _statements(orgs: int, seconds: int, share: float, jobs: int, postgres: bool
         "now": str(time.time_ns() // 1_000),
         "apart": str(max(1, seconds * 1_000_000 // max(ended, 1))),
         "orgs": str(orgs),
-        "lane_more": ", default_last" if postgres else "",
-        "lane_values": ", max(ticket)" if postgres else "",
     }
-    counts = {"fill_ended": ended, "fill_waiting": waiting, "fill_lanes": waiting}
+    lanes = "fill_lanes" if postgres else "fill_lanes_of_file"
+    counts = {"fill_ended": ended, "fill_waiting": waiting, lanes: waiting}
     return [filled_in(_SQL[name], words, count, postgres=postgres) for name, count in counts.items() if count]
 
 

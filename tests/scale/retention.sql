@@ -10,7 +10,7 @@ INSERT INTO jobs (job_id, org_id, analysis, status, priority_class, request_payl
     attempt_started_at, finished_at, failed_at, canceled_at, canceled_by, cancel_reason, error_code, error_message,
     retryable, attempt, event_seq, imported_at)
 SELECT '{name}-' || n, 'org-' || (n % 10), 'analysis-' || (n % 5),
-    CASE WHEN n % 5 = 0 THEN 'failed' WHEN n % 10 = 1 THEN 'canceled' ELSE 'completed' END, 'default', 'hash-{name}-' || n,
+    CASE WHEN n % 5 = 0 THEN 'failed' WHEN n % 10 = 1 THEN 'canceled' ELSE 'completed' END, 'default', CAST(10000000 + n AS text),
     'inline:', {now} - {age} - {apart} * n - 9000000, {now} - {age} - {apart} * n, 1800, 3, 'trace', 'request',
     CASE WHEN n % 5 = 0 OR n % 10 = 1 THEN 40 ELSE 100 END, CASE WHEN n % 5 = 0 OR n % 10 = 1 THEN 1 ELSE 0 END,
     'result-{name}-' || n, {now} - {age} - {apart} * n - 5000000, {now} - {age} - {apart} * n - 5000000, {now} - {age} - {apart} * n,

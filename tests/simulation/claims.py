@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.state import Status
 from tests.simulation.disagreement import Disagreement, agree
 from tests.simulation.model import ModelJob
 
@@ -13,7 +12,8 @@ from tests.simulation.model import ModelJob
 class Room:
     """The free slots: the worker's own, and what every limit leaves. Only live leases count.
 
-    For a job that waits, the slots of those that were lost a moment ago are taken as well: the sweep gives them back.
+    For a job that was not given back, the slots of those that were lost a moment ago are taken as well: the sweep gives
+    them back.
     """
 
     def __init__(self, request: ClaimRequest, jobs: Iterable[ModelJob], now: Instant) -> None:
@@ -39,7 +39,7 @@ class Room:
 
     def has(self, job: ModelJob) -> bool:
         """Whether the job may start beside those that run."""
-        waits = job.status is Status.QUEUED
+        waits = not job.given_back
         return self._slots > waits * self._kept_slots and all(
             self._running[scope] + waits * self._kept[scope] < most for scope, most in self._limits(job)
         )
@@ -86,16 +86,25 @@ def judge_claims(
 
 
 def _goes_before(job: ModelJob, other: ModelJob, now: Instant) -> bool:
-    """What had started goes first, by its time; of one org's waiting jobs the urgent ones, then as they came."""
+    """What was given back goes first, by its time; of one org its retries by theirs, then urgent ones, then the oldest.
+
+    Between orgs the turns decide, which are not told here.
+    """
+    if job.given_back or other.given_back:
+        both = job.given_back and other.given_back
+        return (job.next_attempt_at or 0) < (other.next_attempt_at or 0) if both else job.given_back
+    if job.org_id != other.org_id:
+        return False
     if job.due(now) and other.due(now):
         return (job.next_attempt_at or 0) < (other.next_attempt_at or 0)
     if job.due(now) or other.due(now):
         return job.due(now)
-    return job.org_id == other.org_id and _turn(job) < _turn(other)
+    return _turn(job) < _turn(other)
 
 
-def _turn(job: ModelJob) -> tuple[bool, Instant, str]:
-    return job.priority_class != "expedite", job.queued_at, job.job_id
+def _turn(job: ModelJob) -> tuple[bool, Instant]:
+    """Jobs of the same moment have no order that anybody was told."""
+    return job.priority_class != "expedite", job.queued_at
 
 
 def _judge_content(job: ModelJob, made: Claim, now: Instant, lease_seconds: float) -> None:

@@ -3,7 +3,10 @@
 import re
 
 #: Conditions that say which row is meant. They are no guards: the row is the same before and after any change.
-_ADDRESS = re.compile(r"(\w+\.)?(org_id|job_id|analysis|idempotency_key) = :(org_id|job_id|analysis|key|resume_from)")
+_ADDRESS = re.compile(
+    r"(\w+\.)?(org_id|org|job_id|job|analysis|name|event_seq|idempotency_key) = "
+    r"(\?\d?|:(org_id|org|job_id|job|analysis|event_seq|key|resume_from))"
+)
 _END = re.compile(r"\b(RETURNING|GROUP BY|ORDER BY|LIMIT|ON CONFLICT)\b")
 
 

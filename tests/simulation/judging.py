@@ -10,9 +10,17 @@ from tests.simulation.model import ModelJob, views_named
 from tests.simulation.oracle import JOB_FIELDS, LEASE_FIELDS, Oracle
 from tests.simulation.stage import Stage
 
+
+def _held(field: str) -> str:
+    """A field of a lease, which is in the job's row."""
+    if field == "attempt":
+        return "CASE WHEN job.lease_expires_at IS NOT NULL THEN job.attempt END"
+    return f"job.{'lease_expires_at' if field == 'expires_at' else field}"
+
+
 _STATE = f"""
-SELECT {", ".join(f"job.{name}" for name in JOB_FIELDS)}, {", ".join(f"lease.{name}" for name in LEASE_FIELDS)}
-FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id) ORDER BY {{arrival}}
+SELECT {", ".join(f"job.{name}" for name in JOB_FIELDS)}, {", ".join(map(_held, LEASE_FIELDS))}
+FROM jobs AS job ORDER BY {{arrival}}
 """
 _NAMES = (*JOB_FIELDS, *(f"lease.{name}" for name in LEASE_FIELDS))
 _TOTALS = """

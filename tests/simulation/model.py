@@ -65,6 +65,8 @@ class ModelJob:
     attempt_started_at: Instant | None = None
     finished_at: Instant | None = None
     next_attempt_at: Instant | None = None
+    #: whether it waits because it was lost or released, and not to be retried
+    given_back: bool = False
     paced_percent: int = 0
     paced_at: Instant | None = None
     progress_at: Instant | None = None
@@ -217,7 +219,7 @@ class ModelJob:
             case Retry():
                 self.retry_count += 1
                 self.error_count += 1
-                self.next_attempt_at = after(now, outcome.delay_seconds)
+                self.next_attempt_at, self.given_back = after(now, outcome.delay_seconds), False
                 self.log += ["job.timeout"] * outcome.timed_out + ["job.retry_scheduled"]
             case Crashed():
                 self.crash_count += 1
@@ -226,12 +228,12 @@ class ModelJob:
                     self.error_count += 1
                     self._finish(Status.FAILED, now)
                 else:
-                    self.next_attempt_at = now
+                    self.next_attempt_at, self.given_back = now, True
                     self.log.append("job.lease_lost")
             case Released() | Lost():
                 lost = isinstance(outcome, Lost)
                 self.lost_count += lost
-                self.next_attempt_at = now
+                self.next_attempt_at, self.given_back = now, True
                 self.log.append("job.lease_lost" if lost else "job.released")
 
     def cancel(self, by: str, reason: str, now: Instant) -> None:

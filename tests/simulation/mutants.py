@@ -81,23 +81,16 @@ def without(statement: str, guard: str, weaker: str = "TRUE", *, also: tuple[Edi
     return Mutant(" ".join(name.split()), (Edit(statement, guard, weaker), *also), (statement, guard))
 
 
-def _fence_without(condition: str) -> str:
-    assert condition in _FENCE, f"the fence must say {condition!r}"
-    return _FENCE.replace(condition, "TRUE")
-
-
 def _unfenced(statement: str) -> list[Mutant]:
     """Without the fence, and with half of it."""
-    halves = {"attempt": "held.attempt = :attempt", "expiry": "held.expires_at > :now"}
+    halves = {"attempt": _FENCE.partition(" AND ")[2], "expiry": _FENCE.partition(" AND ")[0]}
     return [
         without(statement, "{fence}"),
         *(
             Mutant(
-                f"{statement} with a fence without {half}",
-                (Edit(statement, "{fence}", _fence_without(condition)),),
-                (statement, "{fence}"),
+                f"{statement} with a fence without {half}", (Edit(statement, "{fence}", rest),), (statement, "{fence}")
             )
-            for half, condition in halves.items()
+            for half, rest in halves.items()
         ),
     ]
 
@@ -108,8 +101,8 @@ def _freely(statement: str, index: str) -> Edit:
 
 
 STARTED = "status IN ('running', 'partial')"
-ATTEMPT = "attempt = :attempt"
-NOT_FULL = "org_id NOT IN (SELECT value FROM json_each(:full))"
+NOT_FULL = "org NOT IN (SELECT value FROM json_each(:full))"
+LEASED = "deadline_at IS NOT NULL"
 _LANE_HEAD = _freely("lane_heads", "idx_jobs_lane_head")
 _NEWS = "(:percent > progress_percent OR :step <> coalesce(step, ''))"
 _PRESENT = "virtual_start <= (SELECT virtual_now FROM lane_clock)"
@@ -117,16 +110,10 @@ _PRESENT = "virtual_start <= (SELECT virtual_now FROM lane_clock)"
 _AT_ONCE = Edit("tidy_lanes", _PRESENT, "TRUE")
 
 #: The reasons for which the sweep takes an attempt, as its page and its second look ask for them.
-_OVERDUE = ("expires_at <= :now", "deadline_at + :grace <= :now")
-_WISHED = (
-    " SELECT 1 FROM jobs AS job WHERE job.org_id = lease.org_id AND job.job_id = lease.job_id"
-    " AND job.cancel_requested_at + :cancel_grace <= :now"
-)
-_OVERDUE_ONE = (
-    "lease.expires_at <= :now",
-    "lease.deadline_at + :grace <= :now",
-    "job.cancel_requested_at + :cancel_grace <= :now",
-)
+_OVERDUE = ("lease_expires_at <= :now", "deadline_at + :grace <= :now", "cancel_requested_at + :cancel_grace <= :now")
+_ANY_OVERDUE = f"({' OR '.join(_OVERDUE)})"
+_SHOWN = "NOT EXISTS (SELECT 1 FROM result_rows AS shown WHERE shown.result_id = :result_id)"
+_HELD_BY_ANOTHER = "(:unheld AND (lease_expires_at IS NULL OR lease_expires_at <= :now) OR {fence})"
 
 #: Guards whose absence shows by itself.
 ALONE: tuple[Mutant, ...] = (
@@ -134,33 +121,25 @@ ALONE: tuple[Mutant, ...] = (
     *_unfenced("record_partial"),
     *_unfenced("record_checkpoint"),
     *_unfenced("holds_lease"),
-    without("give_up_lease", ATTEMPT),
-    without("give_up_lease", "expires_at > :now"),
-    without("renew_lease", ATTEMPT),
-    without("renew_lease", "expires_at > :now"),
-    without(
-        "record_partial",
-        "NOT EXISTS (SELECT 1 FROM job_results AS shown"
-        " WHERE shown.org_id = jobs.org_id AND shown.result_id = :result_id)",
-    ),
+    *_unfenced("end_failed"),
+    *_unfenced("end_retry"),
+    *_unfenced("end_given_back"),
+    without("end_canceled", _HELD_BY_ANOTHER),
+    without("renew_lease", "attempt = :attempt"),
+    without("renew_lease", "lease_expires_at > :now"),
+    without("record_partial", _SHOWN),
     without("end_retry", "cancel_requested_at IS NULL"),
     without("end_given_back", "cancel_requested_at IS NULL"),
     without("request_cancel", "cancel_requested_at IS NULL"),
-    without("sweepable", f"({' OR '.join(_OVERDUE)} OR EXISTS ({_WISHED}))"),
+    without("sweepable", _ANY_OVERDUE),
     *(Mutant(f"sweepable without the reason {one}", (Edit("sweepable", one, "FALSE"),)) for one in _OVERDUE),
-    Mutant("sweepable without the reason of a cancel", (Edit("sweepable", f"OR EXISTS ( {_WISHED})", ""),)),
-    without("sweepable", "(org_id, job_id) > (:after_org, :after_job)"),
-    without("sweepable_one", f"({' OR '.join(_OVERDUE_ONE)})"),
-    *(
-        Mutant(f"sweepable_one without the reason {one}", (Edit("sweepable_one", one, "FALSE"),))
-        for one in _OVERDUE_ONE
-    ),
-    without("lost_leases", "lease.expires_at <= :now"),
-    without("lost_leases", "lease.expires_at > :oldest"),
-    without("lost_leases", "job.cancel_requested_at IS NULL"),
-    without("live_leases", "expires_at > :now"),
-    without("running_by_analysis", "lease.expires_at > :now"),
-    without("running_by_org", "expires_at > :now"),
+    without("sweepable", "job.job > :after"),
+    without("sweepable_one", _ANY_OVERDUE),
+    *(Mutant(f"sweepable_one without the reason {one}", (Edit("sweepable_one", one, "FALSE"),)) for one in _OVERDUE),
+    without("lost_leases", "lease_expires_at <= :now"),
+    without("lost_leases", "lease_expires_at > :oldest"),
+    without("lost_leases", "cancel_requested_at IS NULL"),
+    without("live_leases", "lease_expires_at > :now"),
     without("due_lanes", "due_at <= :now"),
     without("due_lanes", NOT_FULL),
     without("lane_due", "next_attempt_at IS NOT NULL", also=(_freely("lane_due", "idx_jobs_lane_due"),)),
@@ -168,12 +147,22 @@ ALONE: tuple[Mutant, ...] = (
     without("waiting_lanes", NOT_FULL),
     without("lane_heads", "started_at IS NULL", also=(_LANE_HEAD,)),
     without("lane_heads", "finished_at IS NULL", also=(_LANE_HEAD,)),
-    without("find_duplicate", "request_payload_hash = :payload_hash"),
-    without("find_duplicate", "finished_at IS NULL", also=(_freely("find_duplicate", "idx_jobs_duplicates"),)),
     without("tidy_lanes", "waiting = 0", also=(_AT_ONCE,)),
     without("tidy_lanes", "due_at IS NULL", also=(_AT_ONCE,)),
     without("record_progress", "limit_reached IS NOT 'events'"),
     without("record_partial", "limit_reached IS NULL"),
+    Mutant(
+        "a duplicate may have another input",
+        (
+            Edit("find_duplicates", "AND payload_hash = ?2", ""),
+            Edit("find_duplicates", "substr(payload_hash, 1, 8) = substr(?2, 1, 8)", "TRUE"),
+            _freely("find_duplicates", "idx_jobs_duplicates"),
+        ),
+    ),
+    Mutant(
+        "a duplicate may have ended",
+        (Edit("find_duplicates", "AND finished_at IS NULL", ""), _freely("find_duplicates", "idx_jobs_duplicates")),
+    ),
     Mutant(
         "progress has no bound",
         (Edit("record_progress", "iif(event_seq + 1 >= :last_news, 'events', limit_reached)", "limit_reached"),),
@@ -193,67 +182,70 @@ ALONE: tuple[Mutant, ...] = (
         "progress may fall with a partial", (Edit("record_partial", "max(progress_percent, :percent)", ":percent"),)
     ),
     Mutant(
-        "a chunk may change", (Edit("record_checkpoint", "DO NOTHING", "DO UPDATE SET payload = excluded.payload"),)
+        "a chunk may change",
+        (Edit("record_checkpoint", "DO NOTHING", "(job, chunk_key) DO UPDATE SET payload = excluded.payload"),),
     ),
     Mutant(
-        "the fencing token stands still", (Edit("claim_job", "attempt = attempt + 1", "attempt = max(attempt, 1)"),)
+        "the fencing token stands still", (Edit("claim_jobs", "attempt = attempt + 1", "attempt = max(attempt, 1)"),)
     ),
     Mutant("the last wish to stop counts", (Edit("end_canceled", "coalesce(canceled_by, :by)", ":by"),)),
-)
-
-#: Lets everybody end an attempt, also one that has no lease.
-_WAVED_THROUGH = Mutant(
-    "give_up_lease says yes to everybody",
-    (
-        Edit(
-            "give_up_lease",
-            "AND expires_at > :now",
-            "AND expires_at > :now;\n"
-            "UPDATE jobs SET updated_at = updated_at WHERE org_id = :org_id AND job_id = :job_id",
-        ),
+    Mutant(
+        "a retry goes before the jobs of others",
+        (Edit("lane_due", "coalesce(last_retry_at < attempt_started_at, 1)", "1"),),
+    ),
+    Mutant(
+        "what was given back waits for its turn",
+        (Edit("lane_due", "coalesce(last_retry_at < attempt_started_at, 1)", "0"),),
     ),
 )
+
 _ALWAYS_HELD = Mutant(
     "every job looks held",
-    (Edit("job_view", "lease.expires_at FROM", "coalesce(lease.expires_at, 9000000000000000000) FROM"),),
+    (Edit("job_view", "job.lease_expires_at FROM", "coalesce(job.lease_expires_at, 9000000000000000000) FROM"),),
 )
-_LEASE_FIRST = "the end of an attempt starts with taking its lease, which only the current attempt of a started job has"
 _FENCE_FIRST = "only a started job has a lease, and the fence asks for one"
+_LOOKED_FOR = "the jobs were looked for in the same transaction, by the same conditions"
 
 #: Guards whose absence no schedule can show, because another one in the same transaction decides before.
 IN_COMPANY: tuple[Redundant, ...] = (
     *(
-        Redundant(without(statement, guard), _WAVED_THROUGH, _LEASE_FIRST)
-        for statement in ("end_completed", "end_failed", "end_retry", "end_given_back")
-        for guard in (ATTEMPT, STARTED)
-    ),
-    Redundant(without("end_canceled", "status IN ('queued', 'running', 'partial')"), _WAVED_THROUGH, _LEASE_FIRST),
-    *(
         Redundant(without(statement, STARTED), without(statement, "{fence}"), _FENCE_FIRST)
-        for statement in ("record_progress", "record_partial", "record_checkpoint")
+        for statement in (
+            "record_progress",
+            "record_partial",
+            "record_checkpoint",
+            "end_failed",
+            "end_retry",
+            "end_given_back",
+        )
     ),
-    Redundant(without("request_cancel", STARTED), _ALWAYS_HELD, "only a job with a live lease is asked to stop"),
-    Redundant(
-        without("take_lease", ATTEMPT),
-        without("sweepable_one", "lease.attempt = :attempt"),
-        "the sweep has just looked for the lease of this attempt",
-    ),
-    Redundant(
-        without("sweepable_one", "lease.attempt = :attempt"),
-        without("take_lease", ATTEMPT),
-        "the sweep then takes the lease of this attempt and of no other",
+    *(
+        Redundant(without("end_completed", guard, "?4"), without("completing_jobs", other, weaker), _LOOKED_FOR)
+        for guard, other, weaker in (
+            ("attempt = ?4", "attempt = ?4", "?4"),
+            ("lease_expires_at > ?3", "lease_expires_at > ?5", "?5"),
+        )
     ),
     *(
         Redundant(
+            without("completing_jobs", guard, weaker), without("end_completed", other, "?4"), "the change asks again"
+        )
+        for guard, other, weaker in (
+            ("attempt = ?4", "attempt = ?4", "?4"),
+            ("lease_expires_at > ?5", "lease_expires_at > ?3", "?5"),
+        )
+    ),
+    Redundant(without("request_cancel", STARTED), _ALWAYS_HELD, "only a job with a live lease is asked to stop"),
+    *(
+        Redundant(
             without(
-                "claim_job",
-                "(status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= :now))",
+                "claim_jobs", "(status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= ?2))"
             ),
             company,
             "the jobs were chosen in the same transaction, by the same conditions",
         )
         for company in (
-            Mutant("every retry looks due", (Edit("lane_due", "SELECT next_attempt_at,", "SELECT 0,"),)),
+            Mutant("every retry looks due", (Edit("lane_due", "SELECT job, next_attempt_at,", "SELECT job, 0,"),)),
             without("lane_heads", "finished_at IS NULL", also=(_LANE_HEAD,)),
         )
     ),
@@ -265,20 +257,34 @@ MUTANTS: tuple[Mutant | Redundant, ...] = (*ALONE, *IN_COMPANY)
 _INDEXED = "it names the index; the highest place is not null wherever there is one"
 _ESTIMATE = "it tells how long a job will probably wait, and nothing is decided by that"
 
-_AMONG_THE_NEWEST = (
-    "queued_at = ( SELECT newest.queued_at FROM jobs AS newest INDEXED BY idx_jobs_lane_head "
-    "WHERE newest.org_id = :org_id AND newest.analysis = :analysis AND newest.priority_class = :priority_class "
-    "AND newest.started_at IS NULL AND newest.finished_at IS NULL ORDER BY newest.queued_at DESC LIMIT 1)"
-)
+_LEASED = "the index has only rows that are so"
+_BY_LEASE = "a job without a lease has ended or waits, and the fence that follows refuses it"
+_ENDED = "only a started job has a lease, and both ask for one"
 
 #: Conditions that guard nothing that a schedule could break.
 NO_GUARDS: dict[tuple[str, str], str] = {
     ("tidy_lanes", _PRESENT): "which org has the next turn is a matter of fairness; any order is a legal schedule",
-    ("last_feed_mark", "event.feed_mark IS NOT NULL"): _INDEXED,
-    ("last_ticket", "priority_class = :priority_class"): _ESTIMATE,
+    ("last_feed_place", "feed_at IS NOT NULL"): _INDEXED,
+    ("last_ticket", "expedite = :expedite"): _ESTIMATE,
     ("last_ticket", "started_at IS NULL"): _ESTIMATE,
     ("last_ticket", "finished_at IS NULL"): _ESTIMATE,
-    ("last_ticket", _AMONG_THE_NEWEST): _ESTIMATE,
     ("all_waiting_lanes", "waiting > 0"): _ESTIMATE,
-    ("all_runs", "lease.expires_at > :now"): _ESTIMATE,
+    ("all_runs", "job.lease_expires_at > :now"): _ESTIMATE,
+    ("all_runs", "job.deadline_at IS NOT NULL"): _LEASED,
+    ("read_paces", "mean_seconds IS NOT NULL"): _ESTIMATE,
+    ("count_live_leases", LEASED): _LEASED,
+    ("count_live_leases", "lease_expires_at > :now"): "it tells how many run, and nothing is decided by that",
+    ("live_leases", LEASED): _LEASED,
+    ("lost_leases", LEASED): _LEASED,
+    ("sweepable", f"job.{LEASED}"): _LEASED,
+    ("sweepable_one", "attempt = :attempt"): _BY_LEASE,
+    ("sweepable_one", "lease_expires_at IS NOT NULL"): _BY_LEASE,
+    ("crashes_so_far", "{fence}"): "what is written of it then has the fence",
+    ("end_completed", STARTED): _ENDED,
+    ("completing_jobs", STARTED): _ENDED,
+    (
+        "end_canceled",
+        "status IN ('queued', 'running', 'partial')",
+    ): "whoever cancels has looked at the job before, and a "
+    "job that has ended has no lease; the trigger on the table refuses what is left",
 }

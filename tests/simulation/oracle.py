@@ -144,10 +144,12 @@ class Oracle:
         agree("answer to the cancel", shown, expected)
 
     def _list_sweepable(self, request: ListSweepable, answer: list[Lease], now: Instant) -> None:
+        came = list(self.jobs)
+        behind = came.index(request.after) + 1 if request.after in came else 0
         found = [
-            Lease(*key, job.attempt)
-            for key, job in sorted(self.jobs.items())
-            if key > request.after and job.sweepable(now, request.grace_seconds)
+            Lease(*key, self.jobs[key].attempt)
+            for key in came[behind:]
+            if self.jobs[key].sweepable(now, request.grace_seconds)
         ]
         agree("page of the sweep", answer, found[: request.limit])
 

@@ -1,7 +1,7 @@
 """The real store in this process: its schema, its statements and its handlers, without threads and with set time."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -12,9 +12,12 @@ import apsw
 from langlauf import clock
 from langlauf.domain.attempt import Lease
 from langlauf.domain.instant import Instant
+from langlauf.store.batching import rounds
+from langlauf.store.operations import Recording
 from langlauf.store.queries import load
+from langlauf.store.sqlite import batch
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
-from langlauf.store.sqlite.driver import _FENCE, _HANDLERS
+from langlauf.store.sqlite.driver import _FENCE
 from langlauf.store.sqlite.sweeping import graces
 from langlauf.store.sqlite.transaction import Row, Transaction
 from tests.simulation.disagreement import Disagreement
@@ -27,12 +30,13 @@ _MOST_TICKS = 10
 
 
 def _list_sweepable(tx: Transaction, page: ListSweepable) -> list[Lease]:
-    values = {"after_org": page.after[0], "after_job": page.after[1], "limit": page.limit}
+    found: list[Row] = tx.connection.execute("SELECT job FROM job_rows WHERE job_id = ?", (page.after[1],)).fetchall()
+    values = {"after": found[0][0] if found else 0, "limit": page.limit}
     rows = tx.rows("sweepable", now=tx.now, **graces(page.grace_seconds), **values)
-    return [Lease(*row) for row in rows]
+    return [Lease(*row[:-1]) for row in rows]
 
 
-HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {**_HANDLERS, ListSweepable: _list_sweepable}
+batch.SINGLES.setdefault(ListSweepable, _list_sweepable)
 
 
 class Dice(random.Random):
@@ -47,7 +51,7 @@ class Dice(random.Random):
 
 def statements() -> dict[str, str]:
     """The store's statements by name, as they stand in its files."""
-    return load(PACKAGE, "writes.sql")
+    return load(PACKAGE, "writes.sql", "deliveries.sql")
 
 
 def _quick_connection() -> apsw.Connection:
@@ -72,7 +76,7 @@ def _birth(connection: apsw.Connection) -> Iterator[str]:
 class World:
     """One store in memory, for one schedule after another. Its statements may be altered, to see whether that shows."""
 
-    arrival = "job.rowid"
+    arrival = "job.row"
     sweeps_at_once = False
 
     def __init__(self, queries: Mapping[str, str] | None = None) -> None:
@@ -103,9 +107,7 @@ class World:
         self._ticks = 0
         connection.execute("BEGIN IMMEDIATE")
         try:
-            tx = Transaction(connection, self._queries, now)
-            answers = [HANDLERS[type(operation)](tx, operation) for operation in operations]
-            tx.flush()
+            answers = batch.run_batch(Transaction(connection, self._queries, now), operations)
             connection.execute("ROLLBACK" if fate is Fate.UNDONE else "COMMIT")
         except Exception as error:
             if connection.in_transaction:
@@ -113,9 +115,17 @@ class World:
             raise Disagreement(f"the store broke down: {type(error).__name__}: {error}") from error
         return answers
 
-    def order(self, operations: Sequence[Any]) -> range:
-        """As they came."""
-        return range(len(operations))
+    def order(self, operations: Sequence[Any]) -> list[int]:
+        """Sets first; of writes for one job the earlier ones."""
+        together, singles = batch.order_of(operations)
+        return [*(place for places in together for place in self._rounds(operations, places)), *singles]
+
+    def _rounds(self, operations: Sequence[Any], places: list[int]) -> Iterator[int]:
+        if isinstance(operations[places[0]], Recording):
+            for part in rounds([operations[place] for place in places], lambda one: [one.lease.job_id]):
+                yield from (places[at] for at in part)
+        else:
+            yield from places
 
     def _never_ends(self) -> bool:
         """Asked by SQLite now and then, each time as many steps of its machine later: true breaks off."""

@@ -8,6 +8,7 @@ import pytest
 
 from langlauf.domain.access import Scope
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
+from langlauf.domain.delivery import FINAL_SUBJECTS, Endpoint
 from langlauf.domain.errors import StoreError
 from langlauf.domain.holding import HoldWish
 from langlauf.domain.keys import HashedKey, Key
@@ -16,38 +17,50 @@ from langlauf.store.exporting import ExportReport
 from langlauf.store.location import PostgresPlace, SqlitePlace
 from langlauf.store.orgs import KEYS, OF_JOBS
 from langlauf.store.protocol import Store
+from langlauf.store.sqlite.orgs import KNOWN_AS
 from langlauf.store.tools import export_from
 from langlauf.upkeep.erasing import erase, look
 from tests.support.beds import Bed
 from tests.support.stores import Maker, SetClock
 
 TABLES = {
-    "sqlite": "SELECT name FROM sqlite_schema AS one WHERE type = 'table' AND EXISTS "
-    "(SELECT 1 FROM pragma_table_info(one.name) AS part WHERE part.name = 'org_id') ORDER BY name",
-    "postgres": "SELECT table_name FROM information_schema.columns JOIN information_schema.tables "
+    "sqlite": "SELECT one.name, part.name FROM sqlite_schema AS one JOIN pragma_table_info(one.name) AS part "
+    "WHERE one.type = 'table' AND part.name IN ('org', 'org_id') GROUP BY one.name HAVING part.name = max(part.name)",
+    "postgres": "SELECT table_name, column_name FROM information_schema.columns JOIN information_schema.tables "
     "USING (table_schema, table_name) WHERE table_schema = 'langlauf' AND column_name = 'org_id' "
-    "AND table_type = 'BASE TABLE' ORDER BY table_name",
+    "AND table_type = 'BASE TABLE'",
 }
 
 
-def tables_of(bed: Bed) -> list[str]:
-    """Every table with rows of orgs, asked past the store."""
-    return [str(name) for (name,) in bed.query(TABLES[bed.kind])]
+def tables_of(bed: Bed) -> dict[str, tuple[str, str]]:
+    """Every table with rows of orgs, asked past the store: by its known name, what it is and how it names orgs."""
+    found = {KNOWN_AS.get(name, name): (name, column) for name, column in bed.query(TABLES[bed.kind])}
+    return dict(sorted(found.items()))
 
 
 def everything(bed: Bed, org_id: str) -> dict[str, list[str]]:
     """Every row of an org, table by table, as text."""
     schema = "langlauf." if bed.kind == "postgres" else ""
+    named = {"org_id": "org_id = ?", "org": "org = (SELECT org FROM orgs WHERE org_id = ?)"}
     found = {}
-    for table in tables_of(bed):
-        rows: list[Any] = bed.query(f"SELECT * FROM {schema}{table} WHERE org_id = ?", org_id)
-        found[table] = sorted(map(repr, rows))
+    for known, (table, column) in tables_of(bed).items():
+        rows: list[Any] = bed.query(f"SELECT * FROM {schema}{table} WHERE {named[column]}", org_id)
+        found[known] = sorted(map(repr, rows))
     return found
 
 
 async def fill(store: Store, clock: SetClock, org_id: str) -> None:
-    """Jobs in every state, a key, and what an org has marked as read."""
+    """Jobs in every state, a key, and somebody who is told of ends."""
     make = Maker(store, clock, org_id)
+    told = Endpoint(
+        org_id=org_id,
+        endpoint_id=org_id,
+        url="https://a.example/",
+        name="",
+        subjects=FINAL_SUBJECTS,
+        created_at=clock.now(),
+    )
+    assert await store.deliveries.add_endpoint(told) is not None
     await make.one_of_each()
     await make.completed(2, key="k")
     scopes = frozenset({Scope.READ})
@@ -62,7 +75,7 @@ def test_all_of_an_org_goes_and_nothing_of_another(bed: Bed) -> None:
         await fill(store, clock, "org-a")
         await fill(store, clock, "org-b")
         before = everything(bed, "org-b")
-        assert all(before[table] for table in OF_JOBS - {"leases"})
+        assert all(before[table] for table in OF_JOBS & set(before) - {"leases"})
         found = await look(store, "org-a")
         assert found.rows == {name: len(rows) for name, rows in everything(bed, "org-a").items() if rows}
         done = await erase(store, "org-a", with_held=False, patience=0)
@@ -92,7 +105,7 @@ def test_every_table_with_orgs_is_known_to_it(bed: Bed) -> None:
         if bed.kind == "postgres":
             bed.query("GRANT ALL ON langlauf.of_tomorrow TO langlauf_engine")
         bed.query(f"INSERT INTO {schema}of_tomorrow VALUES ('org-a', 1), ('org-a', 2), ('org-b', 3)")
-        assert list(await store.orgs.rows("org-a")) == tables_of(bed)
+        assert list(await store.orgs.rows("org-a")) == list(tables_of(bed))
         done = await erase(store, "org-a", with_held=False, patience=0)
         assert done.removed == {"of_tomorrow": 2}
         assert bed.query(f"SELECT org_id, number FROM {schema}of_tomorrow") == [("org-b", 3)]
@@ -227,10 +240,11 @@ def test_an_export_of_one_org_has_all_of_it_and_nothing_of_another(bed: Bed) -> 
     assert b"org-b" not in text
     assert b"secret_hash" not in text
     rows = {table: len(found) for table, found in everything(bed, "org-a").items()}
+    [[messages]] = bed.query("SELECT count(*) FROM notifications WHERE org_id = 'org-a'")
     assert (report.jobs, report.results, report.notifications) == (
         rows["jobs"],
         rows["job_results"],
-        rows["notifications"],
+        messages,
     )
     assert (report.jobs, report.events) == (len(document["jobs"]), rows["job_events"])
     assert report.also == {table: rows[table] for table in document["also"]}

@@ -113,24 +113,48 @@ def test_an_analysis_at_its_limit_hides_no_due_job_behind_it(harness: Harness) -
     harness.run(body)
 
 
-def test_orgs_whose_jobs_are_due_take_turns_by_time(harness: Harness) -> None:
-    """Whoever is due longest goes first, over all orgs and analyses."""
+def test_what_was_given_back_goes_on_by_time(harness: Harness) -> None:
+    """Whoever is due longest goes first, over all orgs and analyses: a loss or a release costs no turn."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        for org in ("org-a", "org-b"):
-            for name in ("survey", "census"):
-                await accept(store, clock, org=org, analysis=name)
         known = ("survey", "census")
-        claims = await claim(store, 4, analyses=known)
+        claims = await _one_of_each(store, clock, known)
+        order = [claims[place] for place in (3, 1, 0, 2)]
+        for made in order:
+            assert await store.record(made.lease, Released())
+            clock.pass_(0.001)
+        again = [(await claim(store, 1, analyses=known))[0].lease.job_id for _ in claims]
+        assert again == [made.lease.job_id for made in order]
+
+    harness.run(body)
+
+
+def test_retries_go_by_time_within_an_org_and_orgs_by_turns(harness: Harness) -> None:
+    """A retry pays a turn like a start, so that no org can start more by failing."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        known = ("survey", "census")
+        claims = await _one_of_each(store, clock, known)
         delays = {made.lease.job_id: delay for made, delay in zip(claims, (9.0, 3.0, 6.0, 1.0), strict=True)}
         for made in claims:
             delay = delays[made.lease.job_id]
             assert await store.record(made.lease, Retry(code="timeout", message="slow", delay_seconds=delay))
         clock.pass_(10)
-        order = [(await claim(store, 1, analyses=known))[0].lease.job_id for _ in claims]
-        assert order == sorted(delays, key=lambda job_id: delays[job_id])
+        again = [(await claim(store, 1, analyses=known))[0].lease for _ in claims]
+        assert again[0].org_id == again[2].org_id != again[1].org_id == again[3].org_id
+        for org in ("org-a", "org-b"):
+            mine = [delays[lease.job_id] for lease in again if lease.org_id == org]
+            assert mine == sorted(mine)
 
     harness.run(body)
+
+
+async def _one_of_each(store: Store, clock: SetClock, known: tuple[str, ...]) -> list[Claim]:
+    """The claims of a job of two orgs each for each analysis."""
+    for org in ("org-a", "org-b"):
+        for name in known:
+            await accept(store, clock, org=org, analysis=name)
+    return await claim(store, 2 * len(known), analyses=known)
 
 
 def test_a_retry_that_was_canceled_holds_up_nobody(harness: Harness) -> None:

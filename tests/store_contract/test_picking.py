@@ -45,6 +45,8 @@ class Known(msgspec.Struct):
     number: int
     #: when it may be claimed; None while it has never started
     due_at: int | None = None
+    #: whether it was lost or released, and is not to be retried
+    given_back: bool = False
 
 
 rules = st.builds(
@@ -105,7 +107,7 @@ class Model:
             known, made = self._end(number)
             delay = number % 3
             assert await self.store.record(made.lease, Retry(code="timeout", message="", delay_seconds=delay))
-            self._park(known, made, delay)
+            self._park(known, made, delay, given_back=False)
 
     async def vanish(self, _: None) -> None:
         """All workers are gone; the sweep finds out."""
@@ -118,7 +120,8 @@ class Model:
     def _end(self, number: int) -> tuple[Known, Claim]:
         return self.running.pop(sorted(self.running)[number % len(self.running)])
 
-    def _park(self, known: Known, made: Claim, delay: float = 0) -> None:
+    def _park(self, known: Known, made: Claim, delay: float = 0, *, given_back: bool = True) -> None:
+        known.given_back = given_back
         known.due_at = self.clock.now() + round(delay * 1_000_000)
         self.waiting[made.lease.job_id] = known
         self.clock.pass_(0.001)
@@ -141,7 +144,7 @@ class Model:
         self._check_limits(room, len(claims))
         self._check_order([known for known, _ in taken])
         for known, _ in taken:
-            known.due_at = None
+            known.due_at, known.given_back = None, False
 
     def _full(self, known: Known) -> bool:
         """Whether a limit keeps a job from starting now."""
@@ -166,13 +169,13 @@ class Model:
         return known.due_at is None or known.due_at <= self.clock.now()
 
     def _check_order(self, taken: list[Known]) -> None:
-        fresh = [known for known in taken if known.due_at is None]
         left = [known for known in self.waiting.values() if self._may_start(known) and not self._full(known)]
-        if fresh:
-            assert [known for known in left if known.due_at is not None] == []
-        for one in fresh:
+        for one in taken:
             for other in left:
-                if other.org == one.org:
+                # What was given back goes before everybody; then each org has its turn, with its retries first.
+                assert one.given_back or not other.given_back
+                if other.org == one.org and one.due_at is None:
+                    assert other.due_at is None
                     assert (one.priority, -one.number) >= (other.priority, -other.number)
 
 

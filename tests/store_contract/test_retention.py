@@ -7,6 +7,7 @@ from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.store.protocol import Store
 from langlauf.upkeep.retention import clean_up, report_json
 from tests.support.beds import Bed
+from tests.support.outbox import leave_pending
 from tests.support.stores import DAY, Maker, SetClock
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
@@ -111,8 +112,7 @@ def test_a_pending_delivery_keeps_its_job_whole(bed: Bed, channel: str) -> None:
     """Nothing of a job goes while a delivery is pending; once it is sent, everything old goes."""
 
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
-        await make.completed(1)
-        bed.query("UPDATE notifications SET channel = ?", channel)
+        leave_pending(bed, await make.completed(1), channel)
         clock.pass_(200 * DAY)
         held = await clean_up(store, WEEK)
         assert (held.results.delete_count, held.events.delete_count, held.jobs_deleted) == (0, 0, 0)

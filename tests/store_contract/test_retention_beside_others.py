@@ -133,7 +133,7 @@ def _refuse(bed: Bed, job_id: str) -> None:
         )
     else:
         bed.query(
-            f"CREATE TRIGGER unwilling BEFORE DELETE ON jobs WHEN OLD.job_id = '{job_id}' "
+            f"CREATE TRIGGER unwilling BEFORE DELETE ON job_rows WHEN OLD.job_id = '{job_id}' "
             "BEGIN SELECT RAISE(ABORT, 'this one stays'); END"
         )
 

@@ -17,6 +17,7 @@ from langlauf.store.verify import Violation
 from tests.support.postgres import execute, fetch
 from tests.support.postgres_stores import migrated_database
 from tests.support.stores import Maker, SetClock, query
+from tests.support.writable import GUARDS
 
 T = TypeVar("T")
 Scene = Callable[[Store, Maker, SetClock], Awaitable[T]]
@@ -60,8 +61,8 @@ class Bed(NamedTuple):
     def without_constraints(self, *statements: str) -> None:
         """Changes rows as no driver could."""
         if self.kind != "postgres":
-            triggers = query(self.place, "SELECT name FROM sqlite_schema WHERE type = 'trigger'")
-            dropped = "".join(f"DROP TRIGGER {name};" for (name,) in triggers)
+            triggers = query(self.place, GUARDS)
+            dropped = "".join(f"DROP TRIGGER {name};" for name, _ in triggers)
             query(self.place, f"PRAGMA ignore_check_constraints = ON; {dropped} {';'.join(statements)}")
             return
         drop = (

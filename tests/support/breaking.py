@@ -21,6 +21,7 @@ from langlauf.store.verify import Violation
 from tests.support.outbox import told
 from tests.support.postgres import execute, fetch, fresh_database
 from tests.support.stores import Maker, SetClock, with_store
+from tests.support.writable import GUARDS, make_writable
 
 #: What the faults are written with, for a database that does not have it.
 _WORDS = """
@@ -61,16 +62,21 @@ def _file(folder: Path) -> Breakable:
     ids = with_store(path, clock, lambda store: _every_kind(Maker(store, clock)))
 
     def after(sql: str) -> list[Violation]:
+        for old in folder.glob(f"{copy.name}*"):
+            old.unlink()
         shutil.copy(path, copy)
         connection = apsw.Connection(str(copy))
-        connection.execute("PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF")
-        triggers = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
-        for name, _ in triggers:
-            connection.execute(f"DROP TRIGGER {name}")
-        connection.execute(sql, ids)
-        for _, trigger in triggers:
-            connection.execute(str(trigger))
-        connection.close()
+        try:
+            connection.execute("PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF")
+            triggers = connection.execute(GUARDS).fetchall()
+            for name, _ in triggers:
+                connection.execute(f"DROP TRIGGER {name}")
+            make_writable(connection)
+            connection.execute(sql, ids)
+            for _, trigger in triggers:
+                connection.execute(str(trigger))
+        finally:
+            connection.close()
         return list(check_file(str(copy), now=clock.now()))
 
     return Breakable("sqlite", ids, after)

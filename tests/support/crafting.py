@@ -4,6 +4,8 @@ from pathlib import Path
 
 import apsw
 
+from tests.support.writable import make_writable
+
 
 def lengthen_log(store: Path, job_id: str, count: int, size: int) -> int:
     """Adds events with payloads of a size to a job's log; returns the number of the last."""
@@ -20,7 +22,7 @@ def lengthen_log(store: Path, job_id: str, count: int, size: int) -> int:
                 FROM jobs CROSS JOIN numbers WHERE job_id = :job_id""",
                 {"count": count, "half": size // 2, "job_id": job_id},
             )
-            connection.execute("UPDATE jobs SET event_seq = event_seq + ? WHERE job_id = ?", (count, job_id))
+            connection.execute("UPDATE job_rows SET event_seq = event_seq + ? WHERE job_id = ?", (count, job_id))
         last: int = connection.execute("SELECT event_seq FROM jobs WHERE job_id = ?", (job_id,)).get
         return last
     finally:
@@ -31,6 +33,7 @@ def change(store: Path, *statements: str) -> None:
     """Runs statements in one transaction."""
     connection = apsw.Connection(str(store))
     connection.set_busy_timeout(60_000)
+    make_writable(connection)
     try:
         with connection:
             for statement in statements:

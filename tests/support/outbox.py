@@ -2,6 +2,7 @@
 
 from langlauf.clock import new_id
 from langlauf.domain.delivery import SUBJECTS, Delivery, DeliveryClaim, DeliveryEnd, Endpoint, EndpointChange, Wish
+from tests.support.beds import Bed
 from tests.support.stores import Maker
 
 HOOK = Wish(channel="webhook", target="https://hook.example/a", lane="https://hook.example")
@@ -59,3 +60,17 @@ async def _endpoint(make: Maker, url: str) -> str:
 def _end(one: Delivery, **values: object) -> DeliveryEnd:
     ids = {"org_id": one.org_id, "notification_id": one.notification_id, "attempt": one.attempt, "seconds": 0.25}
     return DeliveryEnd(**ids, **values)  # type: ignore[arg-type]
+
+
+def leave_pending(bed: Bed, job_id: str, channel: str, org_id: str = "org-a") -> None:
+    """A message about the end of a job that is still to be sent."""
+    bed.query(
+        "INSERT INTO notifications (org_id, notification_id, job_id, channel, template_key, delivery_status,"
+        " attempt_count, dedupe_key, scheduled_at, created_at, payload_json)"
+        " VALUES (?, ?, ?, ?, 'async.job.completed', 'pending', 0, ?, 0, 0, '{}')",
+        org_id,
+        f"message-{job_id}",
+        job_id,
+        channel,
+        f"{job_id}:{channel}:async.job.completed",
+    )

@@ -1,6 +1,7 @@
 """Stores for tests: a clock that stands until it is moved, and jobs brought into any state by legal steps."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from langlauf.domain.views import CancelRequest
 from langlauf.hints import Hints
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
+from tests.support.writable import make_writable
 
 T = TypeVar("T")
 DAY = 86_400.0
@@ -67,6 +69,8 @@ def query(path: Path | str, sql: str, *values: object) -> list[tuple[object, ...
     connection = apsw.Connection(str(path))
     connection.set_busy_timeout(60_000)  # a server may be writing
     try:
+        if re.search("UPDATE|DELETE", sql):
+            make_writable(connection)
         return connection.execute(sql, values).fetchall()
     finally:
         connection.close()

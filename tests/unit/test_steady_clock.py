@@ -227,7 +227,7 @@ def test_imported_times_do_not_set_the_clock(tmp_path: Path) -> None:
             other = apsw.Connection(str(path))
             other.execute("DROP TRIGGER jobs_stay_ended")
             other.execute(
-                "UPDATE jobs SET imported_at = 1, queued_at = 2 * queued_at, updated_at = 2 * updated_at, "
+                "UPDATE job_rows SET imported_at = 1, queued_at = 2 * queued_at, updated_at = 2 * updated_at, "
                 "finished_at = 2 * finished_at"
             )
             other.close()

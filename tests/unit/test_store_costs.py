@@ -22,38 +22,50 @@ LIMITS = {"narrow": 1}
 Fill = Callable[[SqliteStore, SetClock, int], Awaitable[None]]
 
 
-def _copy(connection: apsw.Connection, job_id: str, count: int, **changed: str) -> None:
+def _copy(store: SqliteStore, job_id: str, count: int, **changed: str) -> None:
     """Copies a job so many times; `number` in a changed column is which copy it is."""
-    columns = [str(row[1]) for row in connection.execute("PRAGMA table_info(jobs)")]
-    values = {"job_id": "printf('%s-%06d', job_id, number)", "queued_at": "queued_at + number", **changed}
+    connection = store._writer
+    columns = [str(row[1]) for row in connection.execute("PRAGMA table_info(job_rows)")][1:]
+    values = {
+        "job_id": "printf('%s-%06d', job_id, number)",
+        "queued_at": "queued_at + number",
+        "ticket": "ticket + number",
+        **changed,
+    }
     connection.execute(
         f"""WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < :count)
-        INSERT INTO jobs ({", ".join(columns)})
-        SELECT {", ".join(values.get(name, name) for name in columns)} FROM jobs CROSS JOIN numbers
+        INSERT INTO job_rows ({", ".join(columns)})
+        SELECT {", ".join(values.get(name, name) for name in columns)} FROM job_rows CROSS JOIN numbers
         WHERE job_id = :job_id""",
         {"count": count, "job_id": job_id},
     )
     connection.execute(
-        """INSERT INTO lanes (org_id, analysis, waiting, virtual_start)
-        SELECT org_id, analysis, count(*), 0 FROM jobs WHERE started_at IS NULL AND finished_at IS NULL
-        GROUP BY org_id, analysis
-        ON CONFLICT (org_id, analysis) DO UPDATE SET waiting = excluded.waiting"""
+        """INSERT INTO lane_rows (org, analysis, waiting, due_at)
+        SELECT org, analysis, sum(started_at IS NULL), min(next_attempt_at) FROM job_rows WHERE finished_at IS NULL
+        GROUP BY org, analysis
+        ON CONFLICT (org, analysis) DO UPDATE SET waiting = excluded.waiting, due_at = excluded.due_at"""
     )
+    connection.execute(
+        """UPDATE analyses SET waiting = (
+            SELECT coalesce(sum(waiting), 0) FROM lane_rows WHERE lane_rows.analysis = analyses.analysis)"""
+    )
+    connection.execute("INSERT OR IGNORE INTO orgs (org, org_id) SELECT DISTINCT org, 'org-' || org FROM job_rows")
+    store._memory.forget()
 
 
 async def _one_org(store: SqliteStore, clock: SetClock, count: int) -> None:
     job = await accept(store, clock, org="org-m")
-    _copy(store._writer, job.job_id, count)
+    _copy(store, job.job_id, count)
 
 
 async def _many_orgs(store: SqliteStore, clock: SetClock, count: int) -> None:
     job = await accept(store, clock, org="org-m")
-    _copy(store._writer, job.job_id, count, org_id="printf('org-%06d', number)")
+    _copy(store, job.job_id, count, org="100 + number")
 
 
 async def _many_orgs_at_a_limit(store: SqliteStore, clock: SetClock, count: int) -> None:
     job = await accept(store, clock, org="org-m", analysis="narrow")
-    _copy(store._writer, job.job_id, count, org_id="printf('org-%06d', number)")
+    _copy(store, job.job_id, count, org="100 + number")
 
 
 async def _due_of_a_full_org(store: SqliteStore, clock: SetClock, count: int) -> None:
@@ -62,11 +74,11 @@ async def _due_of_a_full_org(store: SqliteStore, clock: SetClock, count: int) ->
 
 
 async def _due_at_a_limit(store: SqliteStore, clock: SetClock, count: int) -> None:
-    await _due(store, clock, count, analysis="narrow", org_id="printf('org-%06d', number)")
+    await _due(store, clock, count, analysis="narrow", org="100 + number")
 
 
 async def _due_and_unknown(store: SqliteStore, clock: SetClock, count: int) -> None:
-    await _due(store, clock, count, analysis="forgotten", org_id="printf('org-%06d', number)")
+    await _due(store, clock, count, analysis="forgotten", org="100 + number")
 
 
 async def _due(store: SqliteStore, clock: SetClock, count: int, *, analysis: str, **changed: str) -> None:
@@ -74,7 +86,7 @@ async def _due(store: SqliteStore, clock: SetClock, count: int, *, analysis: str
     [made] = await claim(store, analyses=(analysis,))
     assert await store.record(made.lease, Released())
     # A copy of a job that has started counts as imported: those are not born queued.
-    _copy(store._writer, job.job_id, count, imported_at="1", next_attempt_at="next_attempt_at + number", **changed)
+    _copy(store, job.job_id, count, imported_at="1", next_attempt_at="next_attempt_at + number", **changed)
     clock.pass_(1)
 
 
@@ -171,7 +183,8 @@ def test_a_report_is_one_statement_and_its_event() -> None:
             made = await started(store, clock)
             verbs: list[str] = []
             store._writer.trace_v2(apsw.SQLITE_TRACE_PROFILE, lambda event: verbs.append(_verb(event["sql"])))
-            for percent, expected in ((10, ["UPDATE", "INSERT"]), (10, ["UPDATE", "SELECT"])):
+            # The last of the first three says that something of the org has changed.
+            for percent, expected in ((10, ["UPDATE", "INSERT", "UPDATE"]), (10, ["UPDATE", "SELECT"])):
                 verbs.clear()
                 assert await store.record(made.lease, Progress(percent=percent))
                 assert verbs == ["BEGIN", *expected, "COMMIT"]

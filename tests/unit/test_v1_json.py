@@ -14,9 +14,7 @@ from langlauf.store.sqlite import importing
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.exporting import export_v1
 from langlauf.store.sqlite.importing import import_v1
-from langlauf.store.sqlite.transaction import Transaction
 from langlauf.store.sqlite.verifying import verify_file
-from langlauf.store.v1_records import ImportedJob
 from tests.support.earlier import FULL, NOON, Document, bring, earlier_store
 from tests.support.stores import DAY, Maker, SetClock, play, query
 
@@ -186,17 +184,15 @@ def test_the_same_content_is_not_imported_under_another_name(tmp_path: Path) -> 
 
 def test_a_half_import_cannot_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An import that breaks off leaves no store behind, and the next one brings everything."""
-    write = importing._write
+    result = importing._result
 
-    def break_off(tx: Transaction, record: ImportedJob) -> None:
-        if record.job.job_id == "waits":
-            raise KeyboardInterrupt
-        write(tx, record)
+    def break_off(*_: object) -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(importing, "_write", break_off)
+    monkeypatch.setattr(importing, "_result", break_off)
     with pytest.raises(KeyboardInterrupt):
         bring(tmp_path, FULL)
-    monkeypatch.setattr(importing, "_write", write)
+    monkeypatch.setattr(importing, "_result", result)
     assert [file.name for file in tmp_path.iterdir()] == ["store.v1.json"]
     path, report = bring(tmp_path, FULL)
     assert (report.imported, query(path, "SELECT count(*) FROM jobs")) == (True, [(3,)])

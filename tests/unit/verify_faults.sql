@@ -1,6 +1,7 @@
 -- Faults to plant in a sound store: each with the rule that finds it, the job that shows it, and rules that find it as
 -- well.
--- Format: a line "-- fault: RULE on JOB[, also RULE …][, in STORE only]", then statements; :queued and its like are ids of jobs.
+-- Format: a line "-- fault: RULE on JOB[, also RULE …][, in STORE only][, in STORE also RULE …]", then statements; :queued and its
+-- like are ids of jobs.
 
 -- fault: first_event on queued
 DELETE FROM job_events WHERE job_id = :queued;
@@ -8,7 +9,7 @@ DELETE FROM job_events WHERE job_id = :queued;
 -- fault: first_event on failed
 DELETE FROM job_events WHERE job_id = :failed AND event_seq = 1;
 
--- fault: first_event on failed
+-- fault: first_event on failed, in sqlite also feed_places
 UPDATE job_events SET event_type = 'job.progress', payload_json = '{"progress_percent":0}'
 WHERE job_id = :failed AND event_seq = 1;
 
@@ -37,7 +38,6 @@ SELECT org_id, job_id, event_seq + 1, 'e', 'job.running', occurred_at, actor_typ
 FROM job_events WHERE job_id = :running ORDER BY event_seq DESC LIMIT 1;
 UPDATE jobs SET event_seq = event_seq + 1 WHERE job_id = :running;
 UPDATE jobs SET attempt = 2 WHERE job_id = :running;
-UPDATE leases SET attempt = 2 WHERE job_id = :running;
 
 -- fault: legal_transitions on queued
 INSERT INTO job_events (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
@@ -183,20 +183,18 @@ UPDATE jobs SET max_retries = 0 WHERE job_id = :retrying;
 -- fault: input_kept on queued
 DELETE FROM job_inputs WHERE job_id = :queued;
 
--- fault: lease_or_next_attempt on running
-DELETE FROM leases WHERE job_id = :running;
+-- fault: lease_or_next_attempt on running, also lane_counts
+UPDATE jobs SET worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL WHERE job_id = :running;
 
 -- fault: lease_or_next_attempt on running, also lane_due
 UPDATE jobs SET next_attempt_at = 1 WHERE job_id = :running;
 
--- fault: no_lease_at_rest on queued
-INSERT INTO leases SELECT org_id, job_id, 0, 'w', 9000000000000000, 9000000000000000 FROM jobs WHERE job_id = :queued;
+-- fault: no_lease_at_rest on queued, also lane_counts
+INSERT INTO leases (org_id, job_id, attempt, worker_id, expires_at, deadline_at)
+SELECT org_id, job_id, 0, 'w', 9000000000000000, 9000000000000000 FROM jobs WHERE job_id = :queued;
 
 -- fault: no_lease_at_rest on plain, also lane_due
 UPDATE jobs SET next_attempt_at = 1 WHERE job_id = :plain;
-
--- fault: lease_attempt on running
-UPDATE leases SET attempt = 2 WHERE job_id = :running;
 
 -- fault: lease_overdue on running
 UPDATE leases SET expires_at = 1 WHERE job_id = :running;
@@ -218,7 +216,8 @@ UPDATE job_results SET result_kind = 'final' WHERE job_id = :stopped;
 
 -- fault: one_final_result on plain, also newest_result schema_intact
 DROP INDEX idx_job_results_final;
-INSERT INTO job_results
+INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref, created_at,
+    summary_json, removed_at, payload, views, schema_text)
 SELECT org_id, 'twin', job_id, 'final', 2, schema_version, result_payload_ref, created_at, NULL, NULL, '1', NULL, NULL
 FROM job_results WHERE job_id = :plain;
 
@@ -232,27 +231,26 @@ UPDATE jobs SET result_id = 'nowhere' WHERE job_id = :queued;
 -- fault: retired_after_end on running
 UPDATE jobs SET result_expired_at = 1 WHERE job_id = :running;
 
--- fault: retired_after_end on plain
+-- fault: retired_after_end on plain, also kept_marks
 UPDATE jobs SET events_expired_at = 1 WHERE job_id = :plain;
 
--- fault: retired_after_end on plain
+-- fault: retired_after_end on plain, also kept_marks
 UPDATE jobs SET result_expired_at = 1 WHERE job_id = :plain;
 
 -- fault: retired_after_end on plain
 UPDATE job_results SET removed_at = 1, payload = NULL WHERE job_id = :plain;
 
 -- fault: in_app_message on failed
-DELETE FROM notifications WHERE job_id = :failed;
+DELETE FROM delivery_attempts WHERE job_id = :tried;
+UPDATE outbox SET channel = 'in_app', lane = NULL, endpoint_id = NULL, claimed_until = NULL,
+    dedupe_key = :failed || ':in_app:' || template_key, job_id = :failed
+WHERE job_id = :tried AND template_key = 'async.job.queued' AND lane = (SELECT min(lane) FROM outbox AS one WHERE one.job_id = :tried);
 
 -- fault: in_app_message on canceled
-INSERT INTO notifications (org_id, notification_id, job_id, channel, template_key, delivery_status, attempt_count, last_error,
-    dedupe_key, scheduled_at, sent_at, created_at, payload_json)
-SELECT org_id, 'n', :canceled, channel, template_key, delivery_status, 0, NULL,
-    :canceled || ':in_app:' || template_key, 0, NULL, 0, '{}'
-FROM notifications WHERE job_id = :failed;
+UPDATE jobs SET read_at = 1 WHERE job_id = :canceled;
 
--- fault: message_keys on failed
-UPDATE notifications SET dedupe_key = 'other' WHERE job_id = :failed;
+-- fault: message_keys on given_up
+UPDATE outbox SET dedupe_key = 'other' WHERE job_id = :given_up;
 
 -- fault: lane_counts on the store
 UPDATE lanes SET waiting = 5 WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :queued);
@@ -262,6 +260,25 @@ DELETE FROM lanes;
 
 -- fault: lane_counts on the store
 UPDATE waiting_counts SET waiting = waiting + 1;
+
+-- fault: lane_counts on the store, in sqlite only
+UPDATE analyses SET running = running + 1 WHERE analysis = (SELECT analysis FROM job_rows WHERE job_id = :running);
+
+-- fault: kept_marks on plain
+UPDATE jobs SET kept = 2 WHERE job_id = :plain;
+
+-- fault: kept_marks on plain
+UPDATE jobs SET kept = 1 WHERE job_id = :plain;
+
+-- fault: feed_places on plain, in sqlite only
+UPDATE event_rows SET feed_at = NULL WHERE job = (SELECT job FROM job_rows WHERE job_id = :plain) AND event_type = 'job.completed';
+
+-- fault: feed_places on running, in sqlite only
+UPDATE event_rows SET feed_at = 1 WHERE job = (SELECT job FROM job_rows WHERE job_id = :running) AND event_type = 'job.progress';
+
+-- fault: feed_places on the store, in sqlite only, in sqlite also schema_intact
+DROP INDEX idx_job_events_feed;
+UPDATE event_rows SET feed_at = 1 WHERE job = (SELECT job FROM job_rows WHERE job_id = :completed) AND feed_at IS NOT NULL;
 
 -- fault: lane_due on retrying
 UPDATE lanes SET due_at = due_at + 1 WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :retrying);
@@ -281,14 +298,37 @@ UPDATE lanes SET default_head = default_last WHERE analysis = (SELECT analysis F
 -- fault: lane_tickets on queued, in postgres only
 UPDATE jobs SET ticket = ticket + 1 WHERE job_id = :queued;
 
--- fault: idempotency_keys on queued
+-- fault: idempotency_keys on queued, in postgres only
 UPDATE idempotency_keys SET payload_hash = 'other' WHERE job_id = :queued;
 
--- fault: orphans on canceled
+-- fault: orphans on canceled, in postgres only
 DELETE FROM jobs WHERE job_id = :canceled;
 
--- fault: schema_intact on the store
-DROP INDEX idx_jobs_result_id;
+-- fault: orphans on the store, in sqlite only
+DELETE FROM jobs WHERE job_id = :canceled;
+
+-- fault: orphans on the store, in sqlite only
+INSERT INTO orgs (org_id) VALUES ('other');
+UPDATE event_rows SET org = (SELECT org FROM orgs WHERE org_id = 'other')
+WHERE job = (SELECT job FROM job_rows WHERE job_id = :failed) AND event_seq = 2;
+
+-- fault: orphans on the store, in sqlite only
+INSERT INTO orgs (org_id) VALUES ('other');
+UPDATE chunk_rows SET org = (SELECT org FROM orgs WHERE org_id = 'other');
+UPDATE key_rows SET org = (SELECT org FROM orgs WHERE org_id = 'other');
+
+-- fault: orphans on queued, in sqlite only, in sqlite also lane_counts
+UPDATE job_rows SET analysis = 9999 WHERE job_id = :queued;
+
+-- fault: orphans on the store, in sqlite only
+INSERT INTO inputs (job, input) VALUES (9999, '{}');
+
+-- fault: schema_intact on the store, in sqlite only
+DROP INDEX idx_jobs_error_code;
+
+-- fault: schema_intact on the store, in sqlite only
+DROP VIEW messages;
+CREATE VIEW messages AS SELECT * FROM outbox;
 
 -- fault: schema_intact on the store
 DROP INDEX idx_jobs_lane_head;
@@ -305,11 +345,21 @@ UPDATE job_events SET actor_type = 'ghost' WHERE job_id = :queued;
 -- fault: known_values on plain
 UPDATE job_results SET payload = NULL WHERE job_id = :plain;
 
--- fault: known_values on failed
-UPDATE notifications SET delivery_status = 'lost' WHERE job_id = :failed;
+-- fault: known_values on given_up
+UPDATE outbox SET delivery_status = 'lost' WHERE job_id = :given_up;
 
--- fault: payload_hash on queued, also idempotency_keys
-UPDATE jobs SET request_payload_hash = 'x' WHERE job_id = :queued;
+-- fault: payload_hash on queued, in postgres also idempotency_keys
+UPDATE jobs SET request_payload_hash = (SELECT request_payload_hash FROM jobs AS other WHERE other.job_id = :failed)
+WHERE job_id = :queued;
+
+-- fault: known_values on queued, in sqlite only, in sqlite also payload_hash
+UPDATE job_rows SET payload_hash = x'00' WHERE job_id = :queued;
+
+-- fault: known_values on running, in sqlite only
+UPDATE job_rows SET worker_id = NULL WHERE job_id = :running;
+
+-- fault: input_kept on queued, in sqlite only
+INSERT INTO inputs (job, input) SELECT job, input FROM job_rows WHERE job_id = :queued;
 
 -- fault: payload_hash on failed
 UPDATE job_inputs SET payload = '{"query":"elsewhere"}' WHERE job_id = :failed;
@@ -340,11 +390,11 @@ WHERE job_id = :plain AND result_kind = 'final';
 
 -- fault: wishes_told on arrived
 DELETE FROM delivery_attempts
-WHERE notification_id = (SELECT notification_id FROM notifications WHERE job_id = :arrived AND channel = 'email');
-DELETE FROM notifications WHERE job_id = :arrived AND channel = 'email';
+WHERE notification_id = (SELECT notification_id FROM outbox WHERE job_id = :arrived AND channel = 'email');
+DELETE FROM outbox WHERE job_id = :arrived AND channel = 'email';
 
 -- fault: wishes_told on given_up
-UPDATE notifications SET created_at = created_at - 1 WHERE job_id = :given_up AND channel = 'webhook';
+UPDATE outbox SET created_at = created_at - 1 WHERE job_id = :given_up AND channel = 'webhook';
 
 -- fault: wishes_told on canceled
 INSERT INTO job_wishes SELECT org_id, :canceled, channel, target, lane, language FROM job_wishes WHERE job_id = :given_up;
@@ -352,36 +402,38 @@ INSERT INTO job_wishes SELECT org_id, :canceled, channel, target, lane, language
 -- fault: message_receivers on waits
 UPDATE webhook_endpoints SET org_id = 'org-b' WHERE disabled_at IS NULL;
 DELETE FROM delivery_attempts WHERE job_id = :tried;
-DELETE FROM notifications WHERE job_id = :tried AND channel = 'webhook';
+DELETE FROM outbox WHERE job_id = :tried AND channel = 'webhook';
 
 -- fault: message_receivers on given_up
-UPDATE notifications SET lane = 'elsewhere' WHERE job_id = :given_up AND channel = 'webhook';
+UPDATE outbox SET lane = 'elsewhere' WHERE job_id = :given_up AND channel = 'webhook';
 
 -- fault: message_receivers on tried
-UPDATE notifications SET lane = 'elsewhere'
+UPDATE outbox SET lane = 'elsewhere'
 WHERE job_id = :tried AND channel = 'webhook' AND template_key = 'async.job.completed';
 
 -- fault: message_receivers on arrived
 DELETE FROM job_wishes WHERE job_id = :arrived AND channel = 'email';
 
 -- fault: delivery_states on arrived
-UPDATE notifications SET sent_at = NULL WHERE job_id = :arrived AND channel = 'email';
+UPDATE outbox SET sent_at = NULL WHERE job_id = :arrived AND channel = 'email';
 
 -- fault: delivery_states on waits
-UPDATE notifications SET lane = NULL WHERE job_id = :waits AND channel = 'email';
+UPDATE outbox SET lane = NULL WHERE job_id = :waits AND channel = 'email';
 
 -- fault: delivery_states on waits, also message_receivers wishes_told
-UPDATE notifications SET target = NULL WHERE job_id = :waits AND channel = 'email';
+UPDATE outbox SET target = NULL WHERE job_id = :waits AND channel = 'email';
 
 -- fault: delivery_states on given_up
-UPDATE notifications SET claimed_until = scheduled_at WHERE job_id = :given_up AND channel = 'webhook';
+UPDATE outbox SET claimed_until = scheduled_at WHERE job_id = :given_up AND channel = 'webhook';
 
 -- fault: delivery_states on given_up
-UPDATE notifications SET tries_from = 2 WHERE job_id = :given_up AND channel = 'webhook';
+UPDATE outbox SET tries_from = 2 WHERE job_id = :given_up AND channel = 'webhook';
 
--- fault: delivery_states on plain
-UPDATE notifications SET lane = 'mail', claimed_until = scheduled_at WHERE job_id = :plain;
-UPDATE notifications SET lane = NULL WHERE job_id = :plain;
+-- fault: delivery_states on plain, also in_app_message
+DELETE FROM delivery_attempts WHERE job_id = :tried;
+UPDATE outbox SET channel = 'in_app', lane = NULL, endpoint_id = NULL, claimed_until = scheduled_at,
+    dedupe_key = :plain || ':in_app:' || template_key, job_id = :plain
+WHERE job_id = :tried AND template_key = 'async.job.queued' AND lane = (SELECT min(lane) FROM outbox AS one WHERE one.job_id = :tried);
 
 -- fault: delivery_log on arrived
 DELETE FROM delivery_attempts WHERE job_id = :arrived;
@@ -390,23 +442,23 @@ DELETE FROM delivery_attempts WHERE job_id = :arrived;
 UPDATE delivery_attempts SET status_code = 302 WHERE job_id = :arrived AND status_code IS NOT NULL;
 
 -- fault: delivery_log on given_up
-UPDATE notifications SET attempt_count = 0 WHERE job_id = :given_up;
+UPDATE outbox SET attempt_count = 0 WHERE job_id = :given_up;
 
 -- fault: deliveries_overdue on the store
-UPDATE notifications SET scheduled_at = scheduled_at - 90000000, claimed_until = NULL WHERE job_id = :waits AND channel = 'email';
+UPDATE outbox SET scheduled_at = scheduled_at - 90000000, claimed_until = NULL WHERE job_id = :waits AND channel = 'email';
 
 -- fault: no_secrets on given_up
 UPDATE delivery_attempts SET reply = 'Authorization: Bearer abcdefghijklmnopqrstuvwxyz0123456789' WHERE job_id = :given_up;
 
 -- fault: no_secrets on given_up
-UPDATE notifications SET last_error = 'password=hunter2hunter2' WHERE job_id = :given_up;
+UPDATE outbox SET last_error = 'password=hunter2hunter2' WHERE job_id = :given_up;
 
 -- fault: message_keys on tried
-UPDATE notifications SET dedupe_key = job_id || ':webhook:async.job.partial:' || endpoint_id || ':0'
+UPDATE outbox SET dedupe_key = job_id || ':webhook:async.job.partial:' || endpoint_id || ':0'
 WHERE job_id = :tried AND template_key = 'async.job.partial' AND delivery_status = 'pending';
 
 -- fault: orphans on given_up, also wishes_told delivery_log
-DELETE FROM notifications WHERE job_id = :given_up AND channel = 'webhook';
+DELETE FROM outbox WHERE job_id = :given_up AND channel = 'webhook';
 
 -- fault: known_values on given_up
 UPDATE delivery_attempts SET status = 'lost' WHERE job_id = :given_up;

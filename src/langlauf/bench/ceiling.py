@@ -11,35 +11,36 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-from msgspec.structs import astuple
 
 from langlauf.bench.figures import ANALYSIS, ORG
 from langlauf.bench.work import LEASE_SECONDS, RESULT, new_job
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.bounds import Bounds
-from langlauf.domain.event import ActorType, Event, EventType
-from langlauf.domain.instant import after, to_text
-from langlauf.domain.job import INLINE, NewJob
-from langlauf.domain.notification import TEMPLATES, Notification, dedupe_key
-from langlauf.domain.result import SCHEMA_VERSION, ResultKind, Snapshot
-from langlauf.domain.state import Status
+from langlauf.domain.event import ActorType, EventType
+from langlauf.domain.instant import after
+from langlauf.domain.job import NewJob
+from langlauf.domain.outbound import OUTBOUND
+from langlauf.domain.result import SCHEMA_VERSION, ResultKind
 from langlauf.store.queries import load
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite.connection import migrate, open_connection
 
 #: A statement by name and the values it runs with, once per entry.
 Step = tuple[str, Sequence[Any]]
-_LANE = {"org_id": ORG, "analysis": ANALYSIS}
+#: The numbers of the org and of the analysis.
+_LANE = {"org": 1, "analysis": 1}
 _BOUNDS = {"last_news": Bounds().last_news, "most_bytes": Bounds().partial_bytes}
 
 
 def measure_ceiling(path: Path, jobs: int, group: int) -> float:
     """Jobs per second on a fresh file, in groups of that size."""
     statements = {name: _bare(sql) for name, sql in load("langlauf.store.sqlite", "writes.sql").items()}
-    transactions = [stage for start in range(0, jobs, group) for stage in _stages(min(group, jobs - start))]
+    transactions = [stage for start in range(0, jobs, group) for stage in _stages(start, min(group, jobs - start))]
     connection = open_connection(str(path))
     try:
         migrate(connection)
+        connection.execute(statements["make_org"], (ORG,))
+        connection.execute(statements["make_analysis"], (ANALYSIS,))
         began = time.perf_counter()
         for steps in transactions:
             _write(connection, statements, steps)
@@ -60,95 +61,80 @@ def _write(connection: apsw.Connection, statements: dict[str, str], steps: list[
     connection.execute("COMMIT")
 
 
-def _stages(count: int) -> list[list[Step]]:
+class _Jobs:
+    """Some jobs of a file, with the keys that they have in it."""
+
+    def __init__(self, first: int, count: int) -> None:
+        clock = SystemClock()
+        self.new = [new_job(clock) for _ in range(count)]
+        self.keys = range(first + 1, first + 1 + count)
+        self.now = clock.now()
+
+    def event(self, place: int, seq: int, kind: EventType, actor: ActorType, facts: dict[str, Any]) -> tuple[Any, ...]:
+        key = self.keys[place]
+        feed_at = key * 10 + seq if kind in OUTBOUND else None
+        return (key, seq, 1, kind.value, self.now, feed_at, actor, json_text(facts), None, None, None)
+
+    def snapshot(self, place: int, result_id: str, kind: ResultKind, seq: int) -> tuple[Any, ...]:
+        return (self.keys[place], seq, 1, result_id, kind, SCHEMA_VERSION, None, self.now, None, RESULT, None)
+
+    def places(self) -> range:
+        return range(len(self.new))
+
+
+def _stages(first: int, count: int) -> list[list[Step]]:
     """The four transactions of so many jobs: submitted, claimed, shown in part, completed."""
-    clock = SystemClock()
-    group = [new_job(clock) for _ in range(count)]
-    now = clock.now()
-    keys = [{"org_id": ORG, "job_id": new.job.job_id, "now": now} for new in group]
-    return [_submit(group), _claim(group, keys, now), _partial(group, keys, now), _complete(group, keys, now)]
+    jobs = _Jobs(first, count)
+    return [_submit(jobs), _claim(jobs), _partial(jobs), _complete(jobs)]
 
 
-def _submit(group: list[NewJob]) -> list[Step]:
+def _submit(jobs: _Jobs) -> list[Step]:
     return [
-        ("insert_job", [astuple(new.job) for new in group]),
-        ("insert_input", [(ORG, new.job.job_id, new.payload) for new in group]),
-        ("insert_event", [_event(new, 1, EventType.QUEUED, "user", {"analysis": ANALYSIS}) for new in group]),
-        ("lane_join", [{**_LANE, "change": len(group)}]),
+        ("insert_job", [_row(key, new, jobs.now) for key, new in zip(jobs.keys, jobs.new, strict=True)]),
+        ("insert_event", [jobs.event(at, 1, EventType.QUEUED, "user", {"analysis": ANALYSIS}) for at in jobs.places()]),
+        ("lane_join", [{**_LANE, "change": len(jobs.new)}]),
+        ("count_jobs", [(len(jobs.new), 0, 1)]),
     ]
 
 
-def _claim(group: list[NewJob], keys: list[dict[str, Any]], now: int) -> list[Step]:
-    expires_at, deadline = after(now, LEASE_SECONDS), after(now, 1_800)
+def _row(key: int, new: NewJob, now: int) -> tuple[Any, ...]:
+    job = new.job
+    known = (key, 1, 1, job.job_id, 0, key, now, bytes.fromhex(job.request_payload_hash), None, job.timeout_seconds)
+    told = (job.max_retries, job.trace_id, job.request_id, None, None, job.estimated_seconds, None, None, None)
+    return (*known, *told, new.payload)
+
+
+def _claim(jobs: _Jobs) -> list[Step]:
+    expires_at, deadline = after(jobs.now, LEASE_SECONDS), after(jobs.now, 1_800)
     return [
         ("clock_advance", [{"virtual_now": 0}]),
-        ("org_advance", [{**_LANE, "virtual_start": len(group)}]),
-        ("claim_job", keys),
-        ("insert_lease", [(ORG, new.job.job_id, 1, "bench-worker", expires_at, deadline) for new in group]),
-        ("insert_event", [_event(new, 2, EventType.RUNNING, "worker", {"attempt": 1}) for new in group]),
-        ("lane_leave", [{**_LANE, "change": -len(group)}]),
+        ("org_advance", [{"org": 1, "virtual_start": len(jobs.new)}]),
+        ("claim_jobs", [(key, jobs.now, "bench-worker", expires_at, deadline) for key in jobs.keys]),
+        ("insert_event", [jobs.event(at, 2, EventType.RUNNING, "worker", {"attempt": 1}) for at in jobs.places()]),
+        ("lane_leave", [{**_LANE, "change": -len(jobs.new)}]),
+        ("count_jobs", [(-len(jobs.new), len(jobs.new), 1)]),
     ]
 
 
-def _partial(group: list[NewJob], keys: list[dict[str, Any]], now: int) -> list[Step]:
-    ids = [new_id() for _ in group]
+def _partial(jobs: _Jobs) -> list[Step]:
+    ids = [new_id() for _ in jobs.new]
     facts = [{"result_id": result_id, "result_seq": 1, "progress_percent": 50} for result_id in ids]
-    said = {"percent": 50, "step": None, "replayed": False, "size": len(RESULT), **_BOUNDS}
-    changes = [{**key, **said, "result_id": ids[index]} for index, key in enumerate(keys)]
+    said = {"org": 1, "now": jobs.now, "percent": 50, "step": None, "replayed": False, "size": len(RESULT), **_BOUNDS}
+    changes = [{**said, "job_id": new.job.job_id, "result_id": ids[at]} for at, new in enumerate(jobs.new)]
     return [
         ("record_partial", changes),
-        ("insert_result", [_snapshot(new, ids[index], "partial", 1, now) for index, new in enumerate(group)]),
-        (
-            "insert_event",
-            [_event(new, 3, EventType.PARTIAL, "worker", facts[index]) for index, new in enumerate(group)],
-        ),
+        ("insert_result", [jobs.snapshot(at, ids[at], "partial", 1) for at in jobs.places()]),
+        ("insert_event", [jobs.event(at, 3, EventType.PARTIAL, "worker", facts[at]) for at in jobs.places()]),
     ]
 
 
-def _complete(group: list[NewJob], keys: list[dict[str, Any]], now: int) -> list[Step]:
-    ids = [new_id() for _ in group]
+def _complete(jobs: _Jobs) -> list[Step]:
+    ids = [new_id() for _ in jobs.new]
     facts = [{"result_id": result_id, "result_seq": 2, "progress_percent": 100} for result_id in ids]
-    ends = [{**key, "attempt": 1, "result_id": ids[index]} for index, key in enumerate(keys)]
     return [
-        ("take_lease", [{"org_id": ORG, "job_id": new.job.job_id, "attempt": 1} for new in group]),
-        ("end_completed", ends),
-        ("insert_result", [_snapshot(new, ids[index], "final", 2, now) for index, new in enumerate(group)]),
-        (
-            "insert_event",
-            [_event(new, 4, EventType.COMPLETED, "worker", facts[index]) for index, new in enumerate(group)],
-        ),
-        ("insert_notification", [_notification(new, ids[index], now) for index, new in enumerate(group)]),
-        ("pace_update", [{"analysis": ANALYSIS, "runs": len(group), "mean": 0.01, "weight": 0.2}]),
+        ("end_completed", [(key, ids[at], jobs.now, 1) for at, key in enumerate(jobs.keys)]),
+        ("insert_result", [jobs.snapshot(at, ids[at], "final", 2) for at in jobs.places()]),
+        ("insert_event", [jobs.event(at, 4, EventType.COMPLETED, "worker", facts[at]) for at in jobs.places()]),
+        ("count_jobs", [(0, -len(jobs.new), 1)]),
+        ("pace_update", [{"analysis": 1, "runs": len(jobs.new), "mean": 0.01, "weight": 0.2}]),
     ]
-
-
-def _event(new: NewJob, seq: int, kind: EventType, actor: ActorType, facts: dict[str, Any]) -> tuple[Any, ...]:
-    job = new.job
-    text = json_text(facts)
-    return astuple(
-        Event(ORG, job.job_id, seq, new_id(), kind, job.queued_at, actor, text, job.trace_id, job.request_id)
-    )
-
-
-def _snapshot(new: NewJob, result_id: str, kind: ResultKind, seq: int, now: int) -> tuple[Any, ...]:
-    kept = Snapshot(ORG, result_id, new.job.job_id, kind, seq, SCHEMA_VERSION, INLINE, now, None)
-    return (*astuple(kept), RESULT, None)
-
-
-def _notification(new: NewJob, result_id: str, now: int) -> tuple[Any, ...]:
-    template = TEMPLATES[Status.COMPLETED]
-    facts = {
-        "job_id": new.job.job_id,
-        "status": Status.COMPLETED,
-        "result_id": result_id,
-        "progress_percent": 100,
-        "error_code": None,
-        "retry_hint": None,
-        "finished_at": to_text(now),
-    }
-    key = dedupe_key(new.job.job_id, "in_app", template)
-    return astuple(
-        Notification(
-            ORG, new_id(), new.job.job_id, "in_app", template, "pending", 0, None, key, now, None, now, json_text(facts)
-        )
-    )

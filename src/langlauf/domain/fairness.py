@@ -42,7 +42,8 @@ class Queue(msgspec.Struct, frozen=True, order=True):
     stood_at: int
     #: counts up over all orgs: the lower, the longer ago this one was served
     served: int
-    org_id: str
+    #: the number of the org
+    org: int
     waiting: int
 
 

@@ -62,12 +62,6 @@ def sql_words(states: frozenset[Status] | type[Status]) -> str:
     return ", ".join(f"'{state}'" for state in Status if state in frozenset(states))
 
 
-def sql_changes() -> str:
-    """The legal changes between states as an SQL list of `'old>new'` words, for the guarding trigger."""
-    changes = (f"'{t.source}>{t.target}'" for t in TRANSITIONS if t.source and t.source is not t.target)
-    return ", ".join(changes)
-
-
 def mermaid() -> str:
     """The table as a Mermaid state diagram."""
     lines = ["stateDiagram-v2"]

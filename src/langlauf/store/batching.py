@@ -7,7 +7,7 @@ written.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 from langlauf.clock import steady
@@ -128,3 +128,18 @@ class GroupCommit(Generic[Operation, Answer]):
                 future.set_exception(answer)
             else:
                 future.set_result(answer)
+
+
+def rounds(batch: Sequence[Operation], keys: Callable[[Operation], Sequence[Hashable]]) -> list[list[int]]:
+    """The places of the operations, in rounds: no two of a round have a key in common, and each keeps its order."""
+    found: list[list[int]] = []
+    last: dict[Hashable, int] = {}
+    for place, operation in enumerate(batch):
+        mine = keys(operation)
+        number = max((last.get(key, -1) for key in mine), default=-1) + 1
+        for key in mine:
+            last[key] = number
+        if number == len(found):
+            found.append([])
+        found[number].append(place)
+    return found

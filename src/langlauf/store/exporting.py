@@ -20,7 +20,7 @@ from langlauf.domain.result import Snapshot as Result
 from langlauf.domain.result import StoredResult
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.blobs.folders import folder_of
-from langlauf.store.checking import Row, Snapshot
+from langlauf.store.checking import Row, Snapshot, place_of
 from langlauf.store.rows import job_from
 from langlauf.store.v1_json import SCHEMA_VERSION, event_entry, job_entry, notification_entry, result_entry
 
@@ -28,10 +28,11 @@ Entry = tuple[str, Any]
 Write = Callable[[bytes], object]
 
 
-#: Tables that the document itself holds.
-_ELSEWHERE = frozenset(
-    {"jobs", "job_inputs", "job_events", "job_results", "job_chunks", "notifications", "idempotency_keys"}
-)
+#: Tables that the document itself holds, those that it is made from, and what only numbers orgs.
+_ELSEWHERE = frozenset({
+    "jobs", "job_inputs", "job_events", "job_results", "job_chunks", "notifications", "idempotency_keys",
+    "outbox", "messages", "orgs",
+})  # fmt: skip
 _HIDDEN = re.compile("secret|hash")
 
 
@@ -123,13 +124,12 @@ class _Export:
 
     def _jobs(self) -> Iterator[Entry]:
         """Walks over jobs and their chunks side by side: both are in the order of their keys."""
-        place = self._snapshot.place
         chunks = iter(self._rows("every_chunk"))
         chunk = next(chunks, None)
         for *columns, payload, key in self._rows("every_job"):
             job = job_from(columns)
-            here, mine = place(job.org_id, job.job_id), {}
-            while chunk is not None and (there := place(chunk[0], chunk[1])) <= here:
+            here, mine = place_of(job.org_id, job.job_id), {}
+            while chunk is not None and (there := place_of(chunk[0], chunk[1])) <= here:
                 if there == here:
                     mine[chunk[2]] = (chunk[3], chunk[4])
                 chunk = next(chunks, None)

@@ -17,6 +17,7 @@ from langlauf.domain.result import Snapshot
 from langlauf.domain.workers import WorkerReport
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _RECORDS: dict[str, type[msgspec.Struct]] = {
     "job": Job,
     "event": Event,
@@ -47,7 +48,8 @@ def parse(text: str) -> dict[str, str]:
     for name, body in zip(parts[::2], parts[1::2], strict=True):
         if name in found:
             raise ValueError(f"two queries are called {name}")
-        found[name] = body.strip().rstrip(";")
+        # Without its comments: the driver compares texts each time to find what it has prepared.
+        found[name] = _COMMENT.sub("", body).strip().rstrip(";")
     return found
 
 

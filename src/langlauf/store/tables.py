@@ -18,12 +18,13 @@ class Table(NamedTuple):
 
 #: Jobs come before what belongs to them.
 TABLES = (
-    Table("jobs", Job.__struct_fields__),
+    # A job's record has no read mark: that is about the message of its end.
+    Table("jobs", (*Job.__struct_fields__, "read_at")),
     Table("job_inputs", ("org_id", "job_id", "queued_at", "payload")),
     Table("job_events", Event.__struct_fields__),
     Table("job_results", (*Snapshot.__struct_fields__, "payload", "views", "schema_text")),
-    Table("notifications", Notification.__struct_fields__),
-    # Behind the events: what is told of those that are copied was told where they come from.
+    # What people are told of a job's end follows from the job, and is in no table.
+    Table("outbox", Notification.__struct_fields__),
     Table("delivery_attempts", DeliveryAttempt.__struct_fields__),
     Table("delivery_lanes", ("org_id", "lane", "failures", "failing_since", "paused_until")),
     Table("job_wishes", ("org_id", "job_id", "channel", "target", "lane", "language")),

@@ -223,7 +223,8 @@ class _Reader:
             crash_count=job.crash_count or 0,
             result_expired_at=self._at("result_expired_at") if finished_at else None,
             events_expired_at=self._at("events_expired_at") if finished_at else None,
-            imported_at=self._now,
+            # Never before its end, whatever clock that was written by: what comes later is told of by this store.
+            imported_at=max(self._now, finished_at or self._now),
             held_at=self._at("held_at"),
             held_by=job.held_by,
             hold_reason=None if job.hold_reason is None else clean_message(job.hold_reason),

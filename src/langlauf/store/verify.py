@@ -1,12 +1,16 @@
 """The invariants of a store, one rule each: what a check may find, in words that a person and a program can read.
 
-The rules about rows are queries of the driver; the rules about a job's log are in `joblog.py`, for every store alike.
+The rules about records are the queries of `verify.sql`, those about a job's log are in `joblog.py`: for every store.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from importlib import resources
 from typing import NamedTuple
 
 import msgspec
+
+from langlauf.store.queries import parse
 
 #: Told of each step: what is checked, how much of it is done, how much there is.
 Watch = Callable[[str, int, int], None]
@@ -59,7 +63,6 @@ RULES: dict[str, Rule] = {
     # leases
     "lease_or_next_attempt": Rule("A running or partial job has a lease or a time for its next attempt, never both."),
     "no_lease_at_rest": Rule("A job that waits or has ended has no lease and no next attempt."),
-    "lease_attempt": Rule("A lease is for the job's current attempt."),
     "lease_overdue": Rule("No lease has been over for longer than two sweeps.", warning=True),
     # snapshots
     "partial_count": Rule("partial_count is the number of partial snapshots ever written."),
@@ -70,7 +73,7 @@ RULES: dict[str, Rule] = {
     "blobs_unchecked": Rule("Where LANGLAUF_BLOBS is not set, no payload is kept as a blob.", warning=True),
     "retired_after_end": Rule("Retention took only from ended jobs, and left a note of what it took."),
     # messages, lanes, keys
-    "in_app_message": Rule("A completed or failed job has exactly one in-app message, any other job none."),
+    "in_app_message": Rule("What people are told of an end follows from the job: none is kept or read beside it."),
     "message_keys": Rule("A message's dedupe_key is made of its job, channel and template."),
     "wishes_told": Rule("A job's end left exactly the messages that were wished for, at that very instant."),
     "message_receivers": Rule(
@@ -81,12 +84,18 @@ RULES: dict[str, Rule] = {
     "deliveries_overdue": Rule(
         "No lane of deliveries that is not paused lies still for longer than two sweeps.", warning=True
     ),
-    "lane_counts": Rule("A lane counts as many waiting jobs as there are, and an analysis as many as its lanes."),
+    "lane_counts": Rule(
+        "A lane counts as many waiting and running jobs as there are, and an analysis as many as its lanes."
+    ),
     "lane_tickets": Rule(
         "Each waiting job has a ticket of its own, among those that its lane has given and not called."
     ),
     "lane_due": Rule("A lane knows of every job that waits for its next attempt."),
     "idempotency_keys": Rule("An idempotency key points to a job with the same payload hash."),
+    "kept_marks": Rule("A job whose events or results retention looks for no more has none."),
+    "feed_places": Rule(
+        "Every event that goes out has a place of its own in its org's feed, and no other event has one."
+    ),
 }
 
 
@@ -102,3 +111,12 @@ class Violation(msgspec.Struct, frozen=True):
     def warning(self) -> bool:
         """Whether this can happen without a fault."""
         return RULES[self.rule].warning
+
+
+_SPELLED = re.compile(r"\{(\w+):([\w.]+)\}")
+
+
+def rule_queries(spelling: Mapping[str, str]) -> dict[str, str]:
+    """The queries of `verify.sql`, with what databases spell differently as one of them does."""
+    text = resources.files("langlauf.store").joinpath("verify.sql").read_text("utf-8")
+    return parse(_SPELLED.sub(lambda found: spelling[found[1]].format(found[2]), text))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langlauf.domain.event import STATE_AFTER, EventType
-from langlauf.domain.state import LEGAL, STARTED, TERMINAL, Status, allowed, sql_changes, sql_words
+from langlauf.domain.state import LEGAL, STARTED, TERMINAL, Status, allowed, sql_words
 from langlauf.hints import Hints
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.driver import SqliteStore
@@ -31,7 +31,7 @@ FILL = {
 
 
 def _migration() -> str:
-    return resources.files("langlauf.store.sqlite").joinpath("migrations/0001_jobs.sql").read_text("utf-8")
+    return resources.files("langlauf.store.sqlite").joinpath("migrations/0001_store.sql").read_text("utf-8")
 
 
 def test_the_terminal_states_are_those_nothing_leaves() -> None:
@@ -52,7 +52,6 @@ def test_the_constraints_of_the_schema_come_from_the_table() -> None:
     text = _migration()
     assert f"CHECK (status IN ({sql_words(Status)}))" in text
     assert f"(status IN ({sql_words(TERMINAL)}))" in text
-    assert sql_changes() in text
 
 
 def test_every_state_has_its_event() -> None:
@@ -64,12 +63,12 @@ def test_every_state_has_its_event() -> None:
 def _row_in(connection: apsw.Connection, state: Status) -> None:
     columns = "org_id, job_id, analysis, status, priority_class, request_payload_hash, request_payload_ref, queued_at"
     columns += ", updated_at, timeout_seconds, max_retries, trace_id, request_id, imported_at"
-    connection.execute("DELETE FROM jobs")
+    connection.execute("DELETE FROM job_rows")
     # Born in this state the way an import may, so that the trigger on changes is alone responsible.
     names, values = _filled(state)
     connection.execute(
         f"INSERT INTO jobs ({columns}{names}) "
-        f"VALUES ('o', 'j', 'a', '{state}', 'default', 'h', 'inline:', 1, 1, 1.0, 0, 't', 'q', 1{values})"
+        f"VALUES ('o', 'j', 'a', '{state}', 'default', 'ab', 'inline:', 1, 1, 1.0, 0, 't', 'q', 1{values})"
     )
 
 
@@ -84,7 +83,7 @@ def test_the_database_refuses_exactly_what_the_table_refuses(old: Status, new: S
     connection = open_connection(MEMORY)
     migrate(connection)
     _row_in(connection, old)
-    change = f"UPDATE jobs SET status = '{new}', {FILL[new]}"
+    change = f"UPDATE job_rows SET status = '{new}', {FILL[new]}"
     if (old, new) in LEGAL:
         connection.execute(change)
         assert connection.execute("SELECT status FROM jobs").get == new
@@ -103,7 +102,7 @@ def test_a_job_is_born_queued() -> None:
             "INSERT INTO jobs (org_id, job_id, analysis, status, priority_class, request_payload_hash, "
             "request_payload_ref, queued_at, updated_at, timeout_seconds, max_retries, trace_id, request_id, "
             "started_at, attempt_started_at, attempt) "
-            "VALUES ('o', 'j', 'a', 'running', 'default', 'h', 'inline:', 1, 1, 1.0, 0, 't', 'q', 1, 1, 1)"
+            "VALUES ('o', 'j', 'a', 'running', 'default', 'ab', 'inline:', 1, 1, 1.0, 0, 't', 'q', 1, 1, 1)"
         )
 
 

@@ -93,14 +93,14 @@ def test_a_time_with_an_offset_is_the_same_instant() -> None:
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=8), st.integers(0, 40))
 def test_free_slots_are_shared_out_one_by_one(lanes: list[tuple[int, int]], room: int) -> None:
     """All room is used while anybody waits, nobody starts more than wait, and turns stay within one of each other."""
-    waiting = [Queue(start, start, 0, f"org-{index}", count) for index, (start, count) in enumerate(lanes)]
+    waiting = [Queue(start, start, 0, index, count) for index, (start, count) in enumerate(lanes)]
     turns = share(waiting, room)
     assert sum(one.starts for one in turns) == min(room, sum(queue.waiting for queue in waiting))
     assert all(one.starts <= one.queue.waiting for one in turns)
-    started = {one.queue.org_id: one.starts for one in turns}
+    started = {one.queue.org: one.starts for one in turns}
     for queue in waiting:
-        if started.get(queue.org_id, 0) < queue.waiting:  # this one would have liked more
-            position = queue.virtual_start + started.get(queue.org_id, 0)
+        if started.get(queue.org, 0) < queue.waiting:  # this one would have liked more
+            position = queue.virtual_start + started.get(queue.org, 0)
             assert all(one.queue.virtual_start + one.starts - 1 <= position for one in turns)
 
 

@@ -14,7 +14,9 @@ from langlauf.store.postgres.blocking import PAGE, WIDE_PAGE, BlockingConnection
 from langlauf.store.postgres.migrating import PACKAGE, applied_migrations
 from langlauf.store.postgres.opening import prepare
 from langlauf.store.queries import load
+from langlauf.store.verify import rule_queries
 
+SPELLING = {"is_json": "is_json({})", "json": "{}::json"}
 #: Queries whose rows carry payloads.
 _WIDE = {"hashed_inputs": 64, "every_job": 64, "every_chunk": WIDE_PAGE, "every_result": WIDE_PAGE}
 
@@ -25,7 +27,7 @@ class PostgresSnapshot:
     def __init__(self, url: str, connection: BlockingConnection) -> None:
         self.connection = connection
         self._url = url
-        self._queries = load(PACKAGE, "verify.sql", "transfer.sql")
+        self._queries = load(PACKAGE, "verify.sql", "transfer.sql") | rule_queries(SPELLING)
 
     def knows(self, query: str) -> bool:
         return query in self._queries
@@ -36,9 +38,6 @@ class PostgresSnapshot:
     def rows_now(self, query: str, /, **values: Any) -> list[Row]:
         with BlockingConnection(self._url) as connection, connection.transaction(read_only=True):
             return connection.fetch(self._queries[query], **values)
-
-    def place(self, org_id: str, job_id: str) -> tuple[str, str]:
-        return job_id, org_id
 
     def tables_of_orgs(self) -> list[str]:
         return [name for (name,) in self.rows("org_tables")]

@@ -1,12 +1,7 @@
--- The invariants about rows. A query has the name of its rule and finds what breaks it: org_id, job_id, evidence.
--- A job with imported_at may lack what the earlier system did not keep; what retention took leaves a note in the job.
+-- What only a database can break, and what it says about itself.
 
--- name: orphans
-SELECT org_id, job_id, 'rows of job_inputs without their job' FROM job_inputs AS child
-WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
-GROUP BY org_id, job_id
-UNION ALL
-SELECT org_id, job_id, 'rows of job_events without their job' FROM job_events AS child
+-- name: own_orphans
+SELECT org_id, job_id, 'rows of job_events without their job' FROM event_rows AS child
 WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
 GROUP BY org_id, job_id
 UNION ALL
@@ -14,25 +9,7 @@ SELECT org_id, job_id, 'rows of job_results without their job' FROM job_results 
 WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
 GROUP BY org_id, job_id
 UNION ALL
-SELECT org_id, job_id, 'rows of notifications without their job' FROM notifications AS child
-WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
-GROUP BY org_id, job_id
-UNION ALL
-SELECT org_id, job_id, 'rows of job_wishes without their job' FROM job_wishes AS child
-WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
-GROUP BY org_id, job_id
-UNION ALL
-SELECT org_id, job_id, 'rows of delivery_attempts without their message' FROM delivery_attempts AS child
-WHERE NOT EXISTS (
-    SELECT 1 FROM notifications AS message
-    WHERE message.org_id = child.org_id AND message.notification_id = child.notification_id AND message.job_id = child.job_id)
-GROUP BY org_id, job_id
-UNION ALL
 SELECT org_id, job_id, 'rows of job_chunks without their job' FROM job_chunks AS child
-WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
-GROUP BY org_id, job_id
-UNION ALL
-SELECT org_id, job_id, 'rows of leases without their job' FROM leases AS child
 WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
 GROUP BY org_id, job_id
 UNION ALL
@@ -40,331 +17,22 @@ SELECT org_id, job_id, 'rows of idempotency_keys without their job' FROM idempot
 WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
 GROUP BY org_id, job_id
 
--- name: known_values
--- The tables' own constraints say the same: this finds what came in while one was missing.
-SELECT org_id, job_id, 'a row of jobs' FROM jobs
-WHERE status NOT IN ('queued', 'running', 'partial', 'completed', 'failed', 'canceled')
-   OR priority_class NOT IN ('default', 'expedite') OR canceled_by NOT IN ('user', 'system', 'worker')
-   OR retry_hint NOT IN ('retry_with_backoff', 'check_input_and_retry')
-   OR least(partial_count, error_count, retry_count, max_retries, attempt, event_seq, lost_count, crash_count, partial_bytes) < 0
-   OR limit_reached NOT IN ('events', 'partials')
-   OR timeout_seconds <= 0 OR length(org_id) NOT BETWEEN 1 AND 128
-UNION ALL
-SELECT org_id, job_id, 'a row of job_events' FROM job_events WHERE actor_type NOT IN ('system', 'worker', 'user')
-UNION ALL
-SELECT org_id, job_id, 'a row of job_results' FROM job_results
-WHERE result_kind NOT IN ('partial', 'final')
-   OR ((payload IS NULL) <> (removed_at IS NOT NULL) AND result_payload_ref = 'inline:')
-   OR (result_payload_ref <> 'inline:' AND (payload IS NOT NULL OR result_payload_ref NOT LIKE 'blob:sha256:%'))
-UNION ALL
-SELECT org_id, job_id, 'a row of notifications' FROM notifications
-WHERE channel NOT IN ('in_app', 'email', 'webhook') OR attempt_count < 0
-   OR delivery_status NOT IN ('pending', 'sent', 'failed', 'suppressed')
-UNION ALL
-SELECT org_id, job_id, 'a row of delivery_attempts' FROM delivery_attempts
-WHERE status NOT IN ('pending', 'sent', 'failed', 'suppressed') OR attempt < 1 OR seconds < 0
-UNION ALL
-SELECT org_id, job_id, 'a row of job_wishes' FROM job_wishes WHERE channel NOT IN ('email', 'webhook')
-UNION ALL
-SELECT org_id, NULL, 'a row of webhook_endpoints' FROM webhook_endpoints
-WHERE version < 1 OR (disabled_at IS NULL) <> (disabled_reason IS NULL) OR length(org_id) NOT BETWEEN 1 AND 128
-   OR replace(replace(replace(replace(replace(replace(subjects, 'queued,', ''), 'started,', ''), 'partial,', ''), 'completed,', ''),
-       'failed,', ''), 'canceled,', '') <> ','
-UNION ALL
-SELECT org_id, NULL, 'a row of delivery_lanes' FROM delivery_lanes WHERE failures < 1
-UNION ALL
-SELECT org_id, NULL, 'a row of mail_marks' FROM mail_marks
-WHERE mark NOT IN ('allowed', 'unsubscribed') OR address <> lower(address) OR length(org_id) NOT BETWEEN 1 AND 128
-
--- name: ended_has_time
-SELECT org_id, job_id, 'status ' || status || ', finished_at ' || coalesce(finished_at::text, 'null') FROM jobs
-WHERE (finished_at IS NOT NULL) <> (status IN ('completed', 'failed', 'canceled'))
-
--- name: times_ordered
-SELECT org_id, job_id, 'queued_at ' || queued_at || ', started_at ' || coalesce(started_at::text, 'null')
-    || ', attempt_started_at ' || coalesce(attempt_started_at::text, 'null')
-    || ', finished_at ' || coalesce(finished_at::text, 'null')
-FROM jobs
-WHERE imported_at IS NULL
-  AND (started_at < queued_at OR attempt_started_at < started_at
-       OR finished_at < coalesce(attempt_started_at, queued_at))
-
--- name: attempt_has_start
-SELECT org_id, job_id, 'attempt ' || attempt || ', started_at ' || coalesce(started_at::text, 'null') FROM jobs
-WHERE (attempt > 0) <> (started_at IS NOT NULL)
-
--- name: progress_bounds
-SELECT org_id, job_id, 'status ' || status || ', progress_percent ' || progress_percent FROM jobs
-WHERE progress_percent NOT BETWEEN 0 AND 100 OR (progress_percent = 100) <> (status = 'completed')
-
--- name: cancel_fields
--- While a worker is asked to stop, the job already says by whom and why; what ends otherwise forgets it.
-SELECT org_id, job_id, 'status ' || status || ', cancel_requested_at ' || coalesce(cancel_requested_at::text, 'null')
-    || ', canceled_at ' || coalesce(canceled_at::text, 'null') || ', canceled_by ' || coalesce(canceled_by, 'null')
-    || ', cancel_reason ' || CASE WHEN cancel_reason IS NULL THEN 'null' ELSE 'set' END
-FROM jobs
-WHERE CASE status
-    WHEN 'canceled' THEN canceled_at IS NULL OR canceled_by IS NULL OR cancel_reason IS NULL
-    WHEN 'queued' THEN num_nonnulls(cancel_requested_at, canceled_at, canceled_by, cancel_reason) > 0
-    WHEN 'running' THEN canceled_at IS NOT NULL OR (cancel_requested_at IS NULL) <> (canceled_by IS NULL)
-        OR (cancel_requested_at IS NOT NULL AND next_attempt_at IS NOT NULL)
-    WHEN 'partial' THEN canceled_at IS NOT NULL OR (cancel_requested_at IS NULL) <> (canceled_by IS NULL)
-        OR (cancel_requested_at IS NOT NULL AND next_attempt_at IS NOT NULL)
-    ELSE num_nonnulls(canceled_at, canceled_by, cancel_reason) > 0
-END
-
--- name: error_fields
-SELECT org_id, job_id, 'status ' || status || ', error_code ' || coalesce(error_code, 'null')
-    || ', failed_at ' || coalesce(failed_at::text, 'null') || ', retryable ' || coalesce(retryable::text, 'null')
-    || ', error_message ' || CASE WHEN error_message IS NULL THEN 'null' ELSE 'set' END
-FROM jobs
-WHERE CASE status
-    WHEN 'failed' THEN error_code IS NULL OR error_message IS NULL OR failed_at IS NULL OR retryable IS NULL
-    ELSE num_nonnulls(error_code, error_message, failed_at, retryable, retry_hint, error_meta) > 0
-END
-
--- name: retry_limit
-SELECT org_id, job_id, 'retry_count ' || retry_count || ', max_retries ' || max_retries FROM jobs
-WHERE retry_count > max_retries AND imported_at IS NULL
-
--- name: input_kept
-SELECT org_id, job_id, 'there is no input' FROM jobs AS job
-WHERE NOT EXISTS (SELECT 1 FROM job_inputs AS input WHERE input.org_id = job.org_id AND input.job_id = job.job_id)
-
--- name: error_codes
-SELECT org_id, job_id, 'error_code ' || error_code FROM jobs
-WHERE imported_at IS NULL AND (error_code !~ '^[a-z0-9_]+$')
-
--- name: json_values
-SELECT org_id, job_id, 'error_meta' FROM jobs WHERE error_meta IS NOT NULL AND NOT is_json(error_meta)
-UNION ALL
-SELECT org_id, job_id, 'the input' FROM job_inputs WHERE NOT is_json(payload)
-UNION ALL
-SELECT org_id, job_id, 'result ' || result_id FROM job_results
-WHERE (payload IS NOT NULL AND NOT is_json(payload)) OR (summary_json IS NOT NULL AND NOT is_json(summary_json))
-   OR (views IS NOT NULL AND NOT is_json(views))
-UNION ALL
-SELECT org_id, job_id, 'notification ' || notification_id FROM notifications WHERE NOT is_json(payload_json)
-UNION ALL
-SELECT org_id, job_id, 'chunk ' || chunk_key FROM job_chunks WHERE NOT is_json(payload)
-
--- name: results_named
-SELECT event.org_id, event.job_id, 'event ' || event.event_seq FROM job_events AS event
-JOIN jobs AS job USING (org_id, job_id)
-WHERE event.event_type IN ('job.partial', 'job.completed') AND job.imported_at IS NULL
-  AND CASE WHEN is_json(event.payload_json) THEN NOT EXISTS (
-      SELECT 1 FROM job_results AS result
-      WHERE result.org_id = event.org_id AND result.job_id = event.job_id
-        AND result.result_id = event.payload_json::json ->> 'result_id'
-        AND result.result_seq::text = event.payload_json::json ->> 'result_seq') END
-
--- name: hashed_inputs
-SELECT job.org_id, job.job_id, job.analysis, job.request_payload_hash, input.payload
-FROM jobs AS job JOIN job_inputs AS input USING (org_id, job_id) WHERE job.imported_at IS NULL
-
--- name: lease_or_next_attempt
-SELECT job.org_id, job.job_id, CASE WHEN lease.job_id IS NULL THEN 'neither' ELSE 'both' END
-FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id)
-WHERE job.status IN ('running', 'partial') AND (lease.job_id IS NOT NULL) = (job.next_attempt_at IS NOT NULL)
-
--- name: no_lease_at_rest
-SELECT job.org_id, job.job_id, 'status ' || job.status || ', lease until ' || coalesce(lease.expires_at::text, 'null')
-    || ', next_attempt_at ' || coalesce(job.next_attempt_at::text, 'null')
-FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id)
-WHERE job.status NOT IN ('running', 'partial') AND (lease.job_id IS NOT NULL OR job.next_attempt_at IS NOT NULL)
-
--- name: lease_attempt
-SELECT job.org_id, job.job_id, 'the lease is for ' || lease.attempt || ', the job is at ' || job.attempt
-FROM leases AS lease JOIN jobs AS job USING (org_id, job_id)
-WHERE lease.attempt <> job.attempt
-
--- name: lease_overdue
-SELECT org_id, job_id, 'over since ' || ((:now - expires_at) / 1000000) || ' s' FROM leases
-WHERE expires_at < :now - :patience
-
--- name: partial_count
-SELECT org_id, job_id, 'partial_count ' || partial_count || ', partial snapshots ' || written FROM (
-    SELECT org_id, job_id, partial_count, imported_at,
-        (SELECT count(*) FROM job_results AS result
-         WHERE result.org_id = jobs.org_id AND result.job_id = jobs.job_id
-           AND result.result_kind = 'partial') AS written
-    FROM jobs) AS counted
-WHERE CASE WHEN imported_at IS NULL THEN written <> partial_count ELSE written > partial_count END
-
--- name: result_sequence
-SELECT org_id, job_id, 'numbers from ' || lowest || ' to ' || highest || ', snapshots ' || written FROM (
-    SELECT org_id, job_id, min(result_seq) AS lowest, max(result_seq) AS highest, count(*) AS written
-    FROM job_results GROUP BY org_id, job_id) AS numbered
-JOIN jobs AS job USING (org_id, job_id)
-WHERE (lowest <> 1 OR highest <> written) AND job.imported_at IS NULL
-
--- name: one_final_result
-SELECT org_id, job_id, 'status ' || status || ', final snapshots ' || finals FROM (
-    SELECT org_id, job_id, status, imported_at,
-        (SELECT count(*) FROM job_results AS result
-         WHERE result.org_id = jobs.org_id AND result.job_id = jobs.job_id AND result.result_kind = 'final') AS finals
-    FROM jobs) AS counted
-WHERE CASE WHEN imported_at IS NULL THEN finals <> (status = 'completed')::integer ELSE finals > (status = 'completed')::integer END
-
--- name: newest_result
-SELECT org_id, job_id, 'result_id ' || coalesce(result_id, 'null') || ', newest ' || coalesce(newest, 'null') FROM (
-    SELECT org_id, job_id, result_id, imported_at,
-        (SELECT result.result_id FROM job_results AS result
-         WHERE result.org_id = jobs.org_id AND result.job_id = jobs.job_id
-         ORDER BY result.result_seq DESC LIMIT 1) AS newest
-    FROM jobs) AS counted
-WHERE result_id IS DISTINCT FROM newest AND imported_at IS NULL
-
--- name: blobs
--- Not a rule: what lies outside of the database, for whoever looks there.
-SELECT org_id, job_id, result_id, result_payload_ref FROM job_results
-WHERE result_payload_ref <> 'inline:' AND removed_at IS NULL
-
--- name: how_many_blobs
-SELECT count(*) FROM job_results WHERE result_payload_ref <> 'inline:' AND removed_at IS NULL
-
--- name: still_kept
-SELECT 1 FROM job_results WHERE org_id = :org_id AND result_id = :result_id AND removed_at IS NULL
-
--- name: retired_after_end
-SELECT job.org_id, job.job_id, 'removed before the end' FROM jobs AS job
-WHERE job.finished_at IS NULL AND (job.result_expired_at IS NOT NULL OR job.events_expired_at IS NOT NULL)
-UNION ALL
-SELECT job.org_id, job.job_id, 'events left after they expired' FROM jobs AS job
-WHERE job.events_expired_at IS NOT NULL AND EXISTS (
-    SELECT 1 FROM job_events AS event WHERE event.org_id = job.org_id AND event.job_id = job.job_id)
-UNION ALL
-SELECT job.org_id, job.job_id, 'snapshots left after they expired' FROM jobs AS job
-WHERE job.result_expired_at IS NOT NULL AND EXISTS (
-    SELECT 1 FROM job_results AS result
-    WHERE result.org_id = job.org_id AND result.job_id = job.job_id AND result.removed_at IS NULL)
-UNION ALL
-SELECT job.org_id, job.job_id, 'all snapshots removed, and the job does not say so' FROM jobs AS job
-WHERE job.result_expired_at IS NULL
-  AND EXISTS (SELECT 1 FROM job_results AS result WHERE result.org_id = job.org_id AND result.job_id = job.job_id)
-  AND NOT EXISTS (SELECT 1 FROM job_results AS result
-                  WHERE result.org_id = job.org_id AND result.job_id = job.job_id AND result.removed_at IS NULL)
-
--- name: in_app_message
-SELECT org_id, job_id, 'status ' || status || ', in-app messages ' || messages FROM (
-    SELECT org_id, job_id, status, imported_at,
-        (SELECT count(*) FROM notifications AS message
-         WHERE message.org_id = jobs.org_id AND message.job_id = jobs.job_id AND message.channel = 'in_app') AS messages
-    FROM jobs) AS counted
-WHERE imported_at IS NULL AND messages <> (status IN ('completed', 'failed'))::integer
-
--- name: message_keys
--- For webhooks the endpoint follows, and for events that are not final their number.
-SELECT org_id, job_id, 'channel ' || channel || ', dedupe_key ' || dedupe_key FROM notifications
-WHERE CASE
-    WHEN lane IS NOT NULL AND channel = 'webhook' THEN dedupe_key <> job_id || ':webhook:' || template_key || ':' || coalesce(endpoint_id, 'job')
-        || CASE WHEN template_key IN ('async.job.completed', 'async.job.failed', 'async.job.canceled') THEN ''
-                ELSE ':' || (payload_json::json ->> 'event_seq') END
-    WHEN channel = 'webhook' THEN dedupe_key NOT LIKE job_id || ':webhook:' || template_key || ':_%'
-    ELSE dedupe_key <> job_id || ':' || channel || ':' || template_key
-END
-
--- name: wishes_told
--- An address that is an endpoint's hears of it as that endpoint, which may be gone since. An imported job may have ended before.
-SELECT job.org_id, job.job_id, 'no ' || wish.channel || ' at ' || job.finished_at
-FROM job_wishes AS wish JOIN jobs AS job USING (org_id, job_id)
-WHERE job.finished_at IS NOT NULL AND (job.imported_at IS NULL OR job.imported_at < job.finished_at)
-  AND (wish.channel = 'webhook' OR job.status <> 'canceled')
-  AND NOT EXISTS (
-      SELECT 1 FROM notifications AS message
-      WHERE message.org_id = job.org_id AND message.job_id = job.job_id AND message.channel = wish.channel
-        AND message.template_key = 'async.job.' || job.status AND message.created_at = job.finished_at
-        AND (message.endpoint_id IS NOT NULL OR message.target = wish.target))
-
--- name: message_receivers
-SELECT message.org_id, message.job_id, 'notification ' || message.notification_id || ' is to another org''s endpoint'
-FROM notifications AS message
-WHERE message.endpoint_id IS NOT NULL
-  AND EXISTS (SELECT 1 FROM webhook_endpoints AS there WHERE there.endpoint_id = message.endpoint_id)
-  AND NOT EXISTS (
-      SELECT 1 FROM webhook_endpoints AS own
-      WHERE own.endpoint_id = message.endpoint_id AND own.org_id = message.org_id)
-UNION ALL
-SELECT message.org_id, message.job_id, 'notification ' || message.notification_id || ' is in the lane ' || message.lane
-FROM notifications AS message WHERE message.endpoint_id IS NOT NULL AND message.lane <> message.endpoint_id
-UNION ALL
-SELECT message.org_id, message.job_id, 'notification ' || message.notification_id || ' was not wished for'
-FROM notifications AS message
-WHERE message.lane IS NOT NULL AND message.endpoint_id IS NULL AND NOT EXISTS (
-    SELECT 1 FROM job_wishes AS wish
-    WHERE wish.org_id = message.org_id AND wish.job_id = message.job_id AND wish.channel = message.channel
-      AND wish.target = message.target AND wish.lane = message.lane)
-
--- name: delivery_states
--- What the earlier system left unsent has no lane: nobody sends it any more.
-SELECT message.org_id, message.job_id, 'notification ' || message.notification_id || ' is ' || message.delivery_status
-FROM notifications AS message LEFT JOIN jobs AS job USING (org_id, job_id)
-WHERE message.channel <> 'in_app' AND (job.imported_at IS NULL OR job.imported_at < message.created_at) AND (
-    (message.delivery_status = 'sent' AND message.sent_at IS NULL)
-    OR (message.delivery_status = 'pending' AND (message.lane IS NULL OR coalesce(message.endpoint_id, message.target) IS NULL))
-    OR (message.delivery_status <> 'pending' AND message.claimed_until IS NOT NULL)
-    OR message.sent_at < message.created_at OR message.tries_from NOT BETWEEN 0 AND message.attempt_count)
-UNION ALL
-SELECT org_id, job_id, 'notification ' || notification_id || ' stays here, and is to be sent' FROM notifications
-WHERE channel = 'in_app' AND (lane IS NOT NULL OR endpoint_id IS NOT NULL OR claimed_until IS NOT NULL)
-
--- name: delivery_log
-SELECT line.org_id, line.job_id, 'attempt ' || max(line.attempt) || ' of notification ' || line.notification_id || ' is in the log'
-FROM delivery_attempts AS line LEFT JOIN notifications AS message
-    ON message.org_id = line.org_id AND message.notification_id = line.notification_id AND message.job_id = line.job_id
-WHERE line.attempt > coalesce(message.attempt_count, 0)
-GROUP BY line.org_id, line.job_id, line.notification_id
-UNION ALL
-SELECT message.org_id, message.job_id, 'no attempt of notification ' || message.notification_id || ' arrived'
-FROM notifications AS message
-WHERE message.delivery_status = 'sent' AND message.lane IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM delivery_attempts AS line
-    WHERE line.org_id = message.org_id AND line.notification_id = message.notification_id AND line.status = 'sent'
-      AND (message.channel <> 'webhook' OR coalesce(line.status_code, 200) BETWEEN 200 AND 299))
-
--- name: deliveries_overdue
-SELECT message.org_id, NULL::text, 'the lane ' || message.lane || ' is due since ' || ((:now - min(message.scheduled_at)) / 1000000) || ' s'
-FROM notifications AS message
-WHERE message.delivery_status = 'pending' AND message.channel <> 'in_app' AND message.lane IS NOT NULL
-  AND NOT EXISTS (
-      SELECT 1 FROM delivery_lanes AS trouble
-      WHERE trouble.org_id = message.org_id AND trouble.lane = message.lane AND trouble.paused_until > :now - :patience)
-GROUP BY message.org_id, message.lane
-HAVING min(message.scheduled_at) < :now - :patience AND coalesce(max(message.claimed_until), 0) < :now - :patience
-
--- name: delivery_texts
--- Not a rule: what receivers said, and what is said of them.
-SELECT org_id, job_id, 'attempt ' || attempt || ' of notification ' || notification_id, coalesce(error, '') || ' ' || coalesce(reply, '')
-FROM delivery_attempts WHERE error IS NOT NULL OR reply IS NOT NULL
-UNION ALL
-SELECT org_id, job_id, 'notification ' || notification_id, last_error FROM notifications
-WHERE last_error IS NOT NULL AND channel <> 'in_app'
-
--- name: lane_counts
-SELECT org_id, NULL, 'lane ' || analysis || ' counts ' || sum(counted) || ', waiting are ' || sum(waits) FROM (
-    SELECT org_id, analysis, waiting AS counted, 0 AS waits FROM lanes
+-- name: own_lane_counts
+-- What runs is what has a lease.
+SELECT NULL::text, NULL::text, analysis || ' counts ' || sum(counted) || ' leases, there are ' || sum(there) FROM (
+    SELECT analysis, leased AS counted, 0 AS there FROM waiting_counts
     UNION ALL
-    SELECT org_id, analysis, 0, count(*) FROM jobs
-    WHERE started_at IS NULL AND finished_at IS NULL GROUP BY org_id, analysis) AS lane
-GROUP BY org_id, analysis HAVING sum(counted) <> sum(waits)
-UNION ALL
-SELECT NULL, NULL, analysis || ' counts ' || sum(counted) || ', its lanes ' || sum(lane) FROM (
-    SELECT analysis, waiting AS counted, 0 AS lane FROM waiting_counts
-    UNION ALL
-    SELECT analysis, 0, waiting FROM lanes) AS counts
-GROUP BY analysis HAVING sum(counted) <> sum(lane)
+    SELECT analysis, 0, count(*) FROM jobs WHERE deadline_at IS NOT NULL GROUP BY analysis) AS counts
+GROUP BY analysis HAVING sum(counted) <> sum(there)
 
--- name: lane_due
--- A lane may be looked at too early. One that is looked at too late, or not at all, would leave a job lying for ever.
-SELECT job.org_id, job.job_id, 'next_attempt_at ' || job.next_attempt_at || ', lane due ' || coalesce(lane.due_at::text, 'never')
+-- name: own_lane_due
+-- Those that were lost or given back go first, and are looked for by a time of their own.
+SELECT job.org_id, job.job_id, 'next_attempt_at ' || job.next_attempt_at || ', lane back ' || coalesce(lane.back_at::text, 'never')
 FROM jobs AS job LEFT JOIN lanes AS lane USING (org_id, analysis)
-WHERE job.next_attempt_at < coalesce(lane.due_at, 9223372036854775807)
+WHERE job.next_attempt_at IS NOT NULL AND NOT coalesce(job.last_retry_at >= job.attempt_started_at, false)
+  AND (lane.back_at IS NULL OR job.next_attempt_at < lane.back_at)
 
--- name: lane_tickets
-SELECT org_id, NULL, 'lane ' || analysis || ', ' || priority_class || ': ticket ' || ticket || ' is given ' || count(*) || ' times'
-FROM jobs WHERE started_at IS NULL AND finished_at IS NULL
-GROUP BY org_id, analysis, priority_class, ticket HAVING count(*) > 1
-UNION ALL
+-- name: own_lane_tickets
 -- A job that its lane has called already, or has not given a ticket to yet, would never be claimed.
 SELECT job.org_id, job.job_id, 'ticket ' || job.ticket || ', its lane has given '
     || CASE job.priority_class WHEN 'expedite' THEN lane.expedite_head || ' to ' || lane.expedite_last
@@ -379,15 +47,8 @@ SELECT org_id, job_id, 'the key has another payload hash than its job'
 FROM idempotency_keys AS used JOIN jobs AS job USING (org_id, job_id)
 WHERE used.payload_hash <> job.request_payload_hash
 
--- name: all_jobs
-SELECT {job_columns} FROM jobs AS job ORDER BY job.job_id, job.org_id
-
 -- name: all_events
-SELECT org_id, job_id, event_seq, event_type, occurred_at, payload_json FROM job_events
-ORDER BY job_id, org_id, event_seq
-
--- name: how_many_jobs
-SELECT count(*) FROM jobs
+SELECT org_id, job_id, event_seq, event_type, occurred_at, payload_json FROM event_rows ORDER BY job_id, event_seq
 
 -- name: damages
 -- What a database says of itself: an index that was not built to its end finds less than there is.

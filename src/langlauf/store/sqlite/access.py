@@ -68,7 +68,9 @@ def create_key(tx: Transaction, wish: CreateKey) -> Key | None:
 
 
 def revoke_key(tx: Transaction, wish: RevokeKey) -> Key | None:
-    """Ends the key unless it has ended."""
+    """Ends the key unless it has ended. For one that is not there nothing is written."""
+    if _one(tx, wish.key_id, wish.org_id) is None:
+        return None
     tx.run("revoke_key", key_id=wish.key_id, org_id=wish.org_id, now=tx.now)
     return _one(tx, wish.key_id, wish.org_id)
 

@@ -48,7 +48,7 @@ ON CONFLICT (session_id) DO NOTHING
 SELECT session_id, expires_at, number FROM ended_sessions WHERE number > :after ORDER BY number
 
 -- name: find_job
-SELECT org_id, job_id FROM jobs WHERE job_id = :id LIMIT 2
+SELECT org_id, job_id FROM jobs WHERE job_id = :id
 
 -- name: find_result
-SELECT org_id, job_id FROM job_results WHERE result_id = :id LIMIT 2
+SELECT org_id, job_id FROM job_results WHERE result_id = :id

@@ -30,7 +30,7 @@ def backlog(connection: apsw.Connection, queries: Mapping[str, str], now: Instan
         oldest_attempt_at=min((began for *_, began in running if began is not None), default=None),
         overdue=sum(ended for _, _, ended, _ in running),
         org_waiting=dict(rows("backlog_orgs_waiting")) if orgs else {},
-        org_running=dict(rows("running_by_org")) if orgs else {},
+        org_running=dict(rows("backlog_orgs_running")) if orgs else {},
     )
 
 

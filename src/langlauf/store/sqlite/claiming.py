@@ -22,29 +22,32 @@ def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
     tx.flush()
     expires_at = after(tx.now, request.lease_seconds)
     claims: list[Claim] = []
-    for rows in pick(tx, request):
-        made = [_claim_of(tx, row, expires_at) for row in rows]
-        _start(tx, made, request.worker_id)
+    for jobs in pick(tx, request):
+        made = [_claim_of(tx, row, expires_at) for row in tx.each("claimable_jobs", [(job,) for job in jobs])]
+        changes = [
+            (job, tx.now, request.worker_id, expires_at, _deadline(claim))
+            for job, claim in zip(jobs, made, strict=True)
+        ]
+        if tx.run_many("claim_jobs", changes) != len(jobs):
+            raise RuntimeError("a job was picked that cannot be claimed")
         claims += made
     return claims
 
 
-def _start(tx: Transaction, claims: list[Claim], worker_id: str) -> None:
-    keys = [{"org_id": made.lease.org_id, "job_id": made.lease.job_id, "now": tx.now} for made in claims]
-    if tx.run_many("claim_job", keys) != len(claims):
-        raise RuntimeError("a job was picked that cannot be claimed")
-    tx.run_many("insert_lease", [_lease_row(made, worker_id) for made in claims])
+def _deadline(claim: Claim) -> Instant:
+    return after(claim.started_at, min(claim.timeout_seconds, LONGEST_TIMEOUT))
 
 
 def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
     """The claim of a picked job, with its event."""
-    org_id, job_id, attempt, seq, analysis, timeout, percent, retries, max_retries, trace_id, request_id, *rest = row
-    _, queued_at, traceparent, tracestate, payload = rest
+    job, org, job_id, attempt, seq, analysis, timeout, percent, retries, max_retries, trace_id, request_id, *rest = row
+    queued_at, traceparent, tracestate, payload = rest
     kind = EventType.RUNNING if attempt == 1 else EventType.ATTEMPT_STARTED
-    tx.event(org_id, job_id, seq, kind, "worker", (trace_id, request_id), {"attempt": attempt})
+    tx.event((job, org, job_id), seq, kind, "worker", {"attempt": attempt})
+    tx.running(analysis, +1)
     return Claim(
-        lease=Lease(org_id, job_id, attempt),
-        analysis=analysis,
+        lease=Lease(tx.org_id(org), job_id, attempt),
+        analysis=tx.analysis_name(analysis),
         payload=payload,
         started_at=tx.now,
         expires_at=expires_at,
@@ -60,12 +63,6 @@ def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
     )
 
 
-def _lease_row(made: Claim, worker_id: str) -> tuple[str, str, int, str, Instant, Instant]:
-    lease = made.lease
-    deadline = after(made.started_at, min(made.timeout_seconds, LONGEST_TIMEOUT))
-    return (lease.org_id, lease.job_id, lease.attempt, worker_id, made.expires_at, deadline)
-
-
 def renew(tx: Transaction, request: RenewRequest) -> list[Renewal]:
     """Extends each lease that is still held."""
     expires_at = after(tx.now, request.lease_seconds)
@@ -73,7 +70,7 @@ def renew(tx: Transaction, request: RenewRequest) -> list[Renewal]:
     for lease in request.leases:
         row = tx.one(
             "renew_lease",
-            org_id=lease.org_id,
+            org=tx.org(lease.org_id),
             job_id=lease.job_id,
             attempt=lease.attempt,
             expires_at=expires_at,

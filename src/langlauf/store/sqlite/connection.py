@@ -17,6 +17,8 @@ OLDEST_SAFE_SQLITE = (3, 51, 3)
 #: as long again: so a request is refused within ten seconds.
 BUSY_MILLISECONDS = 4_000
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
+#: Prepared statements: more than there are queries of jobs.
+_STATEMENTS_KEPT = 300
 
 
 def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:
@@ -46,7 +48,7 @@ def _connect(path: str, *, read_only: bool) -> apsw.Connection:
     if read_only and _lies_alone(path):
         return open_untouched(Path(path))
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    return apsw.Connection(path, flags=flags)
+    return apsw.Connection(path, flags=flags, statementcachesize=_STATEMENTS_KEPT)
 
 
 def open_untouched(file: Path) -> apsw.Connection:

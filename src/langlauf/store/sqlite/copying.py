@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -16,33 +16,48 @@ from langlauf.store.sqlite.snapshot import snapshot_of
 from langlauf.store.sqlite.steady import SteadyClock
 from langlauf.store.tables import Table
 
-#: What a row is found by, in the order of the file's own index.
-_KEYS = {
-    "jobs": ("org_id", "job_id"),
-    "job_inputs": ("org_id", "job_id"),
-    "job_events": ("org_id", "job_id", "event_seq"),
-    "job_results": ("org_id", "result_id"),
-    "notifications": ("org_id", "notification_id"),
-    "delivery_attempts": ("org_id", "notification_id", "attempt"),
-    "delivery_lanes": ("org_id", "lane"),
-    "job_wishes": ("org_id", "job_id", "channel"),
-    "webhook_endpoints": ("org_id", "endpoint_id"),
-    "mail_marks": ("org_id", "address", "mark"),
-    "inbox_marks": ("org_id",),
-    "job_chunks": ("org_id", "job_id", "chunk_key"),
-    "leases": ("org_id", "job_id"),
-    "idempotency_keys": ("org_id", "idempotency_key"),
-    "pace": ("analysis",),
-    "imports": ("file_name", "sha256"),
-    "api_keys": ("key_id",),
-    "signing_secrets": ("purpose",),
-    "ended_sessions": ("session_id",),
+_JOB = "SELECT job FROM job_rows WHERE job_id = ?"
+
+
+class _Order(NamedTuple):
+    """The order in which rows are read, and how to find the place behind one of them from its key."""
+
+    key: tuple[str, ...]
+    order: str
+    behind: str
+
+
+def _by(*key: str) -> _Order:
+    return _Order(key, ", ".join(key), ", ".join("?" * len(key)))
+
+
+#: Jobs and what belongs to them come in the order of their numbers, which is that of their arrival.
+_ORDERS = {
+    "jobs": _Order(("job_id",), "row", _JOB),
+    "job_inputs": _Order(("job_id",), "row", _JOB),
+    "job_events": _Order(("job_id", "event_seq"), "row, event_seq", f"({_JOB}), ?"),
+    "job_results": _Order(("result_id",), "row", "SELECT result FROM result_rows WHERE result_id = ?"),
+    "outbox": _by("org_id", "notification_id"),
+    "delivery_attempts": _by("org_id", "notification_id", "attempt"),
+    "delivery_lanes": _by("org_id", "lane"),
+    "job_wishes": _by("job_id", "channel"),
+    "webhook_endpoints": _by("org_id", "endpoint_id"),
+    "mail_marks": _by("org_id", "address", "mark"),
+    "inbox_marks": _by("org_id"),
+    "job_chunks": _Order(
+        ("job_id", "chunk_key"),
+        "row",
+        "SELECT chunk FROM chunk_rows JOIN job_rows USING (job) WHERE job_id = ? AND chunk_key = ?",
+    ),
+    "leases": _Order(("job_id",), "row", _JOB),
+    "idempotency_keys": _Order(("job_id",), "row", _JOB),
+    "pace": _by("analysis"),
+    "imports": _by("file_name", "sha256"),
+    "api_keys": _by("key_id"),
+    "signing_secrets": _by("purpose"),
+    "ended_sessions": _by("session_id"),
 }
-#: The table of inputs does not keep what its job says as well.
-_INPUTS = """(
-    SELECT input.org_id, input.job_id, job.queued_at, input.payload
-    FROM job_inputs AS input LEFT JOIN jobs AS job USING (org_id, job_id))"""
-_QUERIES = load("langlauf.store.sqlite", "copying.sql")
+_QUERIES = load("langlauf.store.sqlite", "copying.sql", "transfer.sql")
 
 
 def file_name(path: str) -> str:
@@ -59,20 +74,15 @@ class SqliteSource:
 
     def rows(self, table: Table, behind: Sequence[Any] | None = None) -> Iterator[Row]:
         query = _QUERIES["read_rows" if behind is None else "read_rows_behind"]
-        key = _KEYS[table.name]
-        statement = query.format(
-            columns=", ".join(table.columns),
-            table=_INPUTS if table.name == "job_inputs" else table.name,
-            key=", ".join(key),
-            marks=", ".join("?" * len(key)),
-        )
+        _, order, place = _ORDERS[table.name]
+        statement = query.format(columns=", ".join(table.columns), table=table.name, order=order, behind=place)
         rows: Iterator[Row] = iter(self._connection.execute(statement, tuple(behind or ())))
         if "retryable" not in table.columns:
             return rows
         return (_with_truth(row, table.columns.index("retryable")) for row in rows)
 
     def key(self, table: Table, row: Row) -> list[Any]:
-        return [row[table.columns.index(column)] for column in _KEYS[table.name]]
+        return [row[table.columns.index(column)] for column in _ORDERS[table.name].key]
 
     def count(self, table: Table) -> int:
         found: Any = self._connection.execute(_QUERIES["count_rows"].format(table=table.name)).get
@@ -117,18 +127,17 @@ class SqliteTarget:
     def put(self, table: Table, rows: Sequence[Row], before: Progress, after: Progress) -> None:
         with self._transaction():
             self._move("move_copy", **_values(after), from_table=before.table, from_position=before.position)
-            columns = [place for place, column in enumerate(table.columns) if (table.name, column) != _LEFT_OUT]
             statement = _QUERIES["put_rows"].format(
-                table=table.name,
-                columns=", ".join(table.columns[place] for place in columns),
-                marks=", ".join("?" * len(columns)),
+                table=table.name, columns=", ".join(table.columns), marks=", ".join("?" * len(table.columns))
             )
-            self._connection.executemany(statement, ([row[place] for place in columns] for row in rows))
+            self._connection.executemany(statement, rows)
 
     def finish(self, before: Progress) -> None:
         with self._transaction():
+            self._run("place_events")
             self._move("end_copy", **_values(before))
-            self._run("rebuild_lanes")
+            for query in ("recount_lanes", "recount_waiting", "recount_running"):
+                self._run(query)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -155,10 +164,6 @@ class SqliteTarget:
             raise CopyRefused(f"another program copies into {self._path}")
 
 
-#: What only a job's own row says here.
-_LEFT_OUT = ("job_inputs", "queued_at")
-
-
 def _values(progress: Progress) -> dict[str, Any]:
     return {"source": progress.source, "table": progress.table, "position": progress.position}
 
@@ -172,6 +177,8 @@ def target_of(path: str) -> Iterator[SqliteTarget]:
             migrate(connection)
         except apsw.Error as error:
             raise StoreUnavailable(f"the store {path} cannot be opened: {error}") from error
+        # What is sorted at the end is as large as the log: that goes to the disk.
+        connection.execute("PRAGMA temp_store = FILE")
         yield SqliteTarget(path, connection)
     finally:
         connection.close()

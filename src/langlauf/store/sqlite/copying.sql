@@ -1,10 +1,10 @@
 -- Copying all rows out of a file, and into one. {table}, {columns} and their like are filled in table by table.
 
 -- name: read_rows
-SELECT {columns} FROM {table} ORDER BY {key}
+SELECT {columns} FROM {table} ORDER BY {order}
 
 -- name: read_rows_behind
-SELECT {columns} FROM {table} WHERE ({key}) > ({marks}) ORDER BY {key}
+SELECT {columns} FROM {table} WHERE ({order}) > ({behind}) ORDER BY {order}
 
 -- name: count_rows
 SELECT count(*) FROM {table}
@@ -29,9 +29,15 @@ WHERE source = :source AND table_name = :from_table AND position IS :from_positi
 -- name: end_copy
 DELETE FROM copying WHERE source = :source AND table_name = :table AND position IS :position
 
--- name: rebuild_lanes
--- How many wait in all is counted by the triggers of lanes.
-INSERT INTO lanes (org_id, analysis, waiting, virtual_start, due_at)
-SELECT org_id, analysis, sum(started_at IS NULL), 0, min(next_attempt_at) FROM jobs
-WHERE finished_at IS NULL GROUP BY org_id, analysis
-ON CONFLICT (org_id, analysis) DO UPDATE SET waiting = excluded.waiting, due_at = excluded.due_at
+-- name: place_events
+-- Places in the feeds, in the order of time: that of each event, or the one behind the last where it is taken.
+UPDATE event_rows SET feed_at = placed.feed_at
+FROM (
+    SELECT job, event_seq, number + max(occurred_at - number) OVER (PARTITION BY org ORDER BY number) AS feed_at
+    FROM (
+        SELECT job, event_seq, org, occurred_at,
+            row_number() OVER (PARTITION BY org ORDER BY occurred_at, job, event_seq) AS number
+        FROM event_rows
+        WHERE feed_at IS NULL AND event_type IN (
+            'job.queued', 'job.running', 'job.partial', 'job.completed', 'job.failed', 'job.canceled'))) AS placed
+WHERE event_rows.job = placed.job AND event_rows.event_seq = placed.event_seq

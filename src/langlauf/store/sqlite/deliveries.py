@@ -1,4 +1,4 @@
-"""Deliveries in SQLite: endpoints, and the outbox that fills itself."""
+"""Deliveries in SQLite: endpoints, and the outbox."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -106,7 +106,6 @@ def remove_endpoint(tx: Transaction, wish: RemoveEndpoint) -> bool:
 
 
 def _give_up(tx: Transaction, org_id: str, endpoint_id: str, reason: str) -> None:
-    tx.flush()  # what this very transaction leaves in the outbox is given up too
     tx.run("give_up_waiting", org_id=org_id, endpoint_id=endpoint_id, reason=reason)
     tx.run("forget_lane", org_id=org_id, lane=endpoint_id)
 
@@ -118,7 +117,6 @@ def _endpoint(tx: Transaction, org_id: str, endpoint_id: str) -> Endpoint | None
 
 def claim(tx: Transaction, request: DeliveryClaim) -> list[Delivery]:
     """One message of each lane in turn, so that none holds up another."""
-    tx.flush()
     lanes = _in_turn([_Lane(*row) for row in tx.rows("due_lanes_out", now=tx.now)], request, tx.now)
     waiting: list[list[tuple[_Lane, str]]] = []
     for lane in lanes[: request.most]:

@@ -1,4 +1,49 @@
--- Telling the world outside: endpoints, and the outbox that fills itself.
+-- Telling the world outside: endpoints, and the outbox, which is filled in the transaction of the events that it tells of.
+
+-- name: any_endpoints
+-- The orgs that want to be called. Most stores have none: then nobody looks further.
+SELECT DISTINCT org_id FROM webhook_endpoints WHERE disabled_at IS NULL
+
+-- name: any_wishes
+-- Of some jobs, by their keys, those whose submission named somebody to be told.
+SELECT job.job FROM json_each(:jobs) AS ended CROSS JOIN job_rows AS job ON job.job = ended.value
+WHERE EXISTS (SELECT 1 FROM job_wishes) AND EXISTS (SELECT 1 FROM job_wishes AS wish WHERE wish.job_id = job.job_id)
+
+-- name: fill_outbox
+-- The messages about one event: to each endpoint that hears of such, and at the end of a job to whom its submission named.
+-- What an earlier system told of is old news.
+INSERT INTO outbox (
+    org_id, notification_id, job_id, channel, template_key, delivery_status, attempt_count, dedupe_key, scheduled_at,
+    created_at, payload_json, endpoint_id, target, lane)
+SELECT :org_id,
+    lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-'
+        || substr('89ab', 1 + (random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))),
+    :job_id, receiver.channel, 'async.job.' || told.subject, 'pending', 0,
+    :job_id || ':' || receiver.channel || ':async.job.' || told.subject || receiver.mark
+        || CASE WHEN told.subject IN ('completed', 'failed', 'canceled') THEN '' ELSE ':' || :event_seq END,
+    :occurred_at, :occurred_at,
+    json_object('job_id', :job_id, 'status', told.status, 'event_seq', :event_seq, 'event_id', :event_id,
+        'trace_id', :trace_id, 'result_id', :result_id, 'language', receiver.language),
+    receiver.endpoint_id, receiver.target, receiver.lane
+FROM (SELECT CASE :event_type WHEN 'job.running' THEN 'started' ELSE substr(:event_type, 5) END AS subject,
+             substr(:event_type, 5) AS status) AS told
+CROSS JOIN (
+    SELECT 'webhook' AS channel, endpoint_id, NULL AS target, endpoint_id AS lane, ':' || endpoint_id AS mark,
+        NULL AS language, subjects
+    FROM webhook_endpoints WHERE org_id = :org_id AND disabled_at IS NULL
+    UNION ALL
+    SELECT wish.channel, NULL, wish.target, wish.lane, CASE wish.channel WHEN 'webhook' THEN ':job' ELSE '' END,
+        wish.language, CASE wish.channel WHEN 'webhook' THEN ',completed,failed,canceled,' ELSE ',completed,failed,' END
+    FROM job_wishes AS wish
+    WHERE wish.org_id = :org_id AND wish.job_id = :job_id
+      -- An endpoint that hears of it anyway is not told twice.
+      AND NOT EXISTS (SELECT 1 FROM webhook_endpoints AS known
+                      WHERE wish.channel = 'webhook' AND known.org_id = wish.org_id AND known.url = wish.target
+                        AND known.disabled_at IS NULL
+                        AND instr(known.subjects, ',' || substr(:event_type, 5) || ',') > 0)) AS receiver
+WHERE told.status IN ('queued', 'running', 'partial', 'completed', 'failed', 'canceled')
+  AND instr(receiver.subjects, ',' || told.subject || ',') > 0
+  AND NOT EXISTS (SELECT 1 FROM job_rows AS job WHERE job.job_id = :job_id AND job.imported_at >= :occurred_at)
 
 -- name: add_endpoint
 INSERT INTO webhook_endpoints (org_id, endpoint_id, url, name, subjects, created_at, version)
@@ -21,7 +66,7 @@ DELETE FROM webhook_endpoints WHERE org_id = :org_id AND endpoint_id = :endpoint
 
 -- name: give_up_waiting
 -- What waits for an endpoint that is not called any more; what is being sent may still arrive, and is not noted.
-UPDATE notifications INDEXED BY idx_notifications_due SET delivery_status = 'failed', last_error = :reason, claimed_until = NULL
+UPDATE outbox INDEXED BY idx_notifications_due SET delivery_status = 'failed', last_error = :reason, claimed_until = NULL
 WHERE org_id = :org_id AND lane = :endpoint_id AND endpoint_id = :endpoint_id
   AND delivery_status = 'pending' AND channel <> 'in_app'
 
@@ -42,49 +87,49 @@ ORDER BY endpoint.created_at, endpoint.endpoint_id
 -- lane, however much waits in it.
 WITH RECURSIVE walk (org_id, lane) AS (
     SELECT * FROM (
-        SELECT org_id, lane FROM notifications INDEXED BY idx_notifications_due
+        SELECT org_id, lane FROM outbox INDEXED BY idx_notifications_due
         WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL ORDER BY org_id, lane LIMIT 1)
     UNION ALL
-    SELECT next.org_id, next.lane FROM walk CROSS JOIN notifications AS next NOT INDEXED
+    SELECT next.org_id, next.lane FROM walk CROSS JOIN outbox AS next NOT INDEXED
     ON next.rowid = coalesce(
-        (SELECT later.rowid FROM notifications AS later INDEXED BY idx_notifications_due
+        (SELECT later.rowid FROM outbox AS later INDEXED BY idx_notifications_due
          WHERE later.delivery_status = 'pending' AND later.channel <> 'in_app'
            AND later.org_id = walk.org_id AND later.lane > walk.lane
          ORDER BY later.lane LIMIT 1),
-        (SELECT later.rowid FROM notifications AS later INDEXED BY idx_notifications_due
+        (SELECT later.rowid FROM outbox AS later INDEXED BY idx_notifications_due
          WHERE later.delivery_status = 'pending' AND later.channel <> 'in_app' AND later.lane IS NOT NULL
            AND later.org_id > walk.org_id
          ORDER BY later.org_id, later.lane LIMIT 1))
 )
 SELECT walk.org_id, walk.lane,
-    (SELECT min(first.scheduled_at) FROM notifications AS first INDEXED BY idx_notifications_due
+    (SELECT min(first.scheduled_at) FROM outbox AS first INDEXED BY idx_notifications_due
      WHERE first.delivery_status = 'pending' AND first.channel <> 'in_app'
        AND first.org_id = walk.org_id AND first.lane = walk.lane) AS due_at,
-    (SELECT count(*) FROM notifications AS flying INDEXED BY idx_notifications_claimed
+    (SELECT count(*) FROM outbox AS flying INDEXED BY idx_notifications_claimed
      WHERE flying.org_id = walk.org_id AND flying.lane = walk.lane AND flying.claimed_until > :now) AS flying,
     coalesce(trouble.failures, 0), trouble.paused_until
 FROM walk LEFT JOIN delivery_lanes AS trouble ON trouble.org_id = walk.org_id AND trouble.lane = walk.lane
 
 -- name: lane_due_out
 -- The first messages of a lane that are due and that nobody sends.
-SELECT notification_id FROM notifications INDEXED BY idx_notifications_due
+SELECT notification_id FROM outbox INDEXED BY idx_notifications_due
 WHERE org_id = :org_id AND lane = :lane AND delivery_status = 'pending' AND channel <> 'in_app'
   AND scheduled_at <= :now AND (claimed_until IS NULL OR claimed_until <= :now)
 ORDER BY scheduled_at LIMIT :most
 
 -- name: claim_delivery
 -- The number of the attempt is the fence: it grows here and nowhere else.
-UPDATE notifications SET attempt_count = attempt_count + 1, claimed_until = :until, scheduled_at = :until
+UPDATE outbox SET attempt_count = attempt_count + 1, claimed_until = :until, scheduled_at = :until
 WHERE org_id = :org_id AND notification_id = :notification_id AND delivery_status = 'pending' AND channel <> 'in_app'
   AND (claimed_until IS NULL OR claimed_until <= :now)
 
 -- name: give_up_gone
 -- A message to an endpoint that is gone or disabled: it was on its way into the outbox, or claimed, when that was said.
-UPDATE notifications SET delivery_status = 'failed', last_error = 'the endpoint is not called any more', claimed_until = NULL
+UPDATE outbox SET delivery_status = 'failed', last_error = 'the endpoint is not called any more', claimed_until = NULL
 WHERE org_id = :org_id AND notification_id = :notification_id AND delivery_status = 'pending'
   AND endpoint_id IS NOT NULL AND NOT EXISTS (
       SELECT 1 FROM webhook_endpoints AS there
-      WHERE there.org_id = :org_id AND there.endpoint_id = notifications.endpoint_id AND there.disabled_at IS NULL)
+      WHERE there.org_id = :org_id AND there.endpoint_id = outbox.endpoint_id AND there.disabled_at IS NULL)
 
 -- name: claimed_delivery
 SELECT message.org_id, message.notification_id, message.job_id, message.channel, message.template_key, message.created_at,
@@ -95,8 +140,8 @@ SELECT message.org_id, message.notification_id, message.job_id, message.channel,
            AND tried.attempt > message.tries_from),
     coalesce(endpoint.url, message.target), message.lane, coalesce(endpoint.endpoint_id, same.endpoint_id),
     coalesce(endpoint.version, same.version), coalesce(endpoint.former_until, same.former_until),
-    (SELECT job.traceparent FROM jobs AS job WHERE job.org_id = message.org_id AND job.job_id = message.job_id)
-FROM notifications AS message
+    (SELECT job.traceparent FROM job_rows AS job WHERE job.job_id = message.job_id)
+FROM outbox AS message
 LEFT JOIN webhook_endpoints AS endpoint
     ON endpoint.org_id = message.org_id AND endpoint.endpoint_id = message.endpoint_id
 -- The job's own address may be one that the org has an endpoint for: then that one's secret signs.
@@ -106,7 +151,7 @@ WHERE message.org_id = :org_id AND message.notification_id = :notification_id
 
 -- name: finish_delivery
 -- Once: whoever says it again finds that nobody is sending it.
-UPDATE notifications SET
+UPDATE outbox SET
     delivery_status = :status,
     claimed_until = NULL,
     last_error = coalesce(:error, CASE :status WHEN 'sent' THEN NULL ELSE last_error END),
@@ -134,44 +179,44 @@ ON CONFLICT (org_id, lane) DO UPDATE SET
 
 -- name: hasten_lane
 -- A lane that works again need not wait for the times that were set while it did not.
-UPDATE notifications SET scheduled_at = :now
+UPDATE outbox SET scheduled_at = :now
 WHERE rowid IN (
-    SELECT late.rowid FROM notifications AS late INDEXED BY idx_notifications_due
+    SELECT late.rowid FROM outbox AS late INDEXED BY idx_notifications_due
     WHERE late.org_id = :org_id AND late.lane = :lane AND late.delivery_status = 'pending' AND late.channel <> 'in_app'
       AND late.scheduled_at > :now AND late.claimed_until IS NULL
     LIMIT 10000)
 
 -- name: replay_one
-UPDATE notifications SET delivery_status = 'pending', tries_from = attempt_count, scheduled_at = :now
+UPDATE outbox SET delivery_status = 'pending', tries_from = attempt_count, scheduled_at = :now
 WHERE org_id = :org_id AND notification_id = :notification_id AND channel <> 'in_app' AND lane IS NOT NULL
   AND (delivery_status IN ('failed', 'suppressed') OR (:sent_too AND delivery_status = 'sent'))
   AND (endpoint_id IS NULL OR EXISTS (
       SELECT 1 FROM webhook_endpoints AS endpoint
-      WHERE endpoint.org_id = notifications.org_id AND endpoint.endpoint_id = notifications.endpoint_id
+      WHERE endpoint.org_id = outbox.org_id AND endpoint.endpoint_id = outbox.endpoint_id
         AND endpoint.disabled_at IS NULL))
 
 -- name: replayable
 -- What of an endpoint is settled, the oldest first.
-SELECT notification_id FROM notifications INDEXED BY idx_notifications_endpoint
+SELECT notification_id FROM outbox INDEXED BY idx_notifications_endpoint
 WHERE org_id = :org_id AND endpoint_id = :endpoint_id AND created_at >= :since
   AND (delivery_status IN ('failed', 'suppressed') OR (:sent_too AND delivery_status = 'sent'))
 ORDER BY created_at, notification_id LIMIT :most
 
 -- name: read_deliveries
 -- The messages of an org that go out, newest first.
-SELECT {notification_columns} FROM notifications AS notification INDEXED BY idx_notifications_sent_out
+SELECT {notification_columns} FROM outbox AS notification INDEXED BY idx_notifications_sent_out
 WHERE org_id = :org_id AND channel <> 'in_app' AND (created_at, notification_id) < (:before_at, :before_id)
   AND (:status IS NULL OR delivery_status = :status) AND (:job_id IS NULL OR job_id = :job_id)
 ORDER BY created_at DESC, notification_id DESC LIMIT :limit
 
 -- name: read_deliveries_of_endpoint
-SELECT {notification_columns} FROM notifications AS notification INDEXED BY idx_notifications_endpoint
+SELECT {notification_columns} FROM outbox AS notification INDEXED BY idx_notifications_endpoint
 WHERE org_id = :org_id AND endpoint_id = :endpoint_id AND (created_at, notification_id) < (:before_at, :before_id)
   AND (:status IS NULL OR delivery_status = :status) AND (:job_id IS NULL OR job_id = :job_id)
 ORDER BY created_at DESC, notification_id DESC LIMIT :limit
 
 -- name: read_delivery
-SELECT {notification_columns} FROM notifications AS notification
+SELECT {notification_columns} FROM outbox AS notification
 WHERE org_id = :org_id AND notification_id = :notification_id AND channel <> 'in_app'
 
 -- name: read_delivery_attempts
@@ -183,7 +228,7 @@ ORDER BY attempt DESC LIMIT :limit
 SELECT channel, target, lane, language FROM job_wishes WHERE org_id = :org_id AND job_id = :job_id ORDER BY channel
 
 -- name: pending_deliveries
-SELECT channel, count(*) FROM notifications INDEXED BY idx_notifications_due
+SELECT channel, count(*) FROM outbox INDEXED BY idx_notifications_due
 WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL GROUP BY channel
 
 -- name: count_paused_lanes

@@ -43,22 +43,19 @@ from langlauf.store.sqlite import (
     claiming,
     deliveries,
     duties,
-    ending,
     health,
-    holding,
-    inbox,
     loading,
     mail,
     orgs,
     overview,
-    recording,
     retiring,
-    submitting,
     sweeping,
     workers,
 )
+from langlauf.store.sqlite.batch import run_batch
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, cannot_open, migrate, open_connection
 from langlauf.store.sqlite.long_reads import LongReads
+from langlauf.store.sqlite.memory import Memory
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.steady import SteadyClock
@@ -77,9 +74,7 @@ class Read(NamedTuple):
 
 
 _log = logging.getLogger(__name__)
-_FENCE = """EXISTS (
-    SELECT 1 FROM leases AS held WHERE held.org_id = jobs.org_id AND held.job_id = jobs.job_id
-      AND held.attempt = :attempt AND held.expires_at > :now)"""
+_FENCE = "attempt = :attempt AND lease_expires_at > :alive"
 
 #: Over this the log is emptied at a moment without readers; SQLite tries by itself long before.
 LARGEST_LOG = 64 * 1024 * 1024
@@ -90,25 +85,6 @@ _JOBS_AT_ONCE = 1_000
 #: Errors that one operation brought upon itself; every other one of SQLite's means that the store is away.
 _REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.RangeError)
 
-_HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
-    NewJob: submitting.submit,
-    ClaimRequest: claiming.claim,
-    claiming.RenewRequest: claiming.renew,
-    Recording: recording.record,
-    CancelRequest: ending.cancel,
-    sweeping.SweepOne: sweeping.sweep_one,
-    sweeping.TidyLanes: sweeping.tidy_lanes,
-    RetireBatch: retiring.retire_batch,
-    MarkRead: inbox.mark_read,
-    HoldWish: holding.hold,
-    **access.HANDLERS,
-    **orgs.HANDLERS,
-    **workers.HANDLERS,
-    **deliveries.HANDLERS,
-    **duties.HANDLERS,
-    **mail.HANDLERS,
-    **health.HANDLERS,
-}
 _FILES = (
     "writes.sql",
     "reads.sql",
@@ -144,6 +120,7 @@ class SqliteStore:
         #: held while reads run; the writer takes it to empty the log
         self._no_reader = threading.RLock()
         self._commits = 0
+        self._memory = Memory()
         self._durably = True
         self.health = StoreHealth(self._probe, look=self._look, inspect=self._inspect)
         self._opened: health.OpenedFile | None = None
@@ -323,7 +300,7 @@ class SqliteStore:
 
         def read(connection: apsw.Connection) -> Depth:
             waiting: Any = connection.execute(self._queries["waiting_of_all"]).get
-            running: Any = connection.execute(self._queries["live_leases"], {"now": now}).get
+            running: Any = connection.execute(self._queries["count_live_leases"], {"now": now}).get
             return Depth(waiting, running)
 
         return await self._read(read)
@@ -418,14 +395,14 @@ class SqliteStore:
         try:
             self._synchronise(durably=not all(isinstance(operation, RetireBatch) for operation in batch))
             connection.execute("BEGIN IMMEDIATE")
-            if isinstance(self.clock, SteadyClock):
+            if self._memory.follow(connection) and isinstance(self.clock, SteadyClock):
                 self.clock.follow(connection)
-            tx = Transaction(connection, self._queries, self.clock.now())
-            answers = [_HANDLERS[type(operation)](tx, operation) for operation in batch]
-            tx.flush()
+            answers = run_batch(Transaction(connection, self._queries, self.clock.now(), self._memory), batch)
             connection.execute("COMMIT")
+            self._memory.committed(connection)
             self._commits += 1
         except BaseException as error:
+            self._memory.forget()
             if connection.in_transaction:
                 with contextlib.suppress(apsw.Error):
                     connection.execute("ROLLBACK")

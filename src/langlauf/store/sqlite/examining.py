@@ -102,11 +102,14 @@ class SqliteExaminer:
     def loose_rows(self) -> list[str]:
         try:
             loose = self._connection.execute("PRAGMA foreign_key_check").fetchall()
+            lost = self._connection.execute(self._queries["own_orphans"]).fetchall()
         except apsw.InterruptError as error:
             raise TimeoutError from error
         except apsw.Error as error:
             raise StoreUnavailable(f"{self._path} cannot be read: {error}") from error
-        return [f"a row of {table} belongs to nothing in {parent}" for table, _, parent, _ in loose]
+        return [f"a row of {table} belongs to nothing in {parent}" for table, _, parent, _ in loose] + [
+            str(evidence) for _, _, evidence in lost
+        ]
 
     def _pragma(self, name: str) -> Any:
         try:
@@ -156,8 +159,8 @@ class SqliteExaminer:
         return [DutyDone(*row) for row in self._rows("all_duties")]
 
     def kept_beyond(self, kind: Taken, before: Instant, most: int) -> tuple[int, int]:
-        [(looked, kept)] = self._rows(f"kept_beyond_{kind}", before=before, most=most)
-        return looked, kept
+        [(looked, results, events, jobs)] = self._rows("kept_beyond", before=before, most=most)
+        return looked, {"results": results, "events": events, "jobs": jobs}[kind]
 
     def deliveries(self, now: Instant) -> DeliveriesSeen:
         [row] = self._rows("delivery_state", now=now)

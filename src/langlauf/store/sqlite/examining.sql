@@ -1,28 +1,32 @@
 -- What `doctor` asks of a file. Each is a walk along an index, and no longer than it was asked for.
 
--- name: kept_beyond_results
--- Retention begins with the oldest: the youngest beyond an age are the last it comes to. What is held it leaves alone.
-SELECT count(*), coalesce(sum(held_at IS NULL AND result_id IS NOT NULL AND result_expired_at IS NULL), 0) FROM (
-    SELECT held_at, result_id, result_expired_at FROM jobs INDEXED BY idx_jobs_finished
-    WHERE finished_at IS NOT NULL AND finished_at <= :before ORDER BY finished_at DESC LIMIT :most)
-
--- name: kept_beyond_events
-SELECT count(*), coalesce(sum(held_at IS NULL AND events_expired_at IS NULL), 0) FROM (
-    SELECT held_at, events_expired_at FROM jobs INDEXED BY idx_jobs_finished
-    WHERE finished_at IS NOT NULL AND finished_at <= :before ORDER BY finished_at DESC LIMIT :most)
-
--- name: kept_beyond_jobs
-SELECT count(*), coalesce(sum(held_at IS NULL), 0) FROM (
-    SELECT held_at FROM jobs INDEXED BY idx_jobs_finished
-    WHERE finished_at IS NOT NULL AND finished_at <= :before ORDER BY finished_at DESC LIMIT :most)
+-- name: kept_beyond
+-- Of the youngest jobs beyond an age, how many there are, and how many still have results, events, themselves. Retention begins
+-- with the oldest: these are the last it comes to. What is held it leaves alone.
+SELECT count(*), coalesce(sum(held_at IS NULL AND result_id IS NOT NULL AND result_expired_at IS NULL), 0),
+    coalesce(sum(held_at IS NULL AND events_expired_at IS NULL), 0), coalesce(sum(held_at IS NULL), 0)
+FROM (
+    SELECT held_at, result_id, result_expired_at, events_expired_at FROM (
+        SELECT * FROM (SELECT job FROM job_rows WHERE kept = 0 AND finished_at <= :before ORDER BY finished_at DESC LIMIT :most)
+        UNION ALL
+        SELECT * FROM (SELECT job FROM job_rows WHERE kept = 1 AND finished_at <= :before ORDER BY finished_at DESC LIMIT :most)
+        UNION ALL
+        SELECT * FROM (SELECT job FROM job_rows WHERE kept = 2 AND finished_at <= :before ORDER BY finished_at DESC LIMIT :most)
+        UNION ALL
+        SELECT * FROM (SELECT job FROM job_rows WHERE kept = 3 AND finished_at <= :before ORDER BY finished_at DESC LIMIT :most))
+    CROSS JOIN job_rows USING (job) ORDER BY finished_at DESC LIMIT :most)
 
 -- name: newest_blobs
 -- What the jobs that ended last keep outside of the file.
 SELECT result.org_id, result.job_id, result.result_id, result.result_payload_ref
-FROM (SELECT org_id, job_id FROM jobs INDEXED BY idx_jobs_finished
-      WHERE finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT :most) AS ended
-CROSS JOIN job_results AS result ON result.org_id = ended.org_id AND result.job_id = ended.job_id
-WHERE result.result_payload_ref <> 'inline:' AND result.removed_at IS NULL
+FROM (
+    SELECT * FROM (SELECT job FROM job_rows WHERE kept = 3 AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT :most)
+    UNION ALL
+    SELECT * FROM (
+        SELECT job FROM job_rows WHERE kept = 2 AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT :most)) AS ended
+CROSS JOIN result_rows AS own ON own.job = ended.job
+CROSS JOIN job_results AS result ON result.row = own.result
+WHERE own.payload_ref IS NOT NULL AND own.removed_at IS NULL
 
 -- name: any_key
 SELECT EXISTS (SELECT 1 FROM api_keys)
@@ -31,9 +35,9 @@ SELECT EXISTS (SELECT 1 FROM api_keys)
 -- Messages to the outside: how many wait, since when the longest overdue of a lane that is not paused is due, and who gets
 -- nothing at present.
 SELECT
-    (SELECT count(*) FROM notifications INDEXED BY idx_notifications_due
+    (SELECT count(*) FROM outbox INDEXED BY idx_notifications_due
      WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL),
-    (SELECT min(message.scheduled_at) FROM notifications AS message INDEXED BY idx_notifications_due
+    (SELECT min(message.scheduled_at) FROM outbox AS message INDEXED BY idx_notifications_due
      WHERE message.delivery_status = 'pending' AND message.channel <> 'in_app' AND message.lane IS NOT NULL
        AND message.scheduled_at <= :now
        AND coalesce(message.claimed_until, 0) <= :now

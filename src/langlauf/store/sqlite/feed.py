@@ -19,8 +19,8 @@ def read_feed(look: Look, wish: FeedRequest) -> FeedPage:
         return FeedPage([], _end(look, life), more=False)
     events: list[FeedEvent] = []
     after, looked_at = wish.after, 0
-    mark, job_id, seq = _start(wish.after, life, began_at)
-    with closing(look("read_feed", mark=mark, job_id=job_id, event_seq=seq, limit=MOST_LOOKED_AT)) as rows:
+    mark = _start(wish.after, life, began_at)
+    with closing(look("read_feed", mark=mark, limit=MOST_LOOKED_AT)) as rows:
         for *columns, place_mark, result_id in rows:
             event = event_from(columns)
             after, looked_at = Place(life, place_mark, event.occurred_at, event.job_id, event.event_seq), looked_at + 1
@@ -31,13 +31,11 @@ def read_feed(look: Look, wish: FeedRequest) -> FeedPage:
     return FeedPage(events, after, more=looked_at == MOST_LOOKED_AT)
 
 
-def _start(after: Place | None, life: str, began_at: int) -> tuple[int, str, int]:
+def _start(after: Place | None, life: str, began_at: int) -> int:
     """What the walk begins behind. A place of another store is one in time; all that was made here came after it."""
     if after is None:
-        return -1, "", 0
-    if after.life == life:
-        return after.mark, after.job_id, after.event_seq
-    return min(after.at, began_at) - OVERLAP, "", 0
+        return -1
+    return after.mark if after.life == life else min(after.at, began_at) - OVERLAP
 
 
 def _end(look: Look, life: str) -> Place | None:

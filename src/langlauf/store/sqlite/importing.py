@@ -1,22 +1,25 @@
 """Takes over a store of the earlier system into a file; a file that is new appears with its jobs or not at all."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
 import msgspec
+from msgspec.structs import astuple
 
 from langlauf.clock import Clock, new_id
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
+from langlauf.domain.job import Job
+from langlauf.domain.result import StoredResult
 from langlauf.domain.state import Status
 from langlauf.store.importing import Earlier, ImportReport
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import migrate, open_connection
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.steady import clock_of
-from langlauf.store.sqlite.transaction import Transaction
 from langlauf.store.v1_records import UNNAMED, ImportedJob
 
 
@@ -68,8 +71,7 @@ def _into(path: str, earlier: Earlier, clock: Clock | None) -> ImportReport:
         refuse_unfinished(path, connection)
         clock = clock or clock_of(connection)
         connection.execute("BEGIN IMMEDIATE")
-        queries = load("langlauf.store.sqlite", "writes.sql", "transfer.sql")
-        report = earlier.run(_Importing(Transaction(connection, queries, clock.now())))
+        report = earlier.run(_Importing(connection, clock.now()))
         connection.execute("COMMIT")
     except apsw.ConstraintError as error:
         raise StoreError(f"{earlier.path} does not fit into {path}: {error}") from error
@@ -83,54 +85,64 @@ def _into(path: str, earlier: Earlier, clock: Clock | None) -> ImportReport:
 class _Importing:
     """The one writer of the file, until its transaction ends."""
 
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
-
-    @property
-    def now(self) -> Instant:
-        return self._tx.now
+    def __init__(self, connection: apsw.Connection, now: Instant) -> None:
+        self.now = now
+        self._connection = connection
+        self._queries = load("langlauf.store.sqlite", "transfer.sql")
 
     def digest_by_name(self, file_name: str) -> str | None:
-        row = self._tx.one("import_by_name", file_name=file_name)
-        return None if row is None else str(row[0])
+        found = self._rows("import_by_name", file_name=file_name)
+        return str(found[0][0]) if found else None
 
     def knows_content(self, sha256: str) -> bool:
-        return self._tx.one("import_by_content", sha256=sha256) is not None
+        return bool(self._rows("import_by_content", sha256=sha256))
 
     def known_job(self, jobs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
-        known = (job for job in jobs if self._tx.one("known_job", org_id=job[0], job_id=job[1]))
-        return next(known, None)
+        return next((job for job in jobs if self._rows("known_job", job_id=job[1])), None)
 
     def write(self, records: Sequence[ImportedJob]) -> None:
-        for record in records:
-            _write(self._tx, record)
-        self._tx.flush()
+        jobs = [record.job for record in records]
+        self._bring("job", (astuple(job) for job in self._ticketed(jobs)))
+        self._bring("input", ((record.job.org_id, record.job.job_id, record.payload) for record in records))
+        self._bring("key", (_key(record) for record in records if record.idempotency_key is not None))
+        chunks = ((record.job, chunk) for record in records for chunk in record.chunks)
+        self._bring("chunk", ((job.org_id, job.job_id, *chunk) for job, chunk in chunks))
+        # In the order of time: an event's place in the feed of its org is behind those that are there.
+        events = [event for record in records for event in record.events]
+        self._bring("event", (astuple(event) for event in sorted(events, key=lambda event: event.occurred_at)))
+        self._bring("result", (_result(result) for record in records for result in record.results))
+        self._bring("notification", (astuple(message) for record in records for message in record.notifications))
+        for query in ("recount_lanes", "recount_waiting", "recount_running", "touch_all_orgs"):
+            self._connection.execute(self._queries[query])
 
     def note(self, file_name: str, sha256: str, jobs: int) -> None:
-        self._tx.run("note_import", file_name=file_name, sha256=sha256, now=self._tx.now, jobs=jobs)
+        self._rows("note_import", file_name=file_name, sha256=sha256, now=self.now, jobs=jobs)
+
+    def _ticketed(self, jobs: Iterable[Job]) -> Iterator[Job]:
+        """What waits comes behind what waits in its lane already."""
+        given: dict[tuple[str, str, str], int] = {}
+        for job in jobs:
+            if job.status is not Status.QUEUED:
+                yield job
+                continue
+            lane = (job.org_id, job.analysis, job.priority_class)
+            if lane not in given:
+                [(given[lane],)] = self._rows(
+                    "last_given_ticket", **dict(zip(("org_id", "analysis", "priority_class"), lane, strict=True))
+                )
+            given[lane] += 1
+            yield msgspec.structs.replace(job, ticket=given[lane])
+
+    def _rows(self, query: str, /, **values: Any) -> list[Any]:
+        return self._connection.execute(self._queries[query], values).fetchall()
+
+    def _bring(self, what: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        self._connection.executemany(self._queries[f"bring_{what}"], rows)
 
 
-def _write(tx: Transaction, record: ImportedJob) -> None:
-    job = tx.ticketed(record.job) if record.job.status is Status.QUEUED else record.job
-    tx.run_many("insert_job", [msgspec.structs.astuple(job)])
-    tx.append("insert_input", (job.org_id, job.job_id, record.payload))
-    if record.idempotency_key is not None:
-        tx.run(
-            "insert_key",
-            org_id=job.org_id,
-            key=record.idempotency_key,
-            job_id=job.job_id,
-            payload_hash=job.request_payload_hash,
-            now=job.queued_at,
-        )
-    for chunk in record.chunks:
-        tx.append("insert_chunk", (job.org_id, job.job_id, *chunk))
-    for event in record.events:
-        tx.past_event(event)
-    for result in record.results:
-        row = (*msgspec.structs.astuple(result.snapshot), result.payload, result.views, result.schema_text)
-        tx.append("insert_imported_result", row)
-    for message in record.notifications:
-        tx.append("insert_notification", msgspec.structs.astuple(message))
-    if job.status is Status.QUEUED:
-        tx.waiting(job.org_id, job.analysis, +1)
+def _key(record: ImportedJob) -> tuple[Any, ...]:
+    return record.job.org_id, record.idempotency_key, record.job.job_id, record.job.queued_at
+
+
+def _result(result: StoredResult) -> tuple[Any, ...]:
+    return (*astuple(result.snapshot), result.payload, result.views, result.schema_text)

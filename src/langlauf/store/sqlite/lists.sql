@@ -1,37 +1,70 @@
 -- What lists of an org read. Each names its org: a test refuses a query here that does not. None of them looks at more than
 -- it was told to, whatever the number of jobs.
+--
+-- A position is an instant and an id. The indexes have the instant; those of one instant, a batch at the most, are put in the
+-- order of their ids.
 
 -- name: walk_jobs
 -- So many of the newest jobs before a position.
-SELECT one.rowid, one.queued_at, one.job_id FROM jobs AS one INDEXED BY idx_jobs_org_queued
-WHERE one.org_id = :org_id AND (one.queued_at, one.job_id) < (:before_at, :before_id) AND one.queued_at >= :since
+SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_org_queued
+WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+  AND (one.queued_at, one.job_id) < (:before_at, :before_id) AND one.queued_at >= :since
 ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk
 
 -- name: walk_failed
 -- The same of those that failed.
-SELECT one.rowid, one.queued_at, one.job_id FROM jobs AS one INDEXED BY idx_jobs_failed
-WHERE one.org_id = :org_id AND one.failed_at IS NOT NULL
+SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_failed
+WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.failed_at IS NOT NULL
   AND (one.queued_at, one.job_id) < (:before_at, :before_id) AND one.queued_at >= :since
 ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk
 
 -- name: walk_few
--- All jobs in a state, where they are known to be few.
-SELECT one.rowid, one.queued_at, one.job_id FROM jobs AS one INDEXED BY idx_jobs_org_status_updated
-WHERE one.org_id = :org_id AND one.status = :status
-  AND (one.queued_at, one.job_id) < (:before_at, :before_id) AND one.queued_at >= :since
-ORDER BY one.queued_at DESC, one.job_id DESC
+-- All jobs in a state, where they are known to be few: each state is looked for where its jobs are.
+SELECT few.job, few.queued_at, few.job_id
+FROM (SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+      WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = :status AND one.finished_at IS NOT NULL
+      UNION ALL
+      SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_lane_head
+      WHERE :status = 'queued' AND one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+        AND one.started_at IS NULL AND one.finished_at IS NULL
+      UNION ALL
+      SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_timeout_detection
+      WHERE :status IN ('running', 'partial') AND one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+        AND one.status = :status AND one.deadline_at IS NOT NULL
+      UNION ALL
+      SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_lane_due
+      WHERE :status IN ('running', 'partial') AND one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+        AND one.status = :status AND one.next_attempt_at IS NOT NULL) AS few
+WHERE (few.queued_at, few.job_id) < (:before_at, :before_id) AND few.queued_at >= :since
+ORDER BY few.queued_at DESC, few.job_id DESC
 
 -- name: count_status
 -- How many jobs are in a state, counted no further than told.
-SELECT count(*) FROM (
-    SELECT 1 FROM jobs AS one INDEXED BY idx_jobs_org_status_updated
-    WHERE one.org_id = :org_id AND one.status = :status LIMIT :most)
+SELECT CASE
+    WHEN :status = 'queued' THEN (
+        SELECT min(:most, coalesce(sum(lane.waiting), 0)) FROM lane_rows AS lane
+        WHERE lane.org = (SELECT org FROM orgs WHERE org_id = :org_id))
+    WHEN :status IN ('running', 'partial') THEN (
+        SELECT count(*) FROM (
+            SELECT 1 FROM job_rows AS one INDEXED BY idx_jobs_timeout_detection
+            WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+              AND one.status = :status AND one.deadline_at IS NOT NULL
+            UNION ALL
+            SELECT 1 FROM job_rows AS one INDEXED BY idx_jobs_lane_due
+            WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+              AND one.status = :status AND one.next_attempt_at IS NOT NULL
+            LIMIT :most))
+    ELSE (
+        SELECT count(*) FROM (
+            SELECT 1 FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+            WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+              AND one.status = :status AND one.finished_at IS NOT NULL LIMIT :most))
+    END
 
 -- name: read_walked
 -- Of the rows of a walk, the first that fit. CROSS JOIN keeps the order of the walk, so that it ends with the last one wanted.
-SELECT {job_columns}, lease.expires_at
-FROM json_each(:rows) AS walked CROSS JOIN jobs AS job ON job.rowid = walked.value
-LEFT JOIN leases AS lease USING (org_id, job_id)
+SELECT {job_columns}, job.lease_expires_at
+FROM json_each(:rows) AS walked CROSS JOIN jobs AS job ON job.row = walked.value
 WHERE job.org_id = :org_id
   AND (:status IS NULL OR job.status = :status)
   AND (:analysis IS NULL OR job.analysis = :analysis)
@@ -41,69 +74,127 @@ WHERE job.org_id = :org_id
     OR instr(lower(job.step), :text) > 0
     OR instr(lower(job.error_code), :text) > 0 OR instr(lower(job.error_message), :text) > 0
     OR EXISTS (
-        SELECT 1 FROM job_inputs AS input WHERE input.org_id = :org_id AND input.job_id = job.job_id
-          AND CASE WHEN octet_length(input.payload) <= :largest THEN instr(lower(input.payload), :text) > 0 END))
+        SELECT 1 FROM job_rows AS own LEFT JOIN inputs AS large ON large.job = own.job
+        WHERE own.job = job.row AND CASE WHEN coalesce(octet_length(own.input), octet_length(large.input)) <= :largest
+            THEN instr(lower(coalesce(own.input, large.input)), :text) > 0 END))
 LIMIT :limit
 
 -- name: read_failures
 -- Failed jobs, newest first, and whether somebody had them run again.
-SELECT one.job_id, one.analysis, one.error_code, substr(one.error_message, 1, :longest), one.queued_at, one.failed_at,
-    EXISTS (SELECT 1 FROM jobs AS again INDEXED BY idx_jobs_retry_of
-            WHERE again.org_id = :org_id AND again.retry_of = one.job_id)
-FROM jobs AS one INDEXED BY idx_jobs_failed
-WHERE one.org_id = :org_id AND one.failed_at IS NOT NULL
+SELECT one.job_id, (SELECT analysis.name FROM analyses AS analysis WHERE analysis.analysis = one.analysis), one.error_code,
+    substr(one.error_message, 1, :longest), one.queued_at, one.failed_at,
+    EXISTS (SELECT 1 FROM job_rows AS again INDEXED BY idx_jobs_retry_of
+            WHERE again.org = one.org AND again.retry_of = one.job_id)
+FROM job_rows AS one INDEXED BY idx_jobs_failed
+WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.failed_at IS NOT NULL
   AND (one.queued_at, one.job_id) < (:before_at, :before_id) AND one.queued_at >= :since
 ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :limit
 
 -- name: walk_unfinished
--- Jobs that work and have a snapshot already: as few as run or wait for another attempt.
-SELECT one.rowid, one.queued_at, one.job_id FROM jobs AS one INDEXED BY idx_jobs_org_status_updated
-WHERE one.org_id = :org_id AND one.status = 'partial'
+-- Jobs that work and have a snapshot already: as few as run or wait for another attempt. Pages of the history are counted, so
+-- that the order inside of an instant is that of the index.
+SELECT one.job, one.queued_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_timeout_detection
+WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'partial' AND one.deadline_at IS NOT NULL
+UNION ALL
+SELECT one.job, one.queued_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_lane_due
+WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'partial' AND one.next_attempt_at IS NOT NULL
 
 -- name: count_history
-SELECT count(*) FROM jobs AS one INDEXED BY idx_jobs_history
-WHERE one.org_id = :org_id AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+SELECT count(*) FROM job_rows AS one INDEXED BY idx_jobs_history
+WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+  AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
 
 -- name: walk_history
-SELECT one.rowid, one.queued_at, one.job_id FROM jobs AS one INDEXED BY idx_jobs_history
-WHERE one.org_id = :org_id AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
-ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :limit OFFSET :offset
+SELECT one.job, one.queued_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_history
+WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+  AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+ORDER BY one.queued_at DESC, one.job DESC LIMIT :limit OFFSET :offset
 
 -- name: walk_history_back
 -- The same from the other end.
-SELECT one.rowid, one.queued_at, one.job_id FROM jobs AS one INDEXED BY idx_jobs_history
-WHERE one.org_id = :org_id AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
-ORDER BY one.queued_at, one.job_id LIMIT :limit OFFSET :offset
+SELECT one.job, one.queued_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_history
+WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+  AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+ORDER BY one.queued_at, one.job LIMIT :limit OFFSET :offset
 
 -- name: read_history
-SELECT job.result_id, job.job_id, result.created_at, job.status, input.payload
-FROM json_each(:rows) AS walked CROSS JOIN jobs AS job ON job.rowid = walked.value
-JOIN job_inputs AS input USING (org_id, job_id)
-JOIN job_results AS result ON result.org_id = job.org_id AND result.result_id = job.result_id
-WHERE job.org_id = :org_id
-ORDER BY job.queued_at DESC, job.job_id DESC
+SELECT job.result_id, job.job_id, result.created_at, job.status,
+    coalesce(job.input, (SELECT large.input FROM inputs AS large WHERE large.job = job.job))
+FROM json_each(:rows) AS walked CROSS JOIN job_rows AS job ON job.job = walked.value
+CROSS JOIN result_rows AS result ON result.result_id = job.result_id
+WHERE job.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+ORDER BY job.queued_at DESC, job.job DESC
+
+-- name: read_held
+SELECT {job_columns}, job.lease_expires_at
+FROM (SELECT one.job, one.held_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_held
+      WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+        AND one.held_at IS NOT NULL AND (one.held_at, one.job_id) < (:before_at, :before_id)
+      ORDER BY one.held_at DESC, one.job_id DESC LIMIT :limit) AS held
+CROSS JOIN jobs AS job ON job.row = held.job
+ORDER BY held.held_at DESC, held.job_id DESC
 
 -- name: read_inbox
--- Messages for people, newest first, and whether nobody has seen them.
-SELECT {notification_columns},
-    notification.read_at IS NULL AND notification.created_at > coalesce(
+-- Messages for people, newest first, and whether nobody has seen them: those that follow from the ends of jobs, and those that
+-- an earlier system left. Of jobs none is looked for that ended before the last of a whole page of the latter.
+WITH stored AS MATERIALIZED (
+    SELECT coalesce((
+        SELECT one.created_at FROM outbox AS one INDEXED BY idx_notifications_inbox
+        WHERE one.org_id = :org_id AND one.channel = 'in_app'
+          AND (one.created_at, one.notification_id) < (:before_at, :before_id)
+        ORDER BY one.created_at DESC, one.notification_id DESC LIMIT 1 OFFSET :limit - 1), 0) AS oldest),
+page AS MATERIALIZED (
+    SELECT * FROM (
+        SELECT one.finished_at AS created_at, substr(one.job_id, 1, 14) || '4' || substr(one.job_id, 16) AS id, one.job_id
+        FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+        WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'completed'
+          AND one.finished_at <= :before_at AND one.finished_at >= (SELECT oldest FROM stored)
+          AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
+          AND (one.finished_at < :before_at OR id < :before_id)
+        ORDER BY one.finished_at DESC, id DESC LIMIT :limit)
+    UNION ALL SELECT * FROM (
+        SELECT one.finished_at AS created_at, substr(one.job_id, 1, 14) || '4' || substr(one.job_id, 16) AS id, one.job_id
+        FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+        WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'failed'
+          AND one.finished_at <= :before_at AND one.finished_at >= (SELECT oldest FROM stored)
+          AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
+          AND (one.finished_at < :before_at OR id < :before_id)
+        ORDER BY one.finished_at DESC, id DESC LIMIT :limit)
+    UNION ALL SELECT * FROM (
+        SELECT one.created_at, one.notification_id, NULL FROM outbox AS one INDEXED BY idx_notifications_inbox
+        WHERE one.org_id = :org_id AND one.channel = 'in_app'
+          AND (one.created_at, one.notification_id) < (:before_at, :before_id)
+        ORDER BY one.created_at DESC, one.notification_id DESC LIMIT :limit)
+    ORDER BY created_at DESC, id DESC LIMIT :limit)
+SELECT {notification_columns}, notification.read_at IS NULL AND notification.created_at > coalesce(
         (SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
-FROM notifications AS notification INDEXED BY idx_notifications_inbox
-WHERE notification.org_id = :org_id AND notification.channel = 'in_app'
-  AND (notification.created_at, notification.notification_id) < (:before_at, :before_id)
-ORDER BY notification.created_at DESC, notification.notification_id DESC LIMIT :limit
+FROM page CROSS JOIN messages AS notification ON notification.job_id = page.job_id
+UNION ALL
+SELECT {notification_columns}, notification.read_at IS NULL AND notification.created_at > coalesce(
+        (SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
+FROM page CROSS JOIN outbox AS notification ON notification.org_id = :org_id AND notification.notification_id = page.id
+WHERE page.job_id IS NULL
+ORDER BY notification.created_at DESC, notification.notification_id DESC
 
 -- name: count_unread
 -- Among the newest so many, down to where all are seen.
 SELECT count(*) FROM (
-    SELECT one.read_at FROM notifications AS one INDEXED BY idx_notifications_inbox
-    WHERE one.org_id = :org_id AND one.channel = 'in_app' AND one.created_at > coalesce(
-        (SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
-    ORDER BY one.created_at DESC LIMIT :walk)
+    SELECT created_at, read_at FROM (
+        SELECT one.finished_at AS created_at, one.read_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+        WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'completed'
+          AND one.finished_at > coalesce((SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
+          AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
+        ORDER BY one.finished_at DESC LIMIT :walk)
+    UNION ALL SELECT created_at, read_at FROM (
+        SELECT one.finished_at AS created_at, one.read_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+        WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'failed'
+          AND one.finished_at > coalesce((SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
+          AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
+        ORDER BY one.finished_at DESC LIMIT :walk)
+    UNION ALL SELECT created_at, read_at FROM (
+        SELECT one.created_at, one.read_at FROM outbox AS one INDEXED BY idx_notifications_inbox
+        WHERE one.org_id = :org_id AND one.channel = 'in_app'
+          AND one.created_at > coalesce((SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
+        ORDER BY one.created_at DESC LIMIT :walk)
+    ORDER BY created_at DESC LIMIT :walk)
 WHERE read_at IS NULL
-
--- name: read_held
-SELECT {job_columns}, lease.expires_at
-FROM jobs AS job INDEXED BY idx_jobs_held LEFT JOIN leases AS lease USING (org_id, job_id)
-WHERE job.org_id = :org_id AND job.held_at IS NOT NULL AND (job.held_at, job.job_id) < (:before_at, :before_id)
-ORDER BY job.held_at DESC, job.job_id DESC LIMIT :limit

@@ -10,6 +10,25 @@ from langlauf.store.orgs import KEYS
 from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 
+#: The names that people know the narrow tables by.
+KNOWN_AS = {
+    "job_rows": "jobs",
+    "event_rows": "job_events",
+    "result_rows": "job_results",
+    "chunk_rows": "job_chunks",
+    "key_rows": "idempotency_keys",
+    "lane_rows": "lanes",
+    "outbox": "notifications",
+}
+#: How a table names an org: by its name, or by the number that stands for it.
+_OWN = {"org_id": "org_id = :org_id", "org": "org = (SELECT org FROM orgs WHERE org_id = :org_id)"}
+#: What of a table goes: no lane in which a job waits, and no number of an org under which something still is.
+_GOES = {
+    "lane_rows": "waiting = 0",
+    "orgs": "NOT EXISTS (SELECT 1 FROM job_rows WHERE job_rows.org = orgs.org) "
+    "AND NOT EXISTS (SELECT 1 FROM lane_rows WHERE lane_rows.org = orgs.org)",
+}
+
 
 class ForgetKeys(msgspec.Struct, frozen=True):
     """Keys to end, and to leave without a name."""
@@ -43,21 +62,30 @@ def forget_keys(tx: Transaction, wish: ForgetKeys) -> int:
 
 
 def remove_jobs(tx: Transaction, wish: RemoveJobs) -> int:
-    """Those that have ended, or those that a worker has."""
+    """Those that have ended, or those that a worker has, which then run no more."""
     _overwrite(tx)
-    query = "org_remove_leased" if wish.forced else "org_remove_ended"
-    return tx.run(query, org_id=wish.org_id, with_held=wish.with_held, limit=wish.limit)
+    which = {"org_id": wish.org_id, "with_held": wish.with_held, "limit": wish.limit}
+    if not wish.forced:
+        return tx.run("org_remove_ended", **which)
+    removed = tx.rows("org_remove_leased", **which)
+    for (analysis,) in removed:
+        tx.running(analysis, -1)
+    return len(removed)
 
 
 def remove_rows(tx: Transaction, wish: RemoveRows) -> int:
     """What other tables have, by the key of each."""
-    tables = {name: msgspec.json.decode(key, type=list[str]) for name, key in tx.rows("org_tables")}
+    tables = {KNOWN_AS.get(name, name): (name, own, key) for name, own, key in tx.rows("org_tables")}
     if wish.table == KEYS or wish.table not in tables:
         return 0
     _overwrite(tx)
-    key = ", ".join(map(_quoted, tables[wish.table]))
-    goes = "waiting = 0" if wish.table == "lanes" else "true"
-    sql = tx.query("org_remove_rows").format(table=_quoted(wish.table), key=key, goes=goes)
+    table, own, key = tables[wish.table]
+    sql = tx.query("org_remove_rows").format(
+        table=_quoted(table),
+        key=", ".join(map(_quoted, msgspec.json.decode(key, type=list[str]))),
+        own=_OWN[own],
+        goes=_GOES.get(table, "true"),
+    )
     tx.connection.execute(sql, {"org_id": wish.org_id, "limit": wish.limit})
     return tx.connection.changes()
 
@@ -78,11 +106,14 @@ class SqliteOrgs:
         self._queries = queries
 
     async def rows(self, org_id: str) -> dict[str, int]:
-        names = sorted(row[0] for row in await self._found("org_tables"))
-        return {name: await self._count(name, org_id) for name in names}
+        tables: list[tuple[str, str, str]] = sorted(
+            (KNOWN_AS.get(str(name), str(name)), str(name), str(own))
+            for name, own, _ in await self._found("org_tables")
+        )
+        return {known: await self._count(name, own, org_id) for known, name, own in tables}
 
-    async def _count(self, table: str, org_id: str) -> int:
-        sql = self._queries["org_count"].format(table=_quoted(table))
+    async def _count(self, table: str, own: str, org_id: str) -> int:
+        sql = self._queries["org_count"].format(table=_quoted(table), own=_OWN[own])
         [(count,)] = await self._read(lambda connection: connection.execute(sql, {"org_id": org_id}).fetchall())
         return cast("int", count)
 

@@ -1,102 +1,129 @@
-"""Choosing which jobs start next: those that had started before, then the waiting ones, org by org in fair order.
+"""Choosing which jobs start next, org by org in fair order.
 
-Every look-up starts from an analysis that may still start and leaves out the orgs that may not: what a limit holds back
-is neither walked over nor in the way of what is behind it.
+What was given back (lost with its worker, or released by it) goes on first, and costs its org no turn. Everything else
+costs one: retries that are due go before the waiting jobs of their own org, and before nobody else's. Every look-up
+starts from an analysis that may still start and leaves out the orgs that may not: what a limit holds back is neither
+walked over nor in the way of what is behind it.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from langlauf.domain.attempt import ClaimRequest
-from langlauf.domain.fairness import Queue, Turns, deal, share
+from langlauf.domain.fairness import Queue, deal, share
 from langlauf.domain.instant import Instant, after
 from langlauf.store.rows import json_text
-from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.store.sqlite.transaction import Transaction
 
-#: Where the columns stand that every pick has in common.
-ORG, JOB, ANALYSIS, PRIORITY, QUEUED_AT = 0, 1, 4, 11, 12
-Lane = tuple[str, str]
+#: An org and an analysis, by their numbers.
+Lane = tuple[int, int]
+#: The virtual start of an org brought up to the present, where it stood before, and when it was served.
 Turn = tuple[int, int, int]
-DueJob = tuple[Instant, str]
+#: Lanes with due jobs that one claim looks at: among more than that, the longest due have their turn first.
+_MOST_DUE_LANES = 1_000
+
+
+class Job(NamedTuple):
+    """A job that may start."""
+
+    job: int
+    org: int
+    analysis: int
+
+
+class Due(NamedTuple):
+    """A job that had started and waits for its next attempt."""
+
+    at: Instant
+    job: int
+    given_back: bool
 
 
 class Room:
     """The free slots: over all, of the analyses that have a limit of their own, and of orgs. It only shrinks."""
 
     def __init__(self, tx: Transaction, request: ClaimRequest) -> None:
-        live = tx.one("live_leases", now=tx.now) or (0,)
-        self.slots: int = min(request.slots, request.max_running - live[0])
+        known = {tx.analysis(name): name for name in request.analyses}
+        self._known = [number for number in known if number >= 0]
+        self._limited = {number: limit for name, limit in request.limits.items() if (number := tx.analysis(name)) >= 0}
+        self._org_limit = request.max_running_org
+        self._orgs: Counter[int] = Counter()
         #: whether something that was looked at could not be taken, so that it is worth looking further
         self.cut = False
-        self._known = request.analyses
-        self._limited = dict(request.limits)
-        self._org_limit = request.max_running_org
-        self._orgs: Counter[str] = Counter()
-        if self.slots > 0:
-            self._count_running(tx)
+        #: whether a lane may have jobs that are due: mostly none has, and that is looked up once
+        self.any_due = True
+        running = tx.running_of_all()
+        if self._limited or self._org_limit is not None or running + request.slots > request.max_running:
+            running = self._count_live(tx)
+        self.slots: int = min(request.slots, request.max_running - running)
 
-    def _count_running(self, tx: Transaction) -> None:
-        if self._limited:
-            for analysis, running in tx.rows("running_by_analysis", now=tx.now):
-                if analysis in self._limited:
-                    self._limited[analysis] -= running
-        if self._org_limit is not None:
-            self._orgs.update(dict(tx.rows("running_by_org", now=tx.now)))
+    def _count_live(self, tx: Transaction) -> int:
+        """Counts the leases that are alive: only those count against a limit."""
+        total = 0
+        for org, analysis, running in tx.rows("live_leases", now=tx.now):
+            total += running
+            self._orgs[org] += running
+            if analysis in self._limited:
+                self._limited[analysis] -= running
+        return total
 
     @property
-    def analyses(self) -> tuple[str, ...]:
+    def analyses(self) -> list[int]:
         """What may still start."""
-        return tuple(name for name in self._known if self.of(name) > 0)
+        return [number for number in self._known if self.of(number) > 0]
 
     @property
     def full_orgs(self) -> str:
         """The orgs that may not start anything more, as JSON; at most as many as jobs run."""
-        return json_text([org_id for org_id in self._orgs if self.of_org(org_id) <= 0])
+        if self._org_limit is None:
+            return "[]"
+        return json_text([org for org in self._orgs if self.of_org(org) <= 0])
 
-    def of(self, analysis: str) -> int:
+    def of(self, analysis: int) -> int:
         """How many jobs of an analysis may still start."""
         return min(self.slots, self._limited.get(analysis, self.slots))
 
-    def of_org(self, org_id: str) -> int:
+    def of_org(self, org: int) -> int:
         """How many jobs of an org may still start."""
-        return self.slots if self._org_limit is None else min(self.slots, self._org_limit - self._orgs[org_id])
+        return self.slots if self._org_limit is None else min(self.slots, self._org_limit - self._orgs[org])
 
-    def take(self, org_id: str, analysis: str) -> bool:
+    def take(self, job: Job) -> bool:
         """Gives a slot to a job, where there is one for it."""
-        if self.of(analysis) <= 0 or self.of_org(org_id) <= 0:
+        if self.of(job.analysis) <= 0 or self.of_org(job.org) <= 0:
             self.cut = True
             return False
-        self._use(org_id, analysis)
+        self._use(job.org, job.analysis)
         return True
 
     def keep(self, lanes: Iterable[Lane]) -> None:
         """Keeps slots for jobs that are about to go on, one for each."""
-        for org_id, analysis in lanes:
-            self._use(org_id, analysis)
+        for org, analysis in lanes:
+            self._use(org, analysis)
 
-    def _use(self, org_id: str, analysis: str) -> None:
+    def _use(self, org: int, analysis: int) -> None:
         self.slots -= 1
         if analysis in self._limited:
             self._limited[analysis] -= 1
         if self._org_limit is not None:
-            self._orgs[org_id] += 1
+            self._orgs[org] += 1
 
 
-def pick(tx: Transaction, request: ClaimRequest) -> Iterator[list[Row]]:
+def pick(tx: Transaction, request: ClaimRequest) -> Iterator[list[int]]:
     """The jobs to claim now, set by set; the caller claims a set before it asks for the next.
 
     Another set follows only where a limit cut the one before: in the end a slot is free only if nothing may take it.
     """
     room = Room(tx, request)
-    yield from _sets(tx, room, _due_jobs)
+    yield from _sets(tx, room, _given_back)
     if room.slots > 0:
         # What was lost and is not swept yet goes on before others begin; a row that no sweep can take is not kept long.
         oldest = after(tx.now, -request.lease_seconds)
-        room.keep((org_id, analysis) for org_id, analysis in tx.rows("lost_leases", now=tx.now, oldest=oldest))
-    yield from _sets(tx, room, _waiting_jobs)
+        room.keep((org, analysis) for org, analysis in tx.rows("lost_leases", now=tx.now, oldest=oldest))
+    yield from _sets(tx, room, _in_turn)
 
 
-def _sets(tx: Transaction, room: Room, jobs_of: Callable[[Transaction, Room], list[Row]]) -> Iterator[list[Row]]:
+def _sets(tx: Transaction, room: Room, jobs_of: Callable[[Transaction, Room], list[int]]) -> Iterator[list[int]]:
     room.cut = room.slots > 0
     while room.cut and room.slots > 0:
         room.cut = False
@@ -106,85 +133,121 @@ def _sets(tx: Transaction, room: Room, jobs_of: Callable[[Transaction, Room], li
             tx.flush()
 
 
-def _due_jobs(tx: Transaction, room: Room) -> list[Row]:
-    """Jobs that had started and may go on, the longest due first."""
-    found = _lanes_due(tx, room)
-    due = sorted((*job, *lane) for lane, jobs in found.items() for job in jobs if job[0] <= tx.now)
-    taken = [(org_id, job_id, analysis) for _, job_id, org_id, analysis in due if room.take(org_id, analysis)]
-    for lane, count in Counter((org_id, analysis) for org_id, _, analysis in taken).items():
-        # Of one lane the first ones are taken, so the next is the first of the rest.
-        _correct_lane(tx, lane, found[lane][count:])
-    return [row for org_id, job_id, _ in taken for row in tx.rows("due_job", org_id=org_id, job_id=job_id)]
+class DueLanes:
+    """The lanes with jobs that may go on, the longest due first, and those jobs."""
+
+    def __init__(self, tx: Transaction, room: Room) -> None:
+        self._tx = tx
+        self.turns: dict[int, tuple[int, int]] = {}
+        self._jobs: dict[Lane, list[Due]] = {}
+        for analysis in room.analyses if room.any_due else ():
+            values = {"analysis": analysis, "now": tx.now, "full": room.full_orgs, "lanes": _MOST_DUE_LANES}
+            for org, said, start, served in tx.rows("due_lanes", **values):
+                self._look(room, (org, analysis), said)
+                self.turns[org] = (start, served)
+        room.any_due = bool(self._jobs)
+
+    def _look(self, room: Room, lane: Lane, said: Instant) -> None:
+        rows = self._tx.rows("lane_due", org=lane[0], analysis=lane[1], most=room.slots + 1)
+        self._jobs[lane] = jobs = [Due(at, job, bool(given_back)) for job, at, given_back in rows]
+        if not jobs or jobs[0].at > said:
+            # A lane whose first job was canceled says too early when it is due; others may have been left out for it.
+            room.cut = True
+            self._correct(lane, jobs)
+
+    def jobs(self, *, given_back: bool) -> list[tuple[Due, Job]]:
+        """Those that may go on now, the longest due first."""
+        found = [
+            (due, Job(due.job, *lane))
+            for lane, jobs in self._jobs.items()
+            for due in jobs
+            if due.at <= self._tx.now and due.given_back is given_back
+        ]
+        return sorted(found)
+
+    def leave(self, taken: Iterable[int]) -> None:
+        """Lets the lanes say when the first of the jobs is due that are left in them."""
+        gone = set(taken)
+        for lane, jobs in self._jobs.items():
+            left = [due for due in jobs if due.job not in gone]
+            if len(left) < len(jobs):
+                self._correct(lane, left)
+
+    def _correct(self, lane: Lane, jobs: list[Due]) -> None:
+        due_at = jobs[0].at if jobs else None
+        self._tx.run("lane_due_at", org=lane[0], analysis=lane[1], due_at=due_at)
 
 
-def _lanes_due(tx: Transaction, room: Room) -> dict[Lane, list[DueJob]]:
-    """The lanes that are due longest, with their next jobs; none of them while one has still to be corrected.
-
-    A lane whose first job was canceled says too early when it is due. Others may have been left out behind it: nothing
-    is taken before all say what is so.
-    """
-    found: dict[Lane, list[DueJob]] = {}
-    for analysis in room.analyses:
-        values = {"analysis": analysis, "now": tx.now, "full": room.full_orgs, "lanes": room.slots}
-        for org_id, said in tx.rows("due_lanes", **values):
-            lane = (org_id, analysis)
-            rows = tx.rows("lane_due", org_id=org_id, analysis=analysis, most=room.slots + 1)
-            found[lane] = [(due_at, job_id) for due_at, job_id in rows]
-            if not rows or rows[0][0] > said:
-                room.cut = True
-                _correct_lane(tx, lane, found[lane])
-    return {} if room.cut else found
+def _given_back(tx: Transaction, room: Room) -> list[int]:
+    lanes = DueLanes(tx, room)
+    taken = [job.job for _, job in lanes.jobs(given_back=True) if room.take(job)]
+    lanes.leave(taken)
+    return taken
 
 
-def _correct_lane(tx: Transaction, lane: Lane, jobs: list[DueJob]) -> None:
-    """Notes when a lane is due that has these jobs left."""
-    due_at = jobs[0][0] if jobs else None
-    tx.run("lane_due_at", org_id=lane[0], analysis=lane[1], due_at=due_at)
+def _in_turn(tx: Transaction, room: Room) -> list[int]:
+    """The next jobs, dealt out in the order of turns: of each org its retries that are due, then its waiting ones.
 
-
-def _waiting_jobs(tx: Transaction, room: Room) -> list[Row]:
-    """The next waiting jobs, dealt out in the order of turns."""
-    lanes = _lanes_in_turn(tx, room)
-    queues = [
-        Queue(*turn, org_id, min(room.of_org(org_id), sum(min(waiting, room.of(name)) for name, waiting in mine)))
-        for org_id, (turn, mine) in lanes.items()
-    ]
-    heads = {
-        turns.queue: _heads(tx, room, turns, [name for name, _ in lanes[turns.queue.org_id][1]])
-        for turns in share(queues, room.slots)
-    }
-    picked: list[Row] = []
-    for queue, taken in deal(heads, lambda row: room.take(row[ORG], row[ANALYSIS])).items():
-        if taken:
-            tx.run("clock_advance", virtual_now=queue.virtual_start)
-            tx.run("org_advance", org_id=queue.org_id, virtual_start=queue.virtual_start + len(taken))
-        for row in taken:
-            tx.waiting(queue.org_id, row[ANALYSIS], -1)
-        picked += taken
-    return picked
-
-
-def _lanes_in_turn(tx: Transaction, room: Room) -> dict[str, tuple[Turn, list[tuple[str, int]]]]:
-    """The turns of orgs, and by analysis how many of their jobs wait that may start.
-
-    Of each analysis there are as many lanes as there are slots: the next orgs, one per slot, are there with all theirs.
     An org that was held back is not behind the virtual clock: it goes on from the present, as one that was idle does.
     """
     [virtual_now] = tx.one("virtual_now") or (0,)
-    lanes: dict[str, tuple[Turn, list[tuple[str, int]]]] = {}
+    due = DueLanes(tx, room)
+    retries: defaultdict[int, list[Job]] = defaultdict(list)
+    for _, job in due.jobs(given_back=False):
+        retries[job.org].append(job)
+    turns: dict[int, Turn] = {org: (max(due.turns[org][0], virtual_now), *due.turns[org]) for org in retries}
+    waiting = _waiting_lanes(tx, room, turns, virtual_now)
+    queues = [
+        Queue(*turn, org, min(room.of_org(org), len(retries[org]) + sum(count for _, count in waiting[org])))
+        for org, turn in turns.items()
+    ]
+    heads = {
+        one.queue: retries[one.queue.org] + _heads(tx, room, one.queue.org, one.starts, waiting[one.queue.org])
+        for one in share(queues, room.slots)
+    }
+    picked: list[int] = []
+    for queue, taken in deal(heads, room.take).items():
+        picked += _pay(tx, queue, taken, len(retries[queue.org]), heads[queue])
+    due.leave(picked)
+    return picked
+
+
+def _pay(tx: Transaction, queue: Queue, taken: list[Job], retries: int, heads: list[Job]) -> list[int]:
+    """Lets an org pay for its turns, and counts those that waited out of their lanes."""
+    if not taken:
+        return []
+    tx.run("clock_advance", virtual_now=queue.virtual_start)
+    tx.run("org_advance", org=queue.org, virtual_start=queue.virtual_start + len(taken))
+    waited = set(heads[retries:])
+    for job in taken:
+        if job in waited:
+            tx.waiting(job.org, job.analysis, -1)
+    return [job.job for job in taken]
+
+
+def _waiting_lanes(
+    tx: Transaction, room: Room, turns: dict[int, Turn], virtual_now: int
+) -> defaultdict[int, list[tuple[int, int]]]:
+    """By org, of which analyses how many jobs wait that may start; the turns of these orgs are added to the others.
+
+    Of each analysis there are as many lanes as there are slots: the next orgs, one per slot, are there with all theirs.
+    """
+    found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for analysis in room.analyses:
         values = {"analysis": analysis, "full": room.full_orgs, "lanes": room.slots}
-        for start, served, org_id, waiting in tx.rows("waiting_lanes", **values):
-            turn = (max(start, virtual_now), start, served)
-            lanes.setdefault(org_id, (turn, []))[1].append((analysis, waiting))
-    return lanes
+        for org, waiting, start, served in tx.rows("waiting_lanes", **values):
+            turns[org] = (max(start, virtual_now), start, served)
+            found[org].append((analysis, min(waiting, room.of(analysis))))
+    return found
 
 
-def _heads(tx: Transaction, room: Room, turns: Turns, analyses: list[str]) -> list[Row]:
-    """The next jobs of one org over all its lanes: urgent ones first, then as they came."""
-    heads: list[Row] = []
-    for analysis in analyses:
-        starts = min(turns.starts, room.of(analysis))
-        heads += tx.rows("lane_heads", org_id=turns.queue.org_id, analysis=analysis, starts=starts)
-    heads.sort(key=lambda row: (row[PRIORITY] != "expedite", row[QUEUED_AT], row[JOB]))
-    return heads
+def _heads(tx: Transaction, room: Room, org: int, starts: int, lanes: list[tuple[int, int]]) -> list[Job]:
+    """The next waiting jobs of one org over all its lanes: urgent ones first, then as they came."""
+    heads = [
+        (not expedite, queued_at, job, analysis)
+        for analysis, _ in lanes
+        for job, expedite, queued_at in tx.rows(
+            "lane_heads", org=org, analysis=analysis, starts=min(starts, room.of(analysis))
+        )
+    ]
+    return [Job(job, org, analysis) for _, _, job, analysis in sorted(heads)]

@@ -14,10 +14,9 @@ from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.source import SMALL, Source
-from langlauf.domain.state import Status
 from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
-from langlauf.store.rows import event_from, json_text
+from langlauf.store.rows import event_from, json_text, view_from
 from langlauf.store.source import Pieces, Small
 from langlauf.store.sqlite.delivery_reads import SqliteDeliveryReads
 from langlauf.store.sqlite.feed import read_feed
@@ -35,15 +34,12 @@ class SqliteTenantReads(SqliteDeliveryReads):
 
     async def status(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
         def read(connection: apsw.Connection) -> StatusView | None:
-            view = self._job(connection, job_id)
-            if view is None:
+            rows = self._rows(connection, "read_status", job_id=job_id, limit=inline_limit)
+            if not rows:
                 return None
             latest = self._rows(connection, "read_latest_events", job_id=job_id, limit=events)
-            result = None
-            if view.job.status is Status.COMPLETED:
-                rows = self._rows(connection, "read_small_payload", result_id=view.job.result_id, limit=inline_limit)
-                result = rows[0][0] if rows else None
-            return StatusView(view, [event_from(row) for row in reversed(latest)], result)
+            *columns, result = rows[0]
+            return StatusView(view_from(columns), [event_from(row) for row in reversed(latest)], result)
 
         return await self._run(read)
 
@@ -153,7 +149,7 @@ class SqliteTenantReads(SqliteDeliveryReads):
             rows = self._rows(connection, "read_payload_row", result_id=result_id)
             if not rows:
                 return None
-            with closing(connection.blob_open("main", "job_results", "payload", rows[0][0], False)) as blob:
+            with closing(connection.blob_open("main", "result_rows", "payload", rows[0][0], False)) as blob:
                 blob.seek(start)
                 return blob.read(length)
 

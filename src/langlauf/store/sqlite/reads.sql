@@ -1,8 +1,14 @@
 -- Every read of tenant data. Each names its org: a test refuses a query here that does not.
 
 -- name: read_job
-SELECT {job_columns}, lease.expires_at FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id)
-WHERE job.org_id = :org_id AND job.job_id = :job_id
+SELECT {job_columns}, job.lease_expires_at FROM jobs AS job WHERE job.org_id = :org_id AND job.job_id = :job_id
+
+-- name: read_status
+-- The same with the result of a completed job. The size is in the row's head: a payload over the limit is not read.
+SELECT {job_columns}, job.lease_expires_at, CASE job.status WHEN 'completed' THEN (
+    SELECT CASE WHEN octet_length(result.payload) <= :limit THEN result.payload END FROM result_rows AS result
+    WHERE result.result_id = job.result_id AND result.org = job.org) END
+FROM jobs AS job WHERE job.org_id = :org_id AND job.job_id = :job_id
 
 -- name: read_latest_events
 SELECT {event_columns} FROM job_events AS event
@@ -13,17 +19,16 @@ SELECT {event_columns} FROM job_events AS event
 WHERE event.org_id = :org_id AND event.job_id = :job_id AND event.event_seq > :after
 ORDER BY event.event_seq LIMIT :limit
 
--- name: read_small_payload
--- The size is in the row's head: a payload over the limit is not read.
-SELECT CASE WHEN octet_length(payload) <= :limit THEN payload END FROM job_results
-WHERE org_id = :org_id AND result_id = :result_id
-
 -- name: read_input
 SELECT payload FROM job_inputs WHERE org_id = :org_id AND job_id = :job_id
 
 -- name: read_inputs
-SELECT job_id, payload FROM job_inputs
-WHERE org_id = :org_id AND job_id IN (SELECT value FROM json_each(:job_ids)) AND octet_length(payload) <= :largest
+-- Sizes are in the heads of the rows: what is too large is not read.
+SELECT job.job_id, coalesce(job.input, large.input)
+FROM json_each(:job_ids) AS wanted CROSS JOIN job_rows AS job ON job.job_id = wanted.value
+LEFT JOIN inputs AS large ON large.job = job.job
+WHERE job.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+  AND coalesce(octet_length(job.input), octet_length(large.input)) <= :largest
 
 -- name: read_snapshots
 SELECT {snapshot_columns} FROM job_results AS snapshot
@@ -49,7 +54,7 @@ SELECT octet_length(payload), CASE WHEN octet_length(payload) <= :small THEN pay
 WHERE org_id = :org_id AND result_id = :result_id AND payload IS NOT NULL
 
 -- name: read_payload_row
-SELECT rowid FROM job_results WHERE org_id = :org_id AND result_id = :result_id AND payload IS NOT NULL
+SELECT row FROM job_results WHERE org_id = :org_id AND result_id = :result_id AND payload IS NOT NULL
 
 -- name: read_views
 SELECT views FROM job_results WHERE org_id = :org_id AND result_id = :result_id
@@ -62,61 +67,65 @@ ORDER BY notification.created_at DESC, notification.notification_id DESC LIMIT :
 
 -- name: read_completed
 -- Completed jobs of an analysis before a position, with their inputs: so many and no more.
-SELECT done.job_id, done.result_id, done.finished_at, input.payload
-FROM (
-    SELECT one.job_id, one.result_id, one.finished_at FROM jobs AS one INDEXED BY idx_jobs_completed
-    WHERE one.org_id = :org_id AND one.analysis = :analysis AND one.status = 'completed'
-      AND one.result_expired_at IS NULL AND (one.finished_at, one.job_id) < (:before_at, :before_id)
-    ORDER BY one.finished_at DESC, one.job_id DESC LIMIT :limit) AS done
-CROSS JOIN job_inputs AS input ON input.org_id = :org_id AND input.job_id = done.job_id
-ORDER BY done.finished_at DESC, done.job_id DESC
+SELECT one.job_id, one.result_id, one.finished_at,
+    coalesce(one.input, (SELECT large.input FROM inputs AS large WHERE large.job = one.job))
+FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'completed' AND one.finished_at IS NOT NULL
+  AND one.analysis = (SELECT analysis FROM analyses WHERE name = :analysis)
+  AND one.result_expired_at IS NULL AND (one.finished_at, one.job_id) < (:before_at, :before_id)
+ORDER BY one.finished_at DESC, one.job_id DESC LIMIT :limit
 
 -- name: read_ended
--- The newest that ended since then. A job is not updated after its end, so that the last update is the end.
-SELECT ended.org_id, ended.analysis, ended.status, ended.queued_at, ended.started_at, ended.finished_at, ended.error_code,
+-- The newest that ended since then.
+SELECT :org_id, analysis.name, ended.status, ended.queued_at, ended.started_at, ended.finished_at, ended.error_code,
     CASE ended.status WHEN 'failed' THEN ended.job_id END
 FROM (SELECT * FROM (
-          SELECT one.rowid AS row, one.updated_at FROM jobs AS one
-          WHERE one.org_id = :org_id AND one.status = 'completed' AND one.updated_at >= :since
-          ORDER BY one.updated_at DESC LIMIT :most)
+          SELECT one.job, one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+          WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'completed'
+            AND one.finished_at >= :since
+          ORDER BY one.finished_at DESC LIMIT :most)
       UNION ALL SELECT * FROM (
-          SELECT one.rowid AS row, one.updated_at FROM jobs AS one
-          WHERE one.org_id = :org_id AND one.status = 'failed' AND one.updated_at >= :since
-          ORDER BY one.updated_at DESC LIMIT :most)
+          SELECT one.job, one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+          WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'failed'
+            AND one.finished_at >= :since
+          ORDER BY one.finished_at DESC LIMIT :most)
       UNION ALL SELECT * FROM (
-          SELECT one.rowid AS row, one.updated_at FROM jobs AS one
-          WHERE one.org_id = :org_id AND one.status = 'canceled' AND one.updated_at >= :since
-          ORDER BY one.updated_at DESC LIMIT :most)
-      ORDER BY updated_at DESC LIMIT :most) AS newest
-CROSS JOIN jobs AS ended ON ended.rowid = newest.row
+          SELECT one.job, one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+          WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'canceled'
+            AND one.finished_at >= :since
+          ORDER BY one.finished_at DESC LIMIT :most)
+      ORDER BY finished_at DESC LIMIT :most) AS newest
+CROSS JOIN job_rows AS ended ON ended.job = newest.job
+CROSS JOIN analyses AS analysis ON analysis.analysis = ended.analysis
 
 -- name: read_queued
--- A job that waits was not updated since it was queued.
-SELECT one.updated_at FROM jobs AS one
-WHERE one.org_id = :org_id AND one.status = 'queued' AND one.updated_at >= :since
-ORDER BY one.updated_at DESC LIMIT :most
+-- As many rows as jobs of the org wait.
+SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
+WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.started_at IS NULL AND one.finished_at IS NULL
+  AND one.queued_at >= :since
+ORDER BY one.queued_at DESC LIMIT :most
 
 -- name: read_queues
 -- With the oldest of each class, each one look into the index.
-SELECT lane.org_id, lane.analysis, lane.waiting,
-    (SELECT one.queued_at FROM jobs AS one INDEXED BY idx_jobs_lane_head
-     WHERE one.org_id = lane.org_id AND one.analysis = lane.analysis AND one.priority_class = 'expedite'
-       AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.queued_at, one.job_id LIMIT 1),
-    (SELECT one.queued_at FROM jobs AS one INDEXED BY idx_jobs_lane_head
-     WHERE one.org_id = lane.org_id AND one.analysis = lane.analysis AND one.priority_class = 'default'
-       AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.queued_at, one.job_id LIMIT 1)
-FROM lanes AS lane
-WHERE lane.org_id = :org_id AND lane.waiting > 0 LIMIT :most
+SELECT :org_id, analysis.name, lane.waiting,
+    (SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
+     WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 1
+       AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1),
+    (SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
+     WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 0
+       AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1)
+FROM lane_rows AS lane JOIN analyses AS analysis USING (analysis)
+WHERE lane.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND lane.waiting > 0 LIMIT :most
 
 -- name: read_underway
-SELECT lease.org_id, lease.job_id, job.analysis, job.queued_at, job.started_at, job.cancel_requested_at,
-    job.next_attempt_at, lease.expires_at
-FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id) WHERE lease.org_id = :org_id
-UNION ALL SELECT * FROM (
-    SELECT job.org_id, job.job_id, job.analysis, job.queued_at, job.started_at, job.cancel_requested_at,
-        job.next_attempt_at, NULL
-    FROM jobs AS job INDEXED BY idx_jobs_lane_due WHERE job.org_id = :org_id AND job.next_attempt_at IS NOT NULL
-    LIMIT :most)
+-- What workers hold, over all orgs, is few; what waits for another attempt is found by its org.
+SELECT :org_id, found.job_id, analysis.name, found.queued_at, found.started_at, found.cancel_requested_at,
+    found.next_attempt_at, found.lease_expires_at
+FROM (SELECT * FROM job_rows AS job INDEXED BY idx_jobs_timeout_detection
+      WHERE job.deadline_at IS NOT NULL AND job.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+      UNION ALL SELECT * FROM job_rows AS job INDEXED BY idx_jobs_lane_due
+      WHERE job.next_attempt_at IS NOT NULL AND job.org = (SELECT org FROM orgs WHERE org_id = :org_id)) AS found
+JOIN analyses AS analysis ON analysis.analysis = found.analysis
 LIMIT :most
 
 -- name: read_chunk
@@ -128,17 +137,18 @@ WHERE org_id = :org_id AND job_id = :job_id AND chunk_key IN (SELECT value FROM 
 
 -- name: read_ranks
 -- The first and the last of each analysis and class, each one look into the index.
-SELECT lane.analysis, class.name, lane.waiting, first.ticket, last.ticket, first.queued_at, last.queued_at
-FROM lanes AS lane
-CROSS JOIN (SELECT 'expedite' AS name UNION ALL SELECT 'default') AS class
-CROSS JOIN jobs AS first ON first.rowid = (
-    SELECT one.rowid FROM jobs AS one INDEXED BY idx_jobs_lane_head
-    WHERE one.org_id = lane.org_id AND one.analysis = lane.analysis AND one.priority_class = class.name
+SELECT analysis.name, class.name, lane.waiting, first.ticket, last.ticket, first.queued_at, last.queued_at
+FROM lane_rows AS lane
+CROSS JOIN analyses AS analysis ON analysis.analysis = lane.analysis
+CROSS JOIN (SELECT 'expedite' AS name, 1 AS expedite UNION ALL SELECT 'default', 0) AS class
+CROSS JOIN job_rows AS first ON first.job = (
+    SELECT one.job FROM job_rows AS one INDEXED BY idx_jobs_lane_head
+    WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = class.expedite
       AND one.started_at IS NULL AND one.finished_at IS NULL
-    ORDER BY one.queued_at, one.job_id LIMIT 1)
-CROSS JOIN jobs AS last ON last.rowid = (
-    SELECT one.rowid FROM jobs AS one INDEXED BY idx_jobs_lane_head
-    WHERE one.org_id = lane.org_id AND one.analysis = lane.analysis AND one.priority_class = class.name
+    ORDER BY one.ticket LIMIT 1)
+CROSS JOIN job_rows AS last ON last.job = (
+    SELECT one.job FROM job_rows AS one INDEXED BY idx_jobs_lane_head
+    WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = class.expedite
       AND one.started_at IS NULL AND one.finished_at IS NULL
-    ORDER BY one.queued_at DESC, one.job_id DESC LIMIT 1)
-WHERE lane.org_id = :org_id AND lane.waiting > 0
+    ORDER BY one.ticket DESC LIMIT 1)
+WHERE lane.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND lane.waiting > 0

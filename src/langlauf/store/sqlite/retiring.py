@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import apsw
 
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.instant import Instant
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.state import Status
 from langlauf.store.retiring import NEVER, Cutoffs, Found, Kind, RetireBatch
@@ -74,10 +75,10 @@ class SqliteShelf:
             self._keeper.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     async def ended(self) -> tuple[int, int]:
-        return await self._counts("count_ended", "count_with_end")
+        return await self._number("count_ended"), await self._number("count_with_end")
 
     async def kept(self) -> tuple[int, int]:
-        return await self._counts("count_snapshots", "count_events")
+        return await self._number("count_snapshots"), await self._number("count_events")
 
     async def close(self) -> None:
         """Lets go of the connection."""
@@ -91,12 +92,8 @@ class SqliteShelf:
                 one.close()
         self._own = self._keeper = None
 
-    async def _counts(self, *queries: str) -> tuple[int, int]:
-        def count(connection: apsw.Connection) -> tuple[int, int]:
-            first, second = (connection.execute(self._queries[query]).get for query in queries)
-            return int(str(first)), int(str(second))
-
-        return await self._read(count)
+    async def _number(self, query: str) -> int:
+        return await self._read(lambda connection: int(str(connection.execute(self._queries[query]).get)))
 
     async def _read(self, read: Callable[[apsw.Connection], T]) -> T:
         if self._path == MEMORY:
@@ -135,31 +132,31 @@ def payloads_from(rows: Sequence[Row]) -> dict[tuple[str, str], KeptPayloads]:
 def retire_batch(tx: Transaction, batch: RetireBatch) -> int:
     """Takes one kind of records from a few jobs; returns how many rows went."""
     removed = 0
+    cutoff = batch.cutoffs.latest(batch.kind)
     for org_id, job_id in batch.jobs:
-        job = {"org_id": org_id, "job_id": job_id}
-        due = tx.one("may_retire", **job, kind=batch.kind, cutoff=batch.cutoffs.latest(batch.kind))
+        due = tx.one("may_retire", org_id=org_id, job_id=job_id, kind=batch.kind, cutoff=cutoff)
         if due is None:
             continue
+        job, finished_at, status = due
         if batch.kind == "results":
-            removed += _entomb(tx, job, due, batch.cutoffs)
+            removed += _entomb(tx, job, finished_at, status, batch.cutoffs)
         elif batch.kind == "events":
-            removed += tx.run("delete_events", **job)
-            tx.run("mark_events_expired", **job, now=tx.now)
+            removed += tx.run("delete_events", job=job)
+            tx.run("mark_events_expired", job=job, now=tx.now)
         else:
-            removed += tx.run("delete_job", **job)
+            removed += tx.run("delete_job", job=job)
     return removed
 
 
-def _entomb(tx: Transaction, job: dict[str, str], due: Row, limits: Cutoffs) -> int:
-    finished_at, status = due
+def _entomb(tx: Transaction, job: int, finished_at: Instant, status: str, limits: Cutoffs) -> int:
     partial_cutoff = limits.completed_partials if status == Status.COMPLETED else limits.partial_results
     removed = tx.run(
         "entomb_results",
-        **job,
+        job=job,
         now=tx.now,
         finished_at=finished_at,
         final_cutoff=limits.final_results,
         partial_cutoff=partial_cutoff,
     )
-    tx.run("mark_results_expired", **job, now=tx.now)
+    tx.run("mark_results_expired", job=job, now=tx.now)
     return removed

@@ -12,6 +12,9 @@ from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.transaction import Row
+from langlauf.store.verify import rule_queries
+
+_SPELLING = {"is_json": "json_valid({})", "json": "{}"}
 
 
 class SqliteSnapshot:
@@ -20,7 +23,9 @@ class SqliteSnapshot:
     def __init__(self, path: str, connection: apsw.Connection) -> None:
         self.connection = connection
         self._path = path
-        self._queries = load("langlauf.store.sqlite", "verify.sql", "transfer.sql", "access.sql")
+        self._queries = load("langlauf.store.sqlite", "verify.sql", "transfer.sql", "access.sql") | rule_queries(
+            _SPELLING
+        )
 
     def knows(self, query: str) -> bool:
         return query in self._queries
@@ -35,11 +40,8 @@ class SqliteSnapshot:
         finally:
             connection.close()
 
-    def place(self, org_id: str, job_id: str) -> tuple[str, str]:
-        return org_id, job_id
-
     def tables_of_orgs(self) -> list[str]:
-        return [str(row[0]) for row in self.rows("org_tables")]
+        return [str(name) for (name,) in self.rows("org_tables")]
 
     def rows_of_org(self, table: str, org_id: str) -> Iterator[dict[str, Any]]:
         named = '"' + table.replace('"', '""') + '"'

@@ -1,81 +1,136 @@
-"""Accepting a job: the key first, then duplicates, then room in the queue, then everything at once."""
+"""Accepting jobs: the key first, then duplicates, then room in the queue, then everything at once."""
 
-import msgspec
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from langlauf.domain.event import EventType
-from langlauf.domain.job import Accepted, Duplicate, Job, KeyReused, NewJob, QueueFull, Replayed, Submitted
-from langlauf.store.sqlite.transaction import Transaction
+from langlauf.domain.job import (
+    INLINE,
+    Accepted,
+    Duplicate,
+    Job,
+    KeyReused,
+    NewJob,
+    QueueFull,
+    Replayed,
+    Submitted,
+)
+from langlauf.store.sqlite.transaction import Row, Transaction
+
+#: Characters of an input that is kept in the job's row, which is rewritten at every change. A larger one is apart.
+LARGEST_IN_ROW = 1_000
 
 
-def submit(tx: Transaction, new: NewJob) -> Submitted:
-    """Accepts the job, or tells why not; nothing is written in that case."""
-    # Times are the store's, at the moment of the write: nothing of a job can seem to have happened before it came.
-    new = replace(new, job=replace(new.job, queued_at=tx.now, updated_at=tx.now))
-    job = new.job
-    if new.idempotency_key is not None and (known := _by_key(tx, job, new.idempotency_key)):
-        return known
-    if new.refuse_duplicate:
-        found = tx.one(
-            "find_duplicate", org_id=job.org_id, analysis=job.analysis, payload_hash=job.request_payload_hash
-        )
-        if found:
-            return Duplicate(_job(tx, job.org_id, found[0]))
-    if full := _queue_full(tx, new):
-        return full
-    return Accepted(_insert(tx, new))
+class Submissions:
+    """The submissions of one transaction, in the order they came."""
 
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._rows: list[Row] = []
+        self._large: list[Row] = []
+        #: what was accepted here and is not written yet, by what another one may have in common with it
+        self._by_input: dict[tuple[str, str, str], Job] = {}
+        self._by_key: dict[tuple[str, str], Job] = {}
 
-def _by_key(tx: Transaction, job: Job, key: str) -> Replayed | KeyReused | None:
-    used = tx.one("find_idempotency_key", org_id=job.org_id, key=key)
-    if used is None:
+    def answer(self, new: NewJob, duplicate_of: str | None) -> Submitted:
+        """Accepts a job, or tells why not; nothing is written in that case."""
+        if new.idempotency_key is not None and (known := self._known(new.job, new.idempotency_key)):
+            return known
+        if new.refuse_duplicate and (twin := self._twin(new.job, duplicate_of)):
+            return Duplicate(twin)
+        org = self._tx.org(new.job.org_id, make=True)
+        if full := self._queue_full(new, org):
+            return full
+        return Accepted(self._accept(new, org))
+
+    def write(self) -> None:
+        """Writes the rows of what was accepted."""
+        if self._rows:
+            self._tx.run_many("insert_job", self._rows)
+            self._rows = []
+        if self._large:
+            self._tx.run_many("insert_large_input", self._large)
+            self._large = []
+
+    def _known(self, job: Job, key: str) -> Replayed | KeyReused | None:
+        if found := self._by_key.get((job.org_id, key)):
+            return Replayed(found) if found.request_payload_hash == job.request_payload_hash else KeyReused()
+        used = self._tx.one("find_idempotency_key", org=self._tx.org(job.org_id), key=key)
+        if used is None:
+            return None
+        job_id, payload_hash = used
+        return Replayed(self._job(job.org_id, job_id)) if payload_hash == job.request_payload_hash else KeyReused()
+
+    def _twin(self, job: Job, duplicate_of: str | None) -> Job | None:
+        if duplicate_of is not None:
+            return self._job(job.org_id, duplicate_of)
+        return self._by_input.get((job.org_id, job.analysis, job.request_payload_hash))
+
+    def _job(self, org_id: str, job_id: str) -> Job:
+        view = self._tx.view(org_id, job_id)
+        if view is None:
+            raise LookupError(f"the job {job_id} was there a moment ago")
+        return view.job
+
+    def _queue_full(self, new: NewJob, org: int) -> QueueFull | None:
+        of_org, of_all = self._tx.waiting_counts(org)
+        if of_org >= new.max_waiting_org:
+            return QueueFull("org", of_org)
+        if of_all >= new.max_waiting_all:
+            return QueueFull("all", of_all)
+        if new.max_waiting_analysis is not None:
+            of_analysis = self._tx.waiting_of_analysis(self._tx.analysis(new.job.analysis, make=True))
+            if of_analysis >= new.max_waiting_analysis:
+                return QueueFull("analysis", of_analysis)
         return None
-    job_id, payload_hash = used
-    if payload_hash != job.request_payload_hash:
-        return KeyReused()
-    return Replayed(_job(tx, job.org_id, job_id))
+
+    def _accept(self, new: NewJob, org: int) -> Job:
+        tx = self._tx
+        analysis = tx.analysis(new.job.analysis, make=True)
+        expedite = int(new.job.priority_class == "expedite")
+        # Times are the store's, at the moment of the write: nothing of a job can seem to have happened before it came.
+        ticket = tx.next_ticket(org, analysis, expedite)
+        job = replace(new.job, queued_at=tx.now, updated_at=tx.now, ticket=ticket)
+        number = tx.next_job()
+        in_row = len(new.payload) <= LARGEST_IN_ROW
+        ref = None if job.request_payload_ref == INLINE else job.request_payload_ref
+        self._rows.append((
+            number, org, analysis, job.job_id, expedite, ticket, tx.now, bytes.fromhex(job.request_payload_hash), ref,
+            job.timeout_seconds, job.max_retries,
+            job.trace_id, job.request_id, job.requested_by_user_id, job.api_key_id, job.estimated_seconds, job.retry_of,
+            job.traceparent, job.tracestate, new.payload if in_row else None,
+        ))  # fmt: skip
+        if not in_row:
+            self._large.append((number, new.payload))
+        self._by_input[job.org_id, job.analysis, job.request_payload_hash] = job
+        self._add_rare(new, job, org, number)
+        tx.waiting(org, analysis, +1)
+        facts = {"analysis": job.analysis} | ({"retry_of": job.retry_of} if job.retry_of else {})
+        tx.event((number, org, job.job_id), 1, EventType.QUEUED, "user", facts)
+        return job
+
+    def _add_rare(self, new: NewJob, job: Job, org: int, number: int) -> None:
+        tx = self._tx
+        if new.idempotency_key is not None:
+            self._by_key[job.org_id, new.idempotency_key] = job
+            tx.run("insert_key", org=org, key=new.idempotency_key, job=number, now=tx.now)
+        if new.resume_from is not None:
+            tx.run("copy_chunks", org=org, job=number, resume_from=new.resume_from)
+        for wish in new.wishes:
+            values = (job.org_id, job.job_id, wish.channel, wish.target, wish.lane, wish.language)
+            tx.run_many("insert_wish", [values])
 
 
-def _job(tx: Transaction, org_id: str, job_id: str) -> Job:
-    view = tx.view(org_id, job_id)
-    if view is None:
-        raise LookupError(f"the job {job_id} was there a moment ago")
-    return view.job
-
-
-def _queue_full(tx: Transaction, new: NewJob) -> QueueFull | None:
-    of_org, of_all = tx.waiting_counts(new.job.org_id)
-    if of_org >= new.max_waiting_org:
-        return QueueFull("org", of_org)
-    if of_all >= new.max_waiting_all:
-        return QueueFull("all", of_all)
-    if new.max_waiting_analysis is not None:
-        of_analysis = tx.waiting_of_analysis(new.job.analysis)
-        if of_analysis >= new.max_waiting_analysis:
-            return QueueFull("analysis", of_analysis)
-    return None
-
-
-def _insert(tx: Transaction, new: NewJob) -> Job:
-    job = tx.ticketed(new.job)
-    tx.run_many("insert_job", [msgspec.structs.astuple(job)])
-    tx.append("insert_input", (job.org_id, job.job_id, new.payload))
-    if new.idempotency_key is not None:
-        tx.run(
-            "insert_key",
-            org_id=job.org_id,
-            key=new.idempotency_key,
-            job_id=job.job_id,
-            payload_hash=job.request_payload_hash,
-            now=tx.now,
-        )
-    if new.resume_from is not None:
-        tx.run("copy_chunks", org_id=job.org_id, job_id=job.job_id, resume_from=new.resume_from)
-    for wish in new.wishes:
-        # At once, not at the end: the events of this very transaction must find it.
-        values = (job.org_id, job.job_id, wish.channel, wish.target, wish.lane, wish.language)
-        tx.run_many("insert_wish", [values])
-    tx.waiting(job.org_id, job.analysis, +1)
-    facts = {"analysis": job.analysis, "retry_of": job.retry_of} if job.retry_of else {"analysis": job.analysis}
-    tx.event(job.org_id, job.job_id, 1, EventType.QUEUED, "user", (job.trace_id, job.request_id), facts)
-    return job
+def submit(tx: Transaction, batch: Sequence[NewJob]) -> list[Submitted]:
+    """Accepts jobs or tells why not, in the order they came."""
+    asked = [
+        (place, bytes.fromhex(new.job.request_payload_hash), org, tx.analysis(new.job.analysis))
+        for place, new in enumerate(batch)
+        if new.refuse_duplicate and (org := tx.org(new.job.org_id))
+    ]
+    twins = dict(tx.each("find_duplicates", asked)) if asked else {}
+    submissions = Submissions(tx)
+    answers = [submissions.answer(new, twins.get(place)) for place, new in enumerate(batch)]
+    submissions.write()
+    return answers

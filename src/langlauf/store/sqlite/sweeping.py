@@ -22,7 +22,7 @@ from langlauf.domain.outcome import (
 )
 from langlauf.domain.retry import Backoff
 from langlauf.domain.views import Swept
-from langlauf.store.sqlite.ending import end_canceled, take_lease, write_end
+from langlauf.store.sqlite.ending import write_end
 from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 from langlauf.telemetry import Fact, tell
@@ -52,24 +52,18 @@ class Sweep:
         self, now: Instant, *, grace_seconds: float, backoff: Backoff, limit: int
     ) -> AsyncIterator[list[Swept]]:
         """What was taken back, page by page. A job that cannot be is told of, and the others go on."""
-        position = ("", "")
-        while page := await self._page(now, grace_seconds, position, limit):
+        position = 0
+        while rows := await self._page(now, grace_seconds, position, limit):
+            page = [Lease(org_id, job_id, attempt) for org_id, job_id, attempt, _ in rows]
             requests = [SweepOne(lease=one, grace_seconds=grace_seconds, backoff=backoff) for one in page]
             answers = await asyncio.gather(*map(self._write, requests), return_exceptions=True)
             _tell_failures(zip(page, answers, strict=True))
             yield [answer for answer in answers if isinstance(answer, Swept)]
-            position = (page[-1].org_id, page[-1].job_id)
+            position = rows[-1][-1]
 
-    async def _page(self, now: Instant, grace_seconds: float, position: tuple[str, str], limit: int) -> list[Lease]:
-        values = {
-            "now": now,
-            **graces(grace_seconds),
-            "after_org": position[0],
-            "after_job": position[1],
-            "limit": limit,
-        }
-        rows: list[Row] = await self._read(lambda connection: connection.execute(self._query, values).fetchall())
-        return [Lease(*row) for row in rows]
+    async def _page(self, now: Instant, grace_seconds: float, position: int, limit: int) -> list[Row]:
+        values = {"now": now, **graces(grace_seconds), "after": position, "limit": limit}
+        return await self._read(lambda connection: connection.execute(self._query, values).fetchall())
 
 
 def _tell_failures(answers: Iterable[tuple[Lease, object]]) -> None:
@@ -100,7 +94,8 @@ def sweep_one(tx: Transaction, request: SweepOne) -> Swept | None:
     if row is None:
         return None
     outcome = _decide(row, tx.now, request.backoff)
-    if take_lease(tx, lease) and _write_end(tx, lease, outcome):
+    # The log says that it was not the worker who ended it.
+    if write_end(tx, lease, outcome, alive=False, actor="system"):
         return Swept(lease.org_id, lease.job_id, _word(outcome))
     return None
 
@@ -117,12 +112,6 @@ def _decide(row: Row, now: Instant, backoff: Backoff) -> Lost | Retry | Failed |
             delay_seconds=backoff.delay(retry_count, draw()),
         )
     return after_loss(cancel_requested=cancel_at is not None, cancel_reason=cancel_reason, lost_before=lost_count)
-
-
-def _write_end(tx: Transaction, lease: Lease, outcome: Lost | Retry | Failed | Canceled) -> bool:
-    if isinstance(outcome, Canceled):  # the log says that it was not the worker who ended it
-        return end_canceled(tx, lease.org_id, lease.job_id, outcome, actor="system")
-    return write_end(tx, lease, outcome)
 
 
 def _word(outcome: Outcome) -> str:

@@ -1,53 +1,53 @@
-"""One write transaction: what its steps share, and the rows that are appended together at its end."""
+"""One write transaction: what its steps share, and the rows that are written together at its end."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import apsw
-import msgspec
 
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Lease, Partial
-from langlauf.domain.event import ActorType, Event, EventType
-from langlauf.domain.instant import Instant, to_text
-from langlauf.domain.job import Job
-from langlauf.domain.notification import TEMPLATES, dedupe_key
+from langlauf.domain.event import ActorType, EventType
+from langlauf.domain.instant import Instant
+from langlauf.domain.job import INLINE
 from langlauf.domain.outbound import OUTBOUND
 from langlauf.domain.outcome import Completed
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind
-from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
-from langlauf.store.rows import job_from, json_text
+from langlauf.store.rows import json_text, view_from
+from langlauf.store.sqlite.memory import Memory
+from langlauf.store.sqlite.outgoing import fill_outbox
 
 Row = tuple[Any, ...]
-#: Of a message for people: nobody has seen it, and it goes nowhere.
-_UNREAD_AND_STAYING = (None, None, None, None, None, 0)
+#: The key of a job and of its org, and its id.
+Key = tuple[int, int, str]
 #: How much the newest run counts in the mean of recent runs.
 _NEWEST_RUN_WEIGHT = 0.2
+#: The length of a UUID: the ids of events follow from such an id, and are kept for any other.
+_UUID = 36
 
 
 class Transaction:
-    """Runs named queries at one instant. Rows that nothing reads back before the commit are appended set-wise."""
+    """Runs named queries at one instant. Rows that nothing reads back before the commit are written set-wise."""
 
-    def __init__(self, connection: apsw.Connection, queries: Mapping[str, str], now: Instant) -> None:
+    def __init__(
+        self, connection: apsw.Connection, queries: Mapping[str, str], now: Instant, memory: Memory | None = None
+    ) -> None:
         self.connection = connection
         self.now = now
+        self.memory = memory or Memory()
         self._queries = queries
-        self._appended: defaultdict[str, list[Row]] = defaultdict(list)
-        self._lanes: Counter[tuple[str, str]] = Counter()
-        self._paces: defaultdict[str, list[float]] = defaultdict(list)
-        self._waiting_orgs: dict[str, int] = {}
-        self._waiting_all: int | None = None
-        self._changed_orgs: Counter[str] = Counter()
-        self._changed_all = 0
-        self._tickets: Counter[tuple[str, str, str]] = Counter()
-        self._feed_places: dict[str, Instant | None] = {}
+        self._events: list[Row] = []
+        self._results: list[Row] = []
+        self._going_out: list[tuple[int, int, EventType]] = []
+        self._touched: set[int] = set()
+        self._waiting: Counter[tuple[int, int]] = Counter()
+        self._running: Counter[int] = Counter()
+        self._due: dict[tuple[int, int], Instant] = {}
+        self._paces: defaultdict[int, list[float]] = defaultdict(list)
 
-    @cached_property
-    def _now_text(self) -> str:
-        return to_text(self.now)
+    # -- queries -------------------------------------------------------------------------------------------------------
 
     def query(self, name: str) -> str:
         """The text of a query."""
@@ -67,131 +67,209 @@ class Transaction:
         self.connection.execute(self._queries[query], values)
         return self.connection.changes()
 
+    def each(self, query: str, rows: Iterable[Row | Mapping[str, Any]]) -> list[Row]:
+        """Runs a query once per row of values and returns all that it gave."""
+        return self.connection.executemany(self._queries[query], rows).fetchall()
+
     def run_many(self, query: str, rows: Sequence[Row | Mapping[str, Any]]) -> int:
-        """Runs a change once per row and tells how many rows it touched in all."""
+        """Runs a change once per row of values and tells how many rows it touched in all."""
         before = self.connection.total_changes()
         self.connection.executemany(self._queries[query], rows)
         return self.connection.total_changes() - before
 
-    def append(self, query: str, row: Row) -> None:
-        """Keeps a row for the set-wise insert at the end."""
-        self._appended[query].append(row)
-
-    def event(
-        self,
-        org_id: str,
-        job_id: str,
-        seq: int,
-        kind: EventType,
-        actor: ActorType,
-        ids: tuple[str, str],
-        payload: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Appends to a job's log; `ids` are its trace id and the id of the request behind the change."""
-        text = json_text(payload) if payload else "{}"
-        row = (org_id, job_id, seq, new_id(), kind, self.now, actor, text, *ids)
-        place = self._feed_place(org_id) if kind in OUTBOUND else None
-        if place is None:
-            self.append("insert_event", row)
-        else:
-            self.append("insert_event_behind", (*row, place))
-
-    def past_event(self, event: Event) -> None:
-        """Appends what another system told of; its place in the feed is that of its time, but never ahead of ours."""
-        row = msgspec.structs.astuple(event)
-        if event.occurred_at > self.now:
-            self.append("insert_event_behind", (*row, self.now))
-        else:
-            self.append("insert_event", row)
-
-    def _feed_place(self, org_id: str) -> Instant | None:
-        """Where this transaction's events of an org are in its feed, where that is not simply now.
-
-        Time may not have moved since another transaction: who has read that one has to find this one behind it.
-        """
-        if org_id not in self._feed_places:
-            last = self.one("last_feed_mark", org_id=org_id)
-            self._feed_places[org_id] = None if last is None or last[0] < self.now else last[0] + 1
-        return self._feed_places[org_id]
-
-    def snapshot(self, lease: Lease, kind: ResultKind, seq: int, write: Partial | Completed) -> None:
-        """Appends a snapshot of a job."""
-        ids = (lease.org_id, write.result_id, lease.job_id)
-        record = (*ids, kind, seq, SCHEMA_VERSION, write.payload_ref, self.now, write.summary, None)
-        self.append("insert_result", (*record, write.payload, write.views))
-
-    def notify(self, org_id: str, job_id: str, status: Status, facts: Mapping[str, Any]) -> None:
-        """Leaves the in-app message for a job's end, where that end has one."""
-        template = TEMPLATES.get(status)
-        if template is None:
-            return
-        payload = json_text({"job_id": job_id, "status": status, **facts, "finished_at": self._now_text})
-        key = dedupe_key(job_id, "in_app", template)
-        ids = (org_id, new_id(), job_id)
-        row = (*ids, "in_app", template, "pending", 0, None, key, self.now, None, self.now, payload)
-        self.append("insert_notification", (*row, *_UNREAD_AND_STAYING))
-
-    def fenced(self, lease: Lease) -> dict[str, Any]:
-        """The values that every write of an attempt is guarded with."""
-        return {"org_id": lease.org_id, "job_id": lease.job_id, "attempt": lease.attempt, "now": self.now}
-
-    def waiting(self, org_id: str, analysis: str, change: int) -> None:
-        """Counts a job into or out of its lane."""
-        self._lanes[org_id, analysis] += change
-        self._changed_orgs[org_id] += change
-        self._changed_all += change
-
-    def waiting_counts(self, org_id: str) -> tuple[int, int]:
-        """How many jobs wait, of one org and in all, those of this transaction included."""
-        if self._waiting_all is None:
-            self._waiting_all = self._count("waiting_of_all")
-        if org_id not in self._waiting_orgs:
-            self._waiting_orgs[org_id] = self._count("waiting_of_org", org_id=org_id)
-        return self._waiting_orgs[org_id] + self._changed_orgs[org_id], self._waiting_all + self._changed_all
-
-    def waiting_of_analysis(self, analysis: str) -> int:
-        """How many jobs of an analysis wait, over all orgs, those of this transaction included."""
-        here = sum(change for (_, name), change in self._lanes.items() if name == analysis)
-        return self._count("waiting_of_analysis", analysis=analysis) + here
-
-    def ticketed(self, job: Job) -> Job:
-        """The job with the ticket behind the last one that waits in its lane and class."""
-        return msgspec.structs.replace(job, ticket=self.next_ticket(job.org_id, job.analysis, job.priority_class))
-
-    def next_ticket(self, org_id: str, analysis: str, priority_class: str) -> int:
-        """The ticket behind the last one that waits in a lane and class."""
-        lane = (org_id, analysis, priority_class)
-        if lane not in self._tickets:
-            values = dict(zip(("org_id", "analysis", "priority_class"), lane, strict=True))
-            self._tickets[lane] = self._count("last_ticket", **values)
-        self._tickets[lane] += 1
-        return self._tickets[lane]
-
-    def _count(self, query: str, /, **values: Any) -> int:
+    def _number(self, query: str, /, **values: Any) -> int:
         row = self.one(query, **values)
         return int(row[0]) if row else 0
 
-    def ran(self, analysis: str, seconds: float) -> None:
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def org(self, org_id: str, *, make: bool = False) -> int:
+        """The number of an org; 0 where it has none."""
+        known = self.memory.orgs.get(org_id)
+        return known or self.memory.org(self.connection, self._queries, org_id, make=make)
+
+    def org_id(self, org: int) -> str:
+        """The name of an org."""
+        if org not in self.memory.org_ids:
+            [[self.memory.org_ids[org]]] = self.rows("name_of_org", org=org)
+        return self.memory.org_ids[org]
+
+    def analysis(self, name: str, *, make: bool = False) -> int:
+        """The number of an analysis; -1 where it has none."""
+        known = self.memory.analyses.get(name)
+        return self.memory.analysis(self.connection, self._queries, name, make=make) if known is None else known
+
+    def analysis_name(self, analysis: int) -> str:
+        """The name of an analysis."""
+        if analysis not in self.memory.analysis_names:
+            [[self.memory.analysis_names[analysis]]] = self.rows("name_of_analysis", analysis=analysis)
+        return self.memory.analysis_names[analysis]
+
+    def next_job(self) -> int:
+        """The key of the next job."""
+        if self.memory.last_job is None:
+            self.memory.last_job = self._number("last_job")
+        self.memory.last_job += 1
+        return self.memory.last_job
+
+    # -- the log, snapshots --------------------------------------------------------------------------------------------
+
+    def event(
+        self,
+        key: Key,
+        seq: int,
+        kind: EventType,
+        actor: ActorType,
+        payload: Mapping[str, Any] | str,
+        *,
+        request_id: str | None = None,
+    ) -> None:
+        """Appends to a job's log; the request behind the change is the job's unless another one is named."""
+        job, org, job_id = key
+        place = None
+        if kind in OUTBOUND:
+            place = self._feed_place(org)
+            self._going_out.append((job, seq, kind))
+        event_id = None if len(job_id) == _UUID else new_id()
+        text = payload if isinstance(payload, str) else json_text(payload)
+        self._events.append((job, seq, org, kind.value, self.now, place, actor, text, event_id, None, request_id))
+        self._touched.add(org)
+
+    def _feed_place(self, org: int) -> Instant:
+        """The next place in the feed of an org: the time, or behind the last one where that has not moved since."""
+        last = self.memory.feed_places.get(org)
+        if last is None:
+            last = self._number("last_feed_place", org=org)
+        place = self.now if self.now > last else last + 1
+        self.memory.feed_places[org] = place
+        return place
+
+    def snapshot(self, key: Key, kind: ResultKind, seq: int, write: Partial | Completed) -> None:
+        """Appends a snapshot of a job."""
+        job, org, _ = key
+        ref = None if write.payload_ref == INLINE else write.payload_ref
+        row = (job, seq, org, write.result_id, kind, SCHEMA_VERSION, ref, self.now, write.summary)
+        self._results.append((*row, write.payload, write.views))
+
+    def write_snapshots(self) -> None:
+        """Writes the snapshots that were appended so far."""
+        results, self._results = self._results, []
+        if results:
+            self.connection.executemany(self._queries["insert_result"], results)
+
+    # -- queues --------------------------------------------------------------------------------------------------------
+
+    def waiting(self, org: int, analysis: int, change: int) -> None:
+        """Counts a job into or out of those that wait."""
+        self._waiting[org, analysis] += change
+        memory = self.memory
+        if memory.waiting is not None:
+            memory.waiting += change
+        if org in memory.waiting_orgs:
+            memory.waiting_orgs[org] += change
+        if analysis in memory.waiting_analyses:
+            memory.waiting_analyses[analysis] += change
+
+    def running(self, analysis: int, change: int) -> None:
+        """Counts a job into or out of those that run."""
+        self._running[analysis] += change
+        if self.memory.running is not None:
+            self.memory.running += change
+
+    def due(self, org: int, analysis: int, at: Instant) -> None:
+        """Notes that a job which had started may go on from then on."""
+        lane = (org, analysis)
+        self._due[lane] = min(at, self._due.get(lane, at))
+
+    def waiting_counts(self, org: int) -> tuple[int, int]:
+        """How many jobs wait, of one org and in all, those of this transaction included."""
+        memory = self.memory
+        if memory.waiting is None:
+            memory.waiting = self._number("waiting_of_all") + self._waiting.total()
+        if org not in memory.waiting_orgs:
+            here = sum(change for (other, _), change in self._waiting.items() if other == org)
+            memory.waiting_orgs[org] = self._number("waiting_of_org", org=org) + here
+        return memory.waiting_orgs[org], memory.waiting
+
+    def waiting_of_analysis(self, analysis: int) -> int:
+        """How many jobs of an analysis wait, over all orgs, those of this transaction included."""
+        known = self.memory.waiting_analyses
+        if analysis not in known:
+            here = sum(change for (_, other), change in self._waiting.items() if other == analysis)
+            known[analysis] = self._number("waiting_of_analysis", analysis=analysis) + here
+        return known[analysis]
+
+    def running_of_all(self) -> int:
+        """How many jobs run, those included whose lease has ended and that no sweep has taken yet."""
+        if self.memory.running is None:
+            self.memory.running = self._number("running_of_all") + self._running.total()
+        return self.memory.running
+
+    def next_ticket(self, org: int, analysis: int, expedite: int) -> int:
+        """The ticket behind the last one of a lane and class."""
+        lane, tickets = (org, analysis, expedite), self.memory.tickets
+        if lane not in tickets:
+            tickets[lane] = self._number("last_ticket", org=org, analysis=analysis, expedite=expedite)
+        tickets[lane] += 1
+        return tickets[lane]
+
+    def ran(self, analysis: int, seconds: float) -> None:
         """Remembers how long a completed run took."""
         self._paces[analysis].append(seconds)
+
+    # -- jobs ----------------------------------------------------------------------------------------------------------
+
+    def fenced(self, lease: Lease, *, alive: bool = True) -> dict[str, Any]:
+        """The values that every write of an attempt is guarded with; not `alive`: also where the lease has run out."""
+        return {
+            "org": self.org(lease.org_id),
+            "job_id": lease.job_id,
+            "attempt": lease.attempt,
+            "now": self.now,
+            "alive": self.now if alive else -1,
+        }
 
     def view(self, org_id: str, job_id: str) -> JobView | None:
         """The job as this transaction sees it."""
         row = self.one("job_view", org_id=org_id, job_id=job_id)
-        return None if row is None else JobView(job_from(row[:-1]), row[-1])
+        return None if row is None else view_from(row)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Writes everything that was kept for the end."""
-        appended, self._appended = self._appended, defaultdict(list)
-        for query, rows in appended.items():
-            self.run_many(query, rows)
-        lanes, self._lanes = self._lanes, Counter()
-        self._waiting_orgs, self._waiting_all = {}, None
-        self._changed_orgs, self._changed_all = Counter(), 0
-        for (org_id, analysis), change in lanes.items():
+        self._write_log()
+        waiting, self._waiting = self._waiting, Counter()
+        for (org, analysis), change in waiting.items():
             if change:
-                query = "lane_join" if change > 0 else "lane_leave"
-                self.run(query, org_id=org_id, analysis=analysis, change=change)
+                self.run("lane_join" if change > 0 else "lane_leave", org=org, analysis=analysis, change=change)
+        due, self._due = self._due, {}
+        for (org, analysis), at in due.items():
+            self.run("lane_due_by", org=org, analysis=analysis, due_at=at)
+        self._write_counts(waiting)
+
+    def _write_log(self) -> None:
+        self.write_snapshots()
+        events, self._events = self._events, []
+        if events:
+            self.connection.executemany(self._queries["insert_event"], events)
+        touched, self._touched = self._touched, set()
+        if touched:
+            self.connection.executemany(self._queries["touch_org"], [(org,) for org in touched])
+        going_out, self._going_out = self._going_out, []
+        if going_out:
+            fill_outbox(self.connection, self._queries, self.memory, going_out)
+
+    def _write_counts(self, waiting: Counter[tuple[int, int]]) -> None:
+        changes: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+        for (_, analysis), change in waiting.items():
+            changes[analysis][0] += change
+        running, self._running = self._running, Counter()
+        for analysis, change in running.items():
+            changes[analysis][1] += change
+        rows = [(*counts, analysis) for analysis, counts in changes.items() if any(counts)]
+        if rows:
+            self.connection.executemany(self._queries["count_jobs"], rows)
         paces, self._paces = self._paces, defaultdict(list)
         for analysis, seconds in paces.items():
             mean = sum(seconds) / len(seconds)

@@ -14,7 +14,10 @@ DELETE FROM workers WHERE worker_id = :worker_id
 DELETE FROM workers WHERE seen_at < :before
 
 -- name: all_workers
--- Each with the jobs that it holds, and until when: a few rows, as many as run.
-SELECT {worker_columns}, worker.seen_at, count(lease.job_id), max(lease.expires_at)
-FROM workers AS worker LEFT JOIN leases AS lease ON lease.worker_id = worker.worker_id
-GROUP BY worker.worker_id ORDER BY worker.started_at, worker.worker_id
+-- Each with the jobs that it holds, and until when: one walk over as many rows as run.
+SELECT {worker_columns}, worker.seen_at, coalesce(held.jobs, 0), held.until
+FROM workers AS worker LEFT JOIN (
+    SELECT job.worker_id, count(*) AS jobs, max(job.lease_expires_at) AS until
+    FROM job_rows AS job INDEXED BY idx_jobs_timeout_detection WHERE job.deadline_at IS NOT NULL GROUP BY job.worker_id
+) AS held ON held.worker_id = worker.worker_id
+ORDER BY worker.started_at, worker.worker_id

@@ -1,203 +1,213 @@
 -- Every write a job sees, in the order of its life. Format: a line "-- name: …", a sentence, the statement.
--- {job_columns} and its like stand for the fields of a record; {fence} for "this attempt still holds its lease".
+-- {job_columns} and its like stand for the fields of a record; {fence} for "this attempt still holds its lease". Statements with
+-- numbered values are run for many rows at once.
+
+-- name: find_org
+SELECT org FROM orgs WHERE org_id = ?
+
+-- name: make_org
+INSERT INTO orgs (org_id) VALUES (?) RETURNING org
+
+-- name: name_of_org
+SELECT org_id FROM orgs WHERE org = :org
+
+-- name: find_analysis
+SELECT analysis FROM analyses WHERE name = ?
+
+-- name: make_analysis
+INSERT INTO analyses (name) VALUES (?) RETURNING analysis
+
+-- name: name_of_analysis
+SELECT name FROM analyses WHERE analysis = :analysis
 
 -- name: find_idempotency_key
 -- What an org's key was used for.
-SELECT job_id, payload_hash FROM idempotency_keys WHERE org_id = :org_id AND idempotency_key = :key
+SELECT job.job_id, lower(hex(job.payload_hash)) FROM key_rows AS used JOIN job_rows AS job ON job.job = used.job
+WHERE used.org = :org AND used.idempotency_key = :key
 
--- name: find_duplicate
--- A job of the same org, analysis and input that has not ended. Left alone, the planner walks the org's whole history.
-SELECT job_id FROM jobs INDEXED BY idx_jobs_duplicates
-WHERE org_id = :org_id AND analysis = :analysis AND request_payload_hash = :payload_hash
-  AND finished_at IS NULL
-LIMIT 1
+-- name: find_duplicates
+-- A job of the same org, analysis and input that has not ended, with the place of who asks.
+SELECT ?1, (SELECT job_id FROM job_rows INDEXED BY idx_jobs_duplicates
+            WHERE substr(payload_hash, 1, 8) = substr(?2, 1, 8) AND payload_hash = ?2 AND org = ?3 AND analysis = ?4
+              AND finished_at IS NULL
+            LIMIT 1)
 
 -- name: waiting_of_org
-SELECT coalesce(sum(waiting), 0) FROM lanes WHERE org_id = :org_id
+SELECT coalesce(sum(waiting), 0) FROM lane_rows WHERE org = :org
 
 -- name: waiting_of_analysis
-SELECT waiting FROM waiting_counts WHERE analysis = :analysis
+SELECT waiting FROM analyses WHERE analysis = :analysis
 
 -- name: waiting_of_all
-SELECT coalesce(sum(waiting), 0) FROM waiting_counts
+SELECT coalesce(sum(waiting), 0) FROM analyses
 
 -- name: last_ticket
--- The highest, which is one of the newest: of jobs that came at the same moment, ids and tickets have orders of their own.
-SELECT coalesce(max(ticket), 0) FROM jobs INDEXED BY idx_jobs_lane_head
-WHERE org_id = :org_id AND analysis = :analysis AND priority_class = :priority_class
-  AND started_at IS NULL AND finished_at IS NULL
-  AND queued_at = (
-      SELECT newest.queued_at FROM jobs AS newest INDEXED BY idx_jobs_lane_head
-      WHERE newest.org_id = :org_id AND newest.analysis = :analysis AND newest.priority_class = :priority_class
-        AND newest.started_at IS NULL AND newest.finished_at IS NULL
-      ORDER BY newest.queued_at DESC LIMIT 1)
+SELECT coalesce(max(ticket), 0) FROM job_rows INDEXED BY idx_jobs_lane_head
+WHERE org = :org AND analysis = :analysis AND expedite = :expedite AND started_at IS NULL AND finished_at IS NULL
+
+-- name: last_job
+SELECT coalesce(max(job), 0) FROM job_rows
 
 -- name: insert_job
-INSERT INTO jobs ({job_names}) VALUES ({job_values})
+INSERT INTO job_rows (
+    job, org, analysis, job_id, status, expedite, ticket, queued_at, updated_at, payload_hash, payload_ref, timeout_seconds,
+    max_retries, trace_id, request_id, requested_by_user_id, api_key_id, estimated_seconds, retry_of, traceparent, tracestate, input)
+VALUES (?1, ?2, ?3, ?4, 'queued', ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
 
--- name: insert_input
-INSERT INTO job_inputs (org_id, job_id, payload) VALUES (?, ?, ?)
+-- name: insert_large_input
+INSERT INTO inputs (job, input) VALUES (?, ?)
 
 -- name: insert_wish
 INSERT INTO job_wishes (org_id, job_id, channel, target, lane, language) VALUES (?, ?, ?, ?, ?, ?)
 
 -- name: insert_key
-INSERT INTO idempotency_keys (org_id, idempotency_key, job_id, payload_hash, created_at)
-VALUES (:org_id, :key, :job_id, :payload_hash, :now)
+INSERT INTO key_rows (org, idempotency_key, job, created_at) VALUES (:org, :key, :job, :now)
 
 -- name: copy_chunks
 -- A resumed job starts with the finished chunks of the one it repeats.
-INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
-SELECT org_id, :job_id, chunk_key, payload, created_at FROM job_chunks
-WHERE org_id = :org_id AND job_id = :resume_from
+INSERT INTO chunk_rows (job, org, chunk_key, created_at, payload)
+SELECT :job, done.org, done.chunk_key, done.created_at, done.payload
+FROM job_rows AS origin JOIN chunk_rows AS done ON done.job = origin.job
+WHERE origin.job_id = :resume_from AND origin.org = :org
 
 -- name: insert_event
-INSERT INTO job_events ({event_names}) VALUES ({event_values})
+INSERT INTO event_rows (
+    job, event_seq, org, event_type, occurred_at, feed_at, actor_type, payload_json, event_id, trace_id, request_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
--- name: last_feed_mark
--- The last place in the feed of an org, for who needs one behind it.
-SELECT event.feed_mark FROM job_events AS event INDEXED BY idx_job_events_feed
-WHERE event.org_id = :org_id AND event.feed_mark IS NOT NULL ORDER BY event.feed_mark DESC LIMIT 1
+-- name: last_feed_place
+SELECT feed_at FROM event_rows INDEXED BY idx_job_events_feed
+WHERE org = :org AND feed_at IS NOT NULL ORDER BY feed_at DESC LIMIT 1
 
--- name: insert_event_behind
--- An event whose place in the feed is not that of its time.
-INSERT INTO job_events ({event_names}, feed_at) VALUES ({event_values}, ?)
+-- name: outgoing_event
+-- What a message about an event tells. What a failed job has to show is in its own record.
+SELECT event.org_id, event.job_id, event.event_seq, event.event_id, event.event_type, event.occurred_at, event.trace_id,
+    coalesce(event.payload_json ->> 'result_id', CASE event.event_type WHEN 'job.failed' THEN job.result_id END)
+FROM job_rows AS job JOIN job_events AS event ON event.job_id = job.job_id
+WHERE job.job = :job AND event.event_seq = :event_seq
 
 -- name: insert_result
-INSERT INTO job_results ({snapshot_names}, payload, views) VALUES ({snapshot_values}, ?, ?)
+INSERT INTO result_rows (
+    job, result_seq, org, result_id, result_kind, schema_version, payload_ref, created_at, summary_json, payload, views)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
--- name: insert_notification
-INSERT INTO notifications ({notification_names}) VALUES ({notification_values})
+-- name: touch_org
+-- Who follows an org sees that something changed.
+UPDATE orgs SET version = version + 1 WHERE org = ?
+
+-- name: count_jobs
+UPDATE analyses SET waiting = waiting + ?1, running = running + ?2 WHERE analysis = ?3
 
 -- name: lane_join
--- Counts waiting jobs in. An org that has some keeps its place, and all its lanes show it; one that had none joins where the
--- virtual clock stands, not where it left.
-INSERT INTO lanes (org_id, analysis, waiting, virtual_start, served)
-SELECT :org_id, :analysis, :change,
-    coalesce(max(mine.virtual_start) FILTER (WHERE mine.waiting > 0),
-             max((SELECT virtual_now FROM lane_clock), coalesce(max(mine.virtual_start), 0))),
-    coalesce(max(mine.served), 0)
-FROM lanes AS mine WHERE mine.org_id = :org_id
-ON CONFLICT (org_id, analysis) DO UPDATE SET
+-- An org that has waiting jobs keeps its place; one that had none joins where the virtual clock stands, not where it left. All
+-- lanes of an org show the same turn.
+INSERT INTO lane_rows (org, analysis, waiting, virtual_start, served)
+SELECT :org, :analysis, :change,
+    coalesce(max(virtual_start) FILTER (WHERE waiting > 0), max((SELECT virtual_now FROM lane_clock), coalesce(max(virtual_start), 0))),
+    coalesce(max(served), 0)
+FROM lane_rows WHERE org = :org
+ON CONFLICT (org, analysis) DO UPDATE SET
     waiting = waiting + excluded.waiting, virtual_start = excluded.virtual_start, served = excluded.served
 
 -- name: lane_leave
--- Counts waiting jobs out. Apart from joining: an upsert checks the row it would insert, and that has no minus.
-UPDATE lanes SET waiting = waiting + :change WHERE org_id = :org_id AND analysis = :analysis
+-- Apart from the other: a constraint looks at the row of an insert, and that has no minus.
+UPDATE lane_rows SET waiting = waiting + :change WHERE org = :org AND analysis = :analysis
+
+-- name: lane_due_by
+-- The first job of a lane that had started may go on at this time, or at the one that is known.
+INSERT INTO lane_rows (org, analysis, due_at) VALUES (:org, :analysis, :due_at)
+ON CONFLICT (org, analysis) DO UPDATE SET due_at = min(coalesce(due_at, excluded.due_at), excluded.due_at)
+
+-- name: running_of_all
+-- How many jobs run, those included whose lease has ended and that no sweep has taken yet.
+SELECT coalesce(sum(running), 0) FROM analyses
 
 -- name: live_leases
--- How many jobs run: leases that have ended do not count.
-SELECT count(*) FROM leases WHERE expires_at > :now
+-- The same by org and analysis, without those.
+SELECT org, analysis, count(*) FROM job_rows INDEXED BY idx_jobs_timeout_detection
+WHERE deadline_at IS NOT NULL AND lease_expires_at > :now GROUP BY org, analysis
 
--- name: pulses
--- How the followed jobs of all orgs are doing, in one look.
-SELECT job.org_id, job.job_id, job.event_seq, job.result_expired_at IS NOT NULL, job.events_expired_at IS NOT NULL,
-    lease.expires_at
-FROM json_each(:jobs) AS followed
-CROSS JOIN jobs AS job ON job.org_id = followed.value ->> 0 AND job.job_id = followed.value ->> 1
-LEFT JOIN leases AS lease ON lease.org_id = job.org_id AND lease.job_id = job.job_id
-
--- name: org_pulses
--- A mark of each followed org that any change of its jobs changes: when each of its states was last written. One look into
--- the index for each.
-SELECT followed.value, group_concat(coalesce((
-    SELECT job.updated_at FROM jobs AS job INDEXED BY idx_jobs_org_status_updated
-    WHERE job.org_id = followed.value AND job.status = state.name
-    ORDER BY job.updated_at DESC LIMIT 1), 0), '.')
-FROM json_each(:orgs) AS followed
-CROSS JOIN (
-    SELECT 'queued' AS name UNION ALL SELECT 'running' UNION ALL SELECT 'partial'
-    UNION ALL SELECT 'completed' UNION ALL SELECT 'failed' UNION ALL SELECT 'canceled') AS state
-GROUP BY followed.value
-
--- name: running_by_analysis
-SELECT job.analysis, count(*) FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id)
-WHERE lease.expires_at > :now GROUP BY job.analysis
+-- name: count_live_leases
+SELECT count(*) FROM job_rows INDEXED BY idx_jobs_timeout_detection
+WHERE deadline_at IS NOT NULL AND lease_expires_at > :now
 
 -- name: lost_leases
--- What had the slots that a sweep is about to give back to it. CROSS JOIN: the leases first, whatever statistics say.
-SELECT org_id, job.analysis FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id)
-WHERE lease.expires_at <= :now AND lease.expires_at > :oldest AND job.cancel_requested_at IS NULL
-
--- name: running_by_org
-SELECT org_id, count(*) FROM leases WHERE expires_at > :now GROUP BY org_id
+-- What had the slots that a sweep is about to give back to it.
+SELECT org, analysis FROM job_rows INDEXED BY idx_jobs_timeout_detection
+WHERE deadline_at IS NOT NULL AND lease_expires_at <= :now AND lease_expires_at > :oldest AND cancel_requested_at IS NULL
 
 -- name: due_lanes
 -- The orgs whose jobs of an analysis may go on, the longest due first. A lane may say so too early, never too late.
-SELECT org_id, due_at FROM lanes
-WHERE analysis = :analysis AND due_at <= :now AND org_id NOT IN (SELECT value FROM json_each(:full))
-ORDER BY due_at, org_id LIMIT :lanes
+SELECT org, due_at, virtual_start, served FROM lane_rows
+WHERE analysis = :analysis AND due_at <= :now AND org NOT IN (SELECT value FROM json_each(:full))
+ORDER BY due_at, org LIMIT :lanes
 
 -- name: lane_due
--- The jobs of a lane that had started and wait for their next attempt: lost, released, or to be retried.
-SELECT next_attempt_at, job_id FROM jobs INDEXED BY idx_jobs_lane_due
-WHERE org_id = :org_id AND analysis = :analysis AND next_attempt_at IS NOT NULL
+-- The jobs of a lane that had started and wait for their next attempt, and whether they were given back: lost or released, and
+-- not to be retried.
+SELECT job, next_attempt_at, coalesce(last_retry_at < attempt_started_at, 1) FROM job_rows INDEXED BY idx_jobs_lane_due
+WHERE org = :org AND analysis = :analysis AND next_attempt_at IS NOT NULL
 ORDER BY next_attempt_at LIMIT :most
 
--- name: due_job
--- One of them with what a claim needs. Attempt and event are the next ones.
-SELECT org_id, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
-    trace_id, request_id, priority_class, queued_at, traceparent, tracestate,
-    (SELECT payload FROM job_inputs AS input WHERE input.org_id = jobs.org_id AND input.job_id = jobs.job_id)
-FROM jobs WHERE org_id = :org_id AND job_id = :job_id
-
 -- name: lane_due_at
-UPDATE lanes SET due_at = :due_at WHERE org_id = :org_id AND analysis = :analysis
+UPDATE lane_rows SET due_at = :due_at WHERE org = :org AND analysis = :analysis
 
 -- name: waiting_lanes
 -- The orgs with waiting jobs of an analysis whose turn is next.
-SELECT virtual_start, served, org_id, waiting FROM lanes
-WHERE analysis = :analysis AND waiting > 0 AND org_id NOT IN (SELECT value FROM json_each(:full))
-ORDER BY virtual_start, served, org_id LIMIT :lanes
+SELECT org, waiting, virtual_start, served FROM lane_rows
+WHERE analysis = :analysis AND waiting > 0 AND org NOT IN (SELECT value FROM json_each(:full))
+ORDER BY virtual_start, served, org LIMIT :lanes
 
 -- name: lane_heads
--- The waiting jobs of a lane whose turn is next, with the same columns as due_job.
-SELECT org_id, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
-    trace_id, request_id, priority_class, queued_at, traceparent, tracestate,
-    (SELECT payload FROM job_inputs AS input WHERE input.org_id = jobs.org_id AND input.job_id = jobs.job_id)
-FROM jobs INDEXED BY idx_jobs_lane_head
-WHERE org_id = :org_id AND analysis = :analysis AND started_at IS NULL AND finished_at IS NULL
-ORDER BY priority_class DESC, queued_at, job_id LIMIT :starts
+-- The waiting jobs of a lane whose turn is next.
+SELECT job, expedite, queued_at FROM job_rows INDEXED BY idx_jobs_lane_head
+WHERE org = :org AND analysis = :analysis AND started_at IS NULL AND finished_at IS NULL
+ORDER BY expedite DESC, ticket LIMIT :starts
 
 -- name: clock_advance
 -- The clock follows the turns, and counts who was served.
 UPDATE lane_clock SET virtual_now = max(virtual_now, :virtual_now), served = served + 1
 
 -- name: org_advance
-UPDATE lanes SET virtual_start = :virtual_start, served = (SELECT served FROM lane_clock) WHERE org_id = :org_id
+UPDATE lane_rows SET virtual_start = :virtual_start, served = (SELECT served FROM lane_clock) WHERE org = :org
 
--- name: claim_job
+-- name: claimable_jobs
+-- What a worker needs of a job. Attempt and event are those of the attempt that is about to start.
+SELECT job, org, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
+    trace_id, request_id, queued_at, traceparent, tracestate,
+    coalesce(input, (SELECT large.input FROM inputs AS large WHERE large.job = job_rows.job))
+FROM job_rows WHERE job = ?
+
+-- name: claim_jobs
 -- The attempt number is the fencing token: it grows here and nowhere else. An attempt that starts with progress of another
 -- has no pace until it gets beyond it.
-UPDATE jobs SET
+UPDATE job_rows SET
     status = CASE status WHEN 'queued' THEN 'running' ELSE status END,
-    started_at = coalesce(started_at, :now),
-    attempt_started_at = :now,
+    started_at = coalesce(started_at, ?2),
+    attempt_started_at = ?2,
     attempt = attempt + 1,
     paced_percent = progress_percent,
-    paced_at = CASE progress_percent WHEN 0 THEN :now END,
-    progress_at = CASE progress_percent WHEN 0 THEN :now END,
+    paced_at = CASE progress_percent WHEN 0 THEN ?2 END,
+    progress_at = CASE progress_percent WHEN 0 THEN ?2 END,
     next_attempt_at = NULL,
+    worker_id = ?3,
+    lease_expires_at = ?4,
+    deadline_at = ?5,
     event_seq = event_seq + 1,
-    updated_at = :now
-WHERE org_id = :org_id AND job_id = :job_id
-  AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= :now))
-
--- name: insert_lease
-INSERT INTO leases (org_id, job_id, attempt, worker_id, expires_at, deadline_at) VALUES (?, ?, ?, ?, ?, ?)
+    updated_at = ?2
+WHERE job = ?1 AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= ?2))
 
 -- name: renew_lease
 -- A lease that has ended cannot be renewed, even if nobody took the job yet.
-UPDATE leases SET expires_at = :expires_at
-WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND expires_at > :now
-RETURNING (SELECT CASE WHEN cancel_requested_at IS NOT NULL THEN coalesce(cancel_reason, '') END FROM jobs
-           WHERE jobs.org_id = leases.org_id AND jobs.job_id = leases.job_id)
+UPDATE job_rows SET lease_expires_at = :expires_at
+WHERE job_id = :job_id AND org = :org AND attempt = :attempt AND lease_expires_at > :now
+RETURNING CASE WHEN cancel_requested_at IS NOT NULL THEN coalesce(cancel_reason, '') END
 
 -- name: record_progress
 -- What changes neither the percent nor the step is no news and touches nothing. The pace of an attempt is measured from
 -- where it began to compute: not from what stored chunks brought, nor from what an attempt before it had done. The last
 -- news that a log has room for says that it is the last.
-UPDATE jobs SET
+UPDATE job_rows SET
     limit_reached = iif(event_seq + 1 >= :last_news, 'events', limit_reached),
     progress_percent = max(progress_percent, :percent),
     step = coalesce(:step, step),
@@ -207,14 +217,14 @@ UPDATE jobs SET
                         max(:percent, progress_percent), paced_percent),
     event_seq = event_seq + 1,
     updated_at = :now
-WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial')
+WHERE job_id = :job_id AND org = :org AND status IN ('running', 'partial')
   AND (:percent > progress_percent OR :step <> coalesce(step, '')) AND limit_reached IS NOT 'events' AND {fence}
-RETURNING event_seq, progress_percent, step, limit_reached, trace_id, request_id
+RETURNING job, event_seq, progress_percent, step, limit_reached
 
 -- name: record_partial
 -- A worker that was told of a failed commit writes again: a snapshot that is there already changes nothing. The first one
 -- that does not fit any more is progress without a snapshot, and says so; those after it change nothing.
-UPDATE jobs SET
+UPDATE job_rows SET
     limit_reached = CASE WHEN event_seq + 1 >= :last_news THEN 'events'
                          WHEN partial_bytes + :size > :most_bytes THEN 'partials' END,
     status = iif((event_seq + 1 < :last_news AND partial_bytes + :size <= :most_bytes), 'partial', status),
@@ -229,118 +239,118 @@ UPDATE jobs SET
                         max(:percent, progress_percent), paced_percent),
     event_seq = event_seq + 1,
     updated_at = :now
-WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial') AND {fence}
-  AND NOT EXISTS (SELECT 1 FROM job_results AS shown WHERE shown.org_id = jobs.org_id AND shown.result_id = :result_id)
+WHERE job_id = :job_id AND org = :org AND status IN ('running', 'partial') AND {fence}
+  AND NOT EXISTS (SELECT 1 FROM result_rows AS shown WHERE shown.result_id = :result_id)
   AND limit_reached IS NULL
-RETURNING event_seq, progress_percent, step, partial_count, limit_reached, trace_id, request_id
+RETURNING job, event_seq, progress_percent, step, limit_reached, partial_count
 
 -- name: record_checkpoint
 -- The first value of a chunk counts; a checkpoint has no event, it is not news for people.
-INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
-SELECT :org_id, :job_id, :key, :payload, :now
-FROM jobs WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial') AND {fence}
+INSERT INTO chunk_rows (job, org, chunk_key, created_at, payload)
+SELECT job, org, :key, :now, :payload
+FROM job_rows WHERE job_id = :job_id AND org = :org AND status IN ('running', 'partial') AND {fence}
 ON CONFLICT DO NOTHING
 
 -- name: holds_lease
 -- The bound that the job has reached, where the attempt may still write.
-SELECT limit_reached FROM jobs WHERE org_id = :org_id AND job_id = :job_id AND {fence}
+SELECT limit_reached FROM job_rows WHERE job_id = :job_id AND org = :org AND {fence}
 
--- name: give_up_lease
--- Ending an attempt starts with taking its lease: whoever does that, and only that one, may write the end.
-DELETE FROM leases WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND expires_at > :now
-
--- name: take_lease
--- The sweep takes leases that have ended, or whose attempt should have.
-DELETE FROM leases WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt
+-- name: completing_jobs
+-- What the end of a job tells and counts, with the place of who asks; nothing where the attempt has no lease any more. It is
+-- asked for apart from the change: an UPDATE that returns rows keeps them in a table of its own, which costs more than a look.
+SELECT ?1, job, event_seq + 1, partial_count, analysis, paced_percent, paced_at FROM job_rows
+WHERE job_id = ?2 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND status IN ('running', 'partial')
 
 -- name: end_completed
-UPDATE jobs SET
-    status = 'completed', progress_percent = 100, result_id = :result_id, finished_at = :now, updated_at = :now,
-    event_seq = event_seq + 1, canceled_by = NULL, cancel_reason = NULL, estimated_seconds = 0
-WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND status IN ('running', 'partial')
-RETURNING event_seq, partial_count, analysis, paced_percent, paced_at, trace_id, request_id
+-- The lease goes with the end: whoever still holds it, and only that one, may write the end.
+UPDATE job_rows SET
+    status = 'completed', progress_percent = 100, result_id = ?2, finished_at = ?3, updated_at = ?3,
+    event_seq = event_seq + 1, canceled_by = NULL, cancel_reason = NULL, estimated_seconds = 0,
+    worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL
+WHERE job = ?1 AND attempt = ?4 AND lease_expires_at > ?3 AND status IN ('running', 'partial')
 
 -- name: end_failed
-UPDATE jobs SET
+UPDATE job_rows SET
     status = 'failed', finished_at = :now, failed_at = :now, updated_at = :now, error_code = :code,
     error_message = :message, error_meta = :meta, retryable = :retryable, retry_hint = :hint,
     error_count = error_count + 1, lost_count = lost_count + :lost, crash_count = crash_count + :crashed,
     event_seq = event_seq + :events,
-    next_attempt_at = NULL, canceled_by = NULL, cancel_reason = NULL
-WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND status IN ('running', 'partial')
-RETURNING event_seq, result_id, progress_percent, trace_id, request_id
+    next_attempt_at = NULL, canceled_by = NULL, cancel_reason = NULL,
+    worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL
+WHERE job_id = :job_id AND org = :org AND status IN ('running', 'partial') AND {fence}
+RETURNING job, event_seq, analysis
 
 -- name: end_retry
-UPDATE jobs SET
+UPDATE job_rows SET
     retry_count = retry_count + 1, error_count = error_count + 1, last_retry_at = :now, retry_reason = :reason,
-    next_attempt_at = :next_attempt_at, event_seq = event_seq + :events, updated_at = :now
-WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND status IN ('running', 'partial')
-  AND cancel_requested_at IS NULL
-RETURNING event_seq, retry_count, trace_id, request_id
+    next_attempt_at = :next_attempt_at, event_seq = event_seq + :events, updated_at = :now,
+    worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL
+WHERE job_id = :job_id AND org = :org AND status IN ('running', 'partial') AND cancel_requested_at IS NULL AND {fence}
+RETURNING job, event_seq, analysis, retry_count
 
 -- name: crashes_so_far
 SELECT crash_count, lost_count, cancel_requested_at IS NOT NULL, cancel_reason
-FROM jobs WHERE org_id = :org_id AND job_id = :job_id
+FROM job_rows WHERE job_id = :job_id AND org = :org AND {fence}
 
 -- name: end_given_back
 -- Released at shutdown, lost with its worker or with its own process: it may go on at once.
-UPDATE jobs SET
+UPDATE job_rows SET
     lost_count = lost_count + :lost, crash_count = crash_count + :crashed, next_attempt_at = :now,
-    event_seq = event_seq + 1, updated_at = :now
-WHERE org_id = :org_id AND job_id = :job_id AND attempt = :attempt AND status IN ('running', 'partial')
-  AND cancel_requested_at IS NULL
-RETURNING event_seq, trace_id, request_id
+    event_seq = event_seq + 1, updated_at = :now,
+    worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL
+WHERE job_id = :job_id AND org = :org AND status IN ('running', 'partial') AND cancel_requested_at IS NULL AND {fence}
+RETURNING job, event_seq, analysis
 
 -- name: end_canceled
--- Who asked and why was noted with the request; a cancel without one brings its own words.
-UPDATE jobs SET
+-- Who asked and why was noted with the request; a cancel without one brings its own words. The worker of an attempt has to hold
+-- its lease; a job that nobody holds is canceled by whoever asks.
+UPDATE job_rows SET
     status = 'canceled', finished_at = :now, canceled_at = :now, updated_at = :now,
     canceled_by = coalesce(canceled_by, :by), cancel_reason = coalesce(cancel_reason, :reason),
-    cancel_requested_at = coalesce(cancel_requested_at, :now), next_attempt_at = NULL, event_seq = event_seq + 1
-WHERE org_id = :org_id AND job_id = :job_id AND status IN ('queued', 'running', 'partial')
-RETURNING event_seq, canceled_by, cancel_reason, result_id, attempt, trace_id, request_id, analysis
+    cancel_requested_at = coalesce(cancel_requested_at, :now), next_attempt_at = NULL, event_seq = event_seq + 1,
+    worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL
+WHERE job_id = :job_id AND org = :org AND status IN ('queued', 'running', 'partial')
+  AND (:unheld AND (lease_expires_at IS NULL OR lease_expires_at <= :now) OR {fence})
+RETURNING job, event_seq, analysis, canceled_by, cancel_reason, result_id, attempt
 
 -- name: request_cancel
-UPDATE jobs SET
+UPDATE job_rows SET
     cancel_requested_at = :now, canceled_by = :by, cancel_reason = :reason, event_seq = event_seq + 1, updated_at = :now
-WHERE org_id = :org_id AND job_id = :job_id AND status IN ('running', 'partial') AND cancel_requested_at IS NULL
-RETURNING event_seq, trace_id
+WHERE job_id = :job_id AND org = :org AND status IN ('running', 'partial') AND cancel_requested_at IS NULL
+RETURNING job, event_seq
 
 -- name: job_view
-SELECT {job_columns}, lease.expires_at FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id)
-WHERE job.org_id = :org_id AND job.job_id = :job_id
+SELECT {job_columns}, job.lease_expires_at FROM jobs AS job WHERE job.org_id = :org_id AND job.job_id = :job_id
 
 -- name: sweepable
 -- Attempts whose worker vanished, or that should have been stopped by now, page by page: out of time, or canceled and
 -- not ended although their lease lives.
-SELECT org_id, job_id, attempt FROM leases AS lease
-WHERE (expires_at <= :now OR deadline_at + :grace <= :now OR EXISTS (
-    SELECT 1 FROM jobs AS job WHERE job.org_id = lease.org_id AND job.job_id = lease.job_id
-      AND job.cancel_requested_at + :cancel_grace <= :now))
-  AND (org_id, job_id) > (:after_org, :after_job)
-ORDER BY org_id, job_id LIMIT :limit
+SELECT orgs.org_id, job.job_id, job.attempt, job.job
+FROM job_rows AS job INDEXED BY idx_jobs_timeout_detection JOIN orgs ON orgs.org = job.org
+WHERE job.deadline_at IS NOT NULL
+  AND (lease_expires_at <= :now OR deadline_at + :grace <= :now OR cancel_requested_at + :cancel_grace <= :now)
+  AND job.job > :after
+ORDER BY job.job LIMIT :limit
 
 -- name: sweepable_one
--- The same asked again by the writer, with what the decision needs. CROSS JOIN: the lease first, whatever statistics say.
-SELECT lease.deadline_at, job.attempt_started_at, job.timeout_seconds, job.retry_count, job.max_retries, job.lost_count,
-    job.cancel_requested_at, job.cancel_reason
-FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id)
-WHERE lease.org_id = :org_id AND lease.job_id = :job_id AND lease.attempt = :attempt
-  AND (lease.expires_at <= :now OR lease.deadline_at + :grace <= :now
-       OR job.cancel_requested_at + :cancel_grace <= :now)
+-- The same asked again by the writer, with what the decision needs.
+SELECT deadline_at, attempt_started_at, timeout_seconds, retry_count, max_retries, lost_count, cancel_requested_at, cancel_reason
+FROM job_rows
+WHERE job_id = :job_id AND org = :org AND attempt = :attempt AND lease_expires_at IS NOT NULL
+  AND (lease_expires_at <= :now OR deadline_at + :grace <= :now OR cancel_requested_at + :cancel_grace <= :now)
 
 -- name: tidy_lanes
 -- A lane that is empty and behind the virtual clock says nothing: its org would join at the clock anyway.
-DELETE FROM lanes
+DELETE FROM lane_rows
 WHERE waiting = 0 AND due_at IS NULL AND virtual_start <= (SELECT virtual_now FROM lane_clock)
 
 -- name: pace_update
-INSERT INTO pace (analysis, runs, mean_seconds) VALUES (:analysis, :runs, :mean)
-ON CONFLICT (analysis) DO UPDATE SET
-    runs = runs + :runs, mean_seconds = mean_seconds + :weight * (:mean - mean_seconds)
+UPDATE analyses SET
+    runs = runs + :runs, mean_seconds = coalesce(mean_seconds + :weight * (:mean - mean_seconds), :mean)
+WHERE analysis = :analysis
 
 -- name: read_paces
-SELECT analysis, mean_seconds FROM pace
+SELECT name, mean_seconds FROM analyses WHERE mean_seconds IS NOT NULL
 
 -- name: virtual_now
 SELECT virtual_now FROM lane_clock
@@ -349,7 +359,20 @@ SELECT virtual_now FROM lane_clock
 SELECT org_id, analysis, waiting, max(virtual_start, (SELECT virtual_now FROM lane_clock)) FROM lanes WHERE waiting > 0
 
 -- name: all_runs
--- What runs, as far as estimates need it. CROSS JOIN: the leases first, whatever statistics say.
-SELECT lease.org_id, job.analysis, job.attempt_started_at, job.progress_percent, job.paced_percent, job.paced_at,
-    job.progress_at
-FROM leases AS lease CROSS JOIN jobs AS job USING (org_id, job_id) WHERE lease.expires_at > :now
+-- What runs, as far as estimates need it.
+SELECT orgs.org_id, analyses.name, job.attempt_started_at, job.progress_percent, job.paced_percent, job.paced_at, job.progress_at
+FROM job_rows AS job INDEXED BY idx_jobs_timeout_detection
+JOIN orgs ON orgs.org = job.org JOIN analyses ON analyses.analysis = job.analysis
+WHERE job.deadline_at IS NOT NULL AND job.lease_expires_at > :now
+
+-- name: pulses
+-- How the followed jobs of all orgs are doing, in one look.
+SELECT job.org_id, job.job_id, job.event_seq, job.result_expired_at IS NOT NULL, job.events_expired_at IS NOT NULL,
+    job.lease_expires_at
+FROM json_each(:jobs) AS followed CROSS JOIN jobs AS job
+ON job.org_id = followed.value ->> 0 AND job.job_id = followed.value ->> 1
+
+-- name: org_pulses
+-- A mark of each followed org that any change of its jobs changes.
+SELECT followed.value, CAST(coalesce(orgs.version, 0) AS TEXT)
+FROM json_each(:orgs) AS followed LEFT JOIN orgs ON orgs.org_id = followed.value

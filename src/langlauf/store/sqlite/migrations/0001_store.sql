@@ -177,6 +177,8 @@ CREATE TABLE event_rows (
 CREATE UNIQUE INDEX idx_job_events_feed ON event_rows (org, feed_at) WHERE feed_at IS NOT NULL;
 
 CREATE TRIGGER job_events_are_appended BEFORE UPDATE ON event_rows
+-- A copy gives places in the feed at its end, when it knows the order.
+WHEN OLD.feed_at IS NOT NULL OR NOT EXISTS (SELECT 1 FROM copying)
 BEGIN
     SELECT RAISE(ABORT, 'events are append-only');
 END;
@@ -245,7 +247,6 @@ CREATE TABLE lane_rows (
     org           INTEGER NOT NULL,
     analysis      INTEGER NOT NULL,
     waiting       INTEGER NOT NULL DEFAULT 0 CHECK (waiting >= 0),
-    running       INTEGER NOT NULL DEFAULT 0 CHECK (running >= 0),
     virtual_start INTEGER NOT NULL DEFAULT 0,
     served        INTEGER NOT NULL DEFAULT 0,
     due_at        INTEGER,
@@ -516,16 +517,17 @@ SELECT job.job_id, org.org_id, analysis.name AS analysis, job.status,
     job.attempt, job.event_seq, job.lost_count, job.crash_count, job.result_expired_at, job.events_expired_at,
     job.imported_at, job.ticket, job.paced_percent, job.paced_at, job.progress_at, job.traceparent, job.tracestate,
     job.held_at, job.held_by, job.hold_reason, job.partial_bytes, job.limit_reached, job.read_at,
-    job.job AS row, job.org, job.worker_id, job.lease_expires_at, job.deadline_at
+    job.job AS row, job.org, job.worker_id, job.lease_expires_at, job.deadline_at, job.kept
 FROM job_rows AS job JOIN orgs AS org ON org.org = job.org JOIN analyses AS analysis ON analysis.analysis = job.analysis;
 
 CREATE VIEW job_inputs AS
 SELECT org.org_id, job.job_id, job.queued_at,
-    coalesce(job.input, (SELECT large.input FROM inputs AS large WHERE large.job = job.job)) AS payload
+    coalesce(job.input, (SELECT large.input FROM inputs AS large WHERE large.job = job.job)) AS payload, job.job AS row
 FROM job_rows AS job JOIN orgs AS org ON org.org = job.org;
 
 CREATE VIEW leases AS
-SELECT org.org_id, job.job_id, job.attempt, job.worker_id, job.lease_expires_at AS expires_at, job.deadline_at
+SELECT org.org_id, job.job_id, job.attempt, job.worker_id, job.lease_expires_at AS expires_at, job.deadline_at,
+    job.job AS row
 FROM job_rows AS job JOIN orgs AS org ON org.org = job.org WHERE job.deadline_at IS NOT NULL;
 
 CREATE VIEW job_events AS
@@ -533,7 +535,7 @@ SELECT org.org_id, job.job_id, event.event_seq,
     coalesce(event.event_id, printf('%08x', event.event_seq) || substr(job.job_id, 9)) AS event_id,
     event.event_type, event.occurred_at, event.actor_type, event.payload_json,
     coalesce(event.trace_id, job.trace_id) AS trace_id, coalesce(event.request_id, job.request_id) AS request_id,
-    event.feed_at
+    event.feed_at, event.job AS row
 FROM event_rows AS event JOIN job_rows AS job ON job.job = event.job JOIN orgs AS org ON org.org = event.org;
 
 CREATE VIEW job_results AS
@@ -543,11 +545,12 @@ SELECT org.org_id, result.result_id, job.job_id, result.result_kind, result.resu
 FROM result_rows AS result JOIN job_rows AS job ON job.job = result.job JOIN orgs AS org ON org.org = result.org;
 
 CREATE VIEW job_chunks AS
-SELECT org.org_id, job.job_id, chunk.chunk_key, chunk.payload, chunk.created_at
+SELECT org.org_id, job.job_id, chunk.chunk_key, chunk.payload, chunk.created_at, chunk.chunk AS row
 FROM chunk_rows AS chunk JOIN job_rows AS job ON job.job = chunk.job JOIN orgs AS org ON org.org = chunk.org;
 
 CREATE VIEW idempotency_keys AS
-SELECT org.org_id, used.idempotency_key, job.job_id, lower(hex(job.payload_hash)) AS payload_hash, used.created_at
+SELECT org.org_id, used.idempotency_key, job.job_id, lower(hex(job.payload_hash)) AS payload_hash, used.created_at,
+    used.job AS row
 FROM key_rows AS used JOIN job_rows AS job ON job.job = used.job JOIN orgs AS org ON org.org = used.org;
 
 -- What people are told of the end of a job: its id is the job's, with 4 where the version of the UUID stands.
@@ -571,8 +574,116 @@ FROM outbox
 UNION ALL SELECT * FROM messages;
 
 CREATE VIEW lanes AS
-SELECT org.org_id, analysis.name AS analysis, lane.waiting, lane.running, lane.virtual_start, lane.served, lane.due_at
+SELECT org.org_id, analysis.name AS analysis, lane.waiting, lane.virtual_start, lane.served, lane.due_at
 FROM lane_rows AS lane JOIN orgs AS org ON org.org = lane.org JOIN analyses AS analysis ON analysis.analysis = lane.analysis;
 
 CREATE VIEW pace AS SELECT name AS analysis, runs, mean_seconds FROM analyses WHERE mean_seconds IS NOT NULL;
 CREATE VIEW waiting_counts AS SELECT name AS analysis, waiting FROM analyses;
+
+-- What is brought from elsewhere, by a copy or an import, is written to the records above as it was there. Counts and lanes are
+-- made afterwards, from all of it. A record of a job that is not there is refused.
+
+CREATE TRIGGER jobs_are_brought INSTEAD OF INSERT ON jobs
+BEGIN
+    INSERT INTO orgs (org_id) SELECT NEW.org_id WHERE NOT EXISTS (SELECT 1 FROM orgs WHERE org_id = NEW.org_id);
+    INSERT INTO analyses (name) SELECT NEW.analysis WHERE NOT EXISTS (SELECT 1 FROM analyses WHERE name = NEW.analysis);
+    INSERT INTO job_rows (org, analysis, job_id, status, expedite, ticket, queued_at, updated_at, event_seq, attempt,
+        progress_percent, partial_count, worker_id, lease_expires_at, deadline_at, started_at, attempt_started_at, finished_at,
+        kept, next_attempt_at, payload_hash, payload_ref, timeout_seconds, max_retries, trace_id, request_id, step,
+        estimated_seconds, paced_percent, paced_at, progress_at, result_id, error_count, retry_count, lost_count, crash_count,
+        requested_by_user_id, api_key_id, cancel_requested_at, canceled_at, canceled_by, cancel_reason, failed_at, error_code,
+        error_message, error_meta, retryable, retry_hint, last_retry_at, retry_reason, retry_of, result_expired_at,
+        events_expired_at, imported_at, traceparent, tracestate, held_at, held_by, hold_reason, partial_bytes, limit_reached,
+        read_at)
+    VALUES ((SELECT org FROM orgs WHERE org_id = NEW.org_id), (SELECT analysis FROM analyses WHERE name = NEW.analysis),
+        NEW.job_id, NEW.status, CASE NEW.priority_class WHEN 'expedite' THEN 1 WHEN 'default' THEN 0 END, coalesce(NEW.ticket, 0),
+        NEW.queued_at, NEW.updated_at, coalesce(NEW.event_seq, 1), coalesce(NEW.attempt, 0), coalesce(NEW.progress_percent, 0),
+        coalesce(NEW.partial_count, 0), NEW.worker_id, NEW.lease_expires_at, NEW.deadline_at, NEW.started_at,
+        NEW.attempt_started_at, NEW.finished_at, 3 - (NEW.events_expired_at IS NOT NULL) - 2 * (NEW.result_expired_at IS NOT NULL),
+        NEW.next_attempt_at, unhex(NEW.request_payload_hash), nullif(NEW.request_payload_ref, 'inline:'), NEW.timeout_seconds,
+        NEW.max_retries, NEW.trace_id, NEW.request_id, NEW.step, NEW.estimated_seconds, coalesce(NEW.paced_percent, 0),
+        NEW.paced_at, NEW.progress_at, NEW.result_id, coalesce(NEW.error_count, 0), coalesce(NEW.retry_count, 0),
+        coalesce(NEW.lost_count, 0), coalesce(NEW.crash_count, 0), NEW.requested_by_user_id, NEW.api_key_id,
+        NEW.cancel_requested_at, NEW.canceled_at, NEW.canceled_by, NEW.cancel_reason, NEW.failed_at, NEW.error_code,
+        NEW.error_message, NEW.error_meta, NEW.retryable, NEW.retry_hint, NEW.last_retry_at, NEW.retry_reason, NEW.retry_of,
+        NEW.result_expired_at, NEW.events_expired_at, NEW.imported_at, NEW.traceparent, NEW.tracestate, NEW.held_at,
+        NEW.held_by, NEW.hold_reason, coalesce(NEW.partial_bytes, 0), NEW.limit_reached, NEW.read_at);
+END;
+
+CREATE TRIGGER job_inputs_are_brought INSTEAD OF INSERT ON job_inputs
+BEGIN
+    SELECT RAISE(ABORT, 'an input without its job') WHERE NOT EXISTS (
+        SELECT 1 FROM jobs WHERE org_id = NEW.org_id AND job_id = NEW.job_id);
+    UPDATE job_rows SET input = NEW.payload WHERE job_id = NEW.job_id AND length(NEW.payload) <= 1000;
+    INSERT INTO inputs (job, input)
+    SELECT job, NEW.payload FROM job_rows WHERE job_id = NEW.job_id AND length(NEW.payload) > 1000;
+END;
+
+CREATE TRIGGER leases_are_brought INSTEAD OF INSERT ON leases
+BEGIN
+    SELECT RAISE(ABORT, 'a lease without the attempt of its job') WHERE NOT EXISTS (
+        SELECT 1 FROM jobs WHERE org_id = NEW.org_id AND job_id = NEW.job_id AND attempt = NEW.attempt);
+    UPDATE job_rows SET worker_id = NEW.worker_id, lease_expires_at = NEW.expires_at, deadline_at = NEW.deadline_at
+    WHERE job_id = NEW.job_id;
+END;
+
+-- What goes out gets a place in its org's feed behind all that is there. A copy leaves that for its end: it knows the order then.
+CREATE TRIGGER job_events_are_brought INSTEAD OF INSERT ON job_events
+BEGIN
+    INSERT INTO event_rows (job, event_seq, org, event_type, occurred_at, feed_at, actor_type, payload_json, event_id,
+        trace_id, request_id)
+    SELECT job.job, NEW.event_seq, org.org, NEW.event_type, NEW.occurred_at,
+        CASE WHEN NEW.feed_at IS NOT NULL OR EXISTS (SELECT 1 FROM copying) OR NEW.event_type NOT IN (
+                'job.queued', 'job.running', 'job.partial', 'job.completed', 'job.failed', 'job.canceled') THEN NEW.feed_at
+            ELSE max(NEW.occurred_at, coalesce((
+                SELECT last.feed_at + 1 FROM event_rows AS last INDEXED BY idx_job_events_feed
+                WHERE last.org = org.org AND last.feed_at IS NOT NULL ORDER BY last.feed_at DESC LIMIT 1), 0)) END,
+        NEW.actor_type, NEW.payload_json, nullif(NEW.event_id, printf('%08x', NEW.event_seq) || substr(NEW.job_id, 9)),
+        nullif(NEW.trace_id, job.trace_id), nullif(NEW.request_id, job.request_id)
+    FROM (SELECT 1) LEFT JOIN orgs AS org ON org.org_id = NEW.org_id
+        LEFT JOIN job_rows AS job ON job.job_id = NEW.job_id AND job.org = org.org;
+END;
+
+CREATE TRIGGER job_results_are_brought INSTEAD OF INSERT ON job_results
+BEGIN
+    INSERT INTO result_rows (job, result_seq, org, result_id, result_kind, schema_version, payload_ref, created_at,
+        summary_json, removed_at, schema_text, payload, views)
+    SELECT job.job, NEW.result_seq, org.org, NEW.result_id, NEW.result_kind, NEW.schema_version,
+        nullif(NEW.result_payload_ref, 'inline:'), NEW.created_at, NEW.summary_json, NEW.removed_at, NEW.schema_text,
+        NEW.payload, NEW.views
+    FROM (SELECT 1) LEFT JOIN orgs AS org ON org.org_id = NEW.org_id
+        LEFT JOIN job_rows AS job ON job.job_id = NEW.job_id AND job.org = org.org;
+END;
+
+CREATE TRIGGER job_chunks_are_brought INSTEAD OF INSERT ON job_chunks
+BEGIN
+    INSERT INTO chunk_rows (job, org, chunk_key, created_at, payload)
+    SELECT job.job, org.org, NEW.chunk_key, NEW.created_at, NEW.payload
+    FROM (SELECT 1) LEFT JOIN orgs AS org ON org.org_id = NEW.org_id
+        LEFT JOIN job_rows AS job ON job.job_id = NEW.job_id AND job.org = org.org;
+END;
+
+CREATE TRIGGER idempotency_keys_are_brought INSTEAD OF INSERT ON idempotency_keys
+BEGIN
+    INSERT INTO key_rows (org, idempotency_key, job, created_at)
+    SELECT org.org, NEW.idempotency_key, job.job, NEW.created_at
+    FROM (SELECT 1) LEFT JOIN orgs AS org ON org.org_id = NEW.org_id
+        LEFT JOIN job_rows AS job ON job.job_id = NEW.job_id AND job.org = org.org;
+END;
+
+-- What follows from its job is not kept a second time.
+CREATE TRIGGER notifications_are_brought INSTEAD OF INSERT ON notifications
+WHEN NOT EXISTS (SELECT 1 FROM messages WHERE notification_id = NEW.notification_id AND job_id = NEW.job_id)
+BEGIN
+    INSERT INTO outbox (org_id, notification_id, job_id, channel, template_key, delivery_status, attempt_count, last_error,
+        dedupe_key, scheduled_at, sent_at, created_at, payload_json, read_at, endpoint_id, target, lane, claimed_until, tries_from)
+    VALUES (NEW.org_id, NEW.notification_id, NEW.job_id, NEW.channel, NEW.template_key, NEW.delivery_status,
+        coalesce(NEW.attempt_count, 0), NEW.last_error, NEW.dedupe_key, NEW.scheduled_at, NEW.sent_at, NEW.created_at,
+        NEW.payload_json, NEW.read_at, NEW.endpoint_id, NEW.target, NEW.lane, NEW.claimed_until, coalesce(NEW.tries_from, 0));
+END;
+
+CREATE TRIGGER pace_is_brought INSTEAD OF INSERT ON pace
+BEGIN
+    INSERT INTO analyses (name, runs, mean_seconds) VALUES (NEW.analysis, NEW.runs, NEW.mean_seconds)
+    ON CONFLICT (name) DO UPDATE SET runs = excluded.runs, mean_seconds = excluded.mean_seconds;
+END;
