@@ -28,7 +28,7 @@ BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     RETURN QUERY SELECT * FROM later;
 END $$;
-CREATE FUNCTION keep_later(org text, said_words text) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION read_keeping(org text, said_words text) RETURNS void LANGUAGE sql AS $$
     INSERT INTO later VALUES (org, said_words)
 $$;
 """
@@ -104,7 +104,7 @@ def test_what_a_later_step_brings_is_guarded_too(database: str) -> None:
     app = let_in(database, "langlauf_later")
     assert apply(database, later(_LATER_TABLE), more(_LATER)) == [f"{len(KNOWN) + 1:04d}_later", "functions"]
     with pytest.raises(asyncpg.InsufficientPrivilegeError):  # what reads for one org cannot write
-        execute(app, "SELECT langlauf.keep_later('org-a', 'one')")
+        execute(app, "SELECT langlauf.read_keeping('org-a', 'one')")
     execute(database, "INSERT INTO langlauf.later VALUES ('org-a', 'one'), ('org-b', 'two')")
     assert [tuple(row) for row in fetch(app, "SELECT * FROM langlauf.read_later('org-b')")] == [("org-b", "two")]
 

@@ -54,6 +54,8 @@ BEGIN
     ELSIF EXISTS (SELECT 1 FROM messages WHERE job_id = NEW.job_id AND org_id = NEW.org_id AND notification_id = NEW.notification_id) THEN
         UPDATE jobs SET read_at = NEW.read_at WHERE job_id = NEW.job_id AND org_id = NEW.org_id;
     ELSE
+        NEW.attempt_count := coalesce(NEW.attempt_count, 0);
+        NEW.tries_from := coalesce(NEW.tries_from, 0);
         INSERT INTO outbox SELECT NEW.*;
     END IF;
     IF NOT FOUND THEN

@@ -103,7 +103,7 @@ BEGIN
         (SELECT org_id FROM lanes WHERE analysis = mine.name AND due_at <= now AND org_id <> ALL (full_ones)
          ORDER BY due_at, org_id LIMIT free.slots)
         UNION ALL
-        (SELECT org_id FROM lanes WHERE analysis = mine.name AND waits AND org_id <> ALL (full_ones)
+        (SELECT org_id FROM lanes WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
          ORDER BY virtual_start, served, org_id LIMIT free.slots)) AS next
     WHERE coalesce(mine.room, free.slots) > 0;
     PERFORM lock_orgs(free.held);
@@ -373,7 +373,7 @@ BEGIN
     FROM unnest(free.names, free.rooms) AS mine (name, room)
     CROSS JOIN LATERAL (
         (SELECT org_id, false AS due FROM lanes
-         WHERE analysis = mine.name AND waits AND org_id <> ALL (full_ones)
+         WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
          ORDER BY virtual_start, served, org_id LIMIT free.slots)
         UNION ALL
         (SELECT org_id, true FROM lanes

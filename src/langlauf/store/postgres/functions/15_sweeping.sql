@@ -14,11 +14,12 @@ DECLARE
     hit jobs;
     one ending;
 BEGIN
-    SELECT array_agg(job.job_id), array_agg(DISTINCT job.org_id) INTO ids, orgs FROM (
+    WITH overdue AS MATERIALIZED (
         SELECT job.job_id, job.org_id FROM jobs AS job
         WHERE job.deadline_at > 0 AND (job.lease_expires_at <= now OR job.deadline_at + grace <= now
-            OR job.cancel_requested_at + cancel_grace <= now)
-        ORDER BY job.deadline_at LIMIT most) AS job;
+            OR job.cancel_requested_at + cancel_grace <= now))
+    SELECT array_agg(job_id ORDER BY job_id), array_agg(DISTINCT org_id) INTO ids, orgs
+    FROM (SELECT * FROM overdue ORDER BY job_id LIMIT most) AS first;
     IF ids IS NULL THEN
         RETURN;
     END IF;

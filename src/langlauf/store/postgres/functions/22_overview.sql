@@ -18,7 +18,7 @@ BEGIN
     RETURN QUERY
         SELECT now, clock.virtual_now,
             ARRAY(SELECT ROW(lane.org_id, lane.analysis, lane.waiting, greatest(lane.virtual_start, clock.virtual_now))::lane_load
-                  FROM lanes AS lane WHERE lane.waits),
+                  FROM lanes AS lane WHERE lane.waiting > 0),
             ARRAY(SELECT ROW(job.org_id, job.analysis, job.attempt_started_at, job.progress_percent, job.paced_percent,
                              job.paced_at, job.progress_at)::run_load
                   FROM jobs AS job WHERE job.deadline_at > 0 AND job.lease_expires_at > now)
@@ -166,7 +166,7 @@ BEGIN
             WHERE job.org_id = lane.org_id AND job.analysis = lane.analysis AND job.priority_class = class.name
               AND job.ticket > class.head AND job.started_at IS NULL AND job.finished_at IS NULL
             ORDER BY job.ticket DESC LIMIT most) AS one
-        WHERE lane.waits AND one.queued_at >= since
+        WHERE lane.waiting > 0 AND one.queued_at >= since
         ORDER BY one.queued_at DESC LIMIT most;
 END $$;
 
@@ -182,7 +182,7 @@ BEGIN
                 WHERE job.org_id = lane.org_id AND job.analysis = lane.analysis AND job.priority_class = class.name
                   AND job.ticket > class.head AND job.started_at IS NULL AND job.finished_at IS NULL
                 ORDER BY job.ticket LIMIT 1) AS first)
-        FROM lanes AS lane WHERE lane.waits LIMIT most;
+        FROM lanes AS lane WHERE lane.waiting > 0 LIMIT most;
 END $$;
 
 CREATE OR REPLACE FUNCTION all_underway(most integer) RETURNS SETOF job_underway LANGUAGE plpgsql STABLE AS $$

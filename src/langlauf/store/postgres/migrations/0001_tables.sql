@@ -246,8 +246,6 @@ CREATE TABLE lanes (
     org_id        text COLLATE "C" NOT NULL,
     analysis      text COLLATE "C" NOT NULL,
     waiting       integer NOT NULL CHECK (waiting >= 0),
-    -- whether any wait: the index of turns asks this, so that a change of the number alone is no change of the index
-    waits         boolean NOT NULL GENERATED ALWAYS AS (waiting > 0) STORED,
     virtual_start bigint  NOT NULL,
     served        bigint  NOT NULL DEFAULT 0,
     due_at        bigint,
@@ -259,7 +257,7 @@ CREATE TABLE lanes (
     PRIMARY KEY (org_id, analysis)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX idx_lanes_turn ON lanes (analysis, virtual_start, served, org_id) WHERE waits;
+CREATE INDEX idx_lanes_turn ON lanes (analysis, virtual_start, served, org_id) WHERE waiting > 0;
 CREATE INDEX idx_lanes_due ON lanes (analysis, due_at, org_id) WHERE due_at IS NOT NULL;
 CREATE INDEX idx_lanes_back ON lanes (analysis, back_at, org_id) WHERE back_at IS NOT NULL;
 
