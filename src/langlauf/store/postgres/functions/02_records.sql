@@ -28,7 +28,7 @@ SELECT org_id, message_id_of(job_id) AS notification_id, job_id, 'in_app'::text 
     read_at, NULL::text COLLATE "C" AS endpoint_id, NULL::text AS target, NULL::text COLLATE "C" AS lane,
     NULL::bigint AS claimed_until, 0 AS tries_from
 FROM jobs
-WHERE finished_at IS NOT NULL AND status IN ('completed', 'failed') AND (imported_at IS NULL OR imported_at < finished_at);
+WHERE status IN ('completed', 'failed') AND (imported_at IS NULL OR imported_at < finished_at);
 
 CREATE VIEW notifications WITH (security_invoker = true) AS
 SELECT org_id, notification_id, job_id, channel, template_key, delivery_status, attempt_count, last_error, dedupe_key, scheduled_at,

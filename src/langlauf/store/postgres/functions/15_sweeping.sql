@@ -28,11 +28,9 @@ BEGIN
     FOREACH late IN ARRAY ids LOOP
         -- Each by itself: one that cannot be written is told of, and the others go on.
         BEGIN
-            SELECT * INTO hit FROM jobs AS job
-            WHERE job.job_id = late AND job.deadline_at IS NOT NULL AND (job.lease_expires_at <= now
-                OR job.deadline_at + grace <= now OR job.cancel_requested_at + cancel_grace <= now)
-            FOR NO KEY UPDATE SKIP LOCKED;
-            CONTINUE WHEN NOT FOUND;
+            SELECT * INTO hit FROM jobs AS job WHERE job.job_id = late AND job.deadline_at IS NOT NULL FOR NO KEY UPDATE SKIP LOCKED;
+            CONTINUE WHEN NOT FOUND OR least(
+                hit.lease_expires_at, hit.deadline_at + grace, hit.cancel_requested_at + cancel_grace) > now;
             one := overdue(now, hit, retry_base, retry_cap, most_lost);
             IF cardinality(write_ends(now, ARRAY[one])) > 0 THEN
                 RETURN QUERY SELECT one.org_id, one.job_id, one.outcome;

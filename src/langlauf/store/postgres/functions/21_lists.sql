@@ -255,7 +255,7 @@ BEGIN
     UPDATE jobs SET read_at = now
     WHERE job_id = ANY (ARRAY(
             SELECT left(message, 14) || version || substr(message, 16) FROM unnest('{7,0,1,2,3,4,5,6,8,9,a,b,c,d,e,f,""}'::text[]) AS version))
-        AND message_id_of(job_id) = message AND org_id = org AND read_at IS NULL AND finished_at IS NOT NULL
+        AND message_id_of(job_id) = message AND org_id = org AND read_at IS NULL
         AND status IN ('completed', 'failed') AND (imported_at IS NULL OR imported_at < finished_at);
     GET DIAGNOSTICS changed = ROW_COUNT;
     UPDATE outbox SET read_at = now
