@@ -86,7 +86,7 @@ ALONE: tuple[Mutant, ...] = (
         "record_partials",
         "(jobs.partial_count = 0 OR NOT EXISTS ( SELECT 1 FROM job_results AS shown WHERE shown.result_id = new.result_id"
         " AND shown.job_id = new.job_id AND shown.org_id = new.org_id))",
-        1,
+        132,
     ),
     without("written_or_held", "job.attempt = one.attempt", 10),
     without("written_or_held", "job.lease_expires_at > now", 6),
@@ -108,21 +108,13 @@ ALONE: tuple[Mutant, ...] = (
     without("submit", "AND unused.job_id = wish.job_id AND wish.answer IS NOT NULL", 182, "AND FALSE"),
     without("renew", "jobs.attempt = mine.attempt", 24),
     without("renew", "jobs.lease_expires_at > now", 20),
-    without("room_for", "coalesce(look_from > now, true)", 55),
+    without("room_for", "coalesce(look_from > now, true)", 135),
     without("room_for", "FROM lease WHERE lease_expires_at > now GROUP BY analysis", 363, "FROM lease GROUP BY analysis"),
     without("room_for", "FROM lease WHERE lease_expires_at > now GROUP BY org_id", 28, "FROM lease GROUP BY org_id"),
     without("room_for", "lease_expires_at <= now AND", 17, ""),
     without("room_for", "lease_expires_at > now - lease_time AND", 20, ""),
     without("room_for", "AND cancel_requested_at IS NULL", 113, ""),
     without("claim", "asked_again AND EXISTS (SELECT 1 FROM jobs WHERE deadline_at > 0 AND claim_id = claim)", 3, "FALSE"),
-    without("claim_back", f"AND {_RETRY} = 0", 20, ""),
-    without(
-        "next_in_turn",
-        f"AND {_RETRY} = 1 AND next_attempt_at <= now",
-        20,
-        f"AND {_RETRY} = 1 AND next_attempt_at IS NOT NULL",
-        also=(Edit("start_attempts", "next_attempt_at <= now", "TRUE"),),
-    ),
     without(
         "next_in_turn", "started_at IS NULL AND", 3, "", also=(Edit("next_in_turn", "ticket > class.head AND", ""),)
     ),
@@ -204,6 +196,10 @@ UNSEEN: Mapping[tuple[str, str], str] = {
     ("claim_turns", "mine.name AND waiting > 0"): _CROWDED,
     ("claim_turns", "due_at <= now"): _CROWDED,
     ("retries_due", "AND next_attempt_at <= now"): "the jobs themselves are chosen by the same condition",
+    (
+        "next_in_turn",
+        f"AND {_RETRY} = 1 AND next_attempt_at <= now",
+    ): "an attempt asks the same when it starts, and a lane says when its first job is due",
     ("next_in_turn", "(lane.waiting > 0 OR lane.due_at <= now)"): _CROWDED,
     ("next_in_turn", "WHERE lane.due_at <= now UNION ALL"): _CROWDED,
     ("next_in_turn", "ORDER BY next_attempt_at LIMIT lane.most FOR UPDATE SKIP LOCKED"): _NOT_WAITING,

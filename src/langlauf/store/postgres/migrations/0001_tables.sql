@@ -91,12 +91,10 @@ CREATE TABLE jobs (
             AND (num_nonnulls(deadline_at, lease_expires_at, worker_id) = 0
                 OR (num_nonnulls(deadline_at, lease_expires_at, worker_id) = 3 AND next_attempt_at IS NULL)) END),
     CONSTRAINT jobs_values_check CHECK (
-        least(partial_bytes, event_seq, attempt, max_retries, progress_percent, partial_count, error_count, retry_count, lost_count,
-            crash_count, kept) >= 0
-        AND timeout_seconds > 0 AND length(org_id) BETWEEN 1 AND 128 AND priority_class IN ('default', 'expedite')
-        AND coalesce(canceled_by, 'user') IN ('user', 'system', 'worker')
-        AND coalesce(retry_hint, 'retry_with_backoff') IN ('retry_with_backoff', 'check_input_and_retry')
-        AND coalesce(limit_reached, 'events') IN ('events', 'partials'))
+        least(event_seq, attempt, max_retries, progress_percent, partial_count, error_count, retry_count, lost_count, crash_count) >= 0
+        AND partial_bytes >= 0 AND timeout_seconds > 0 AND length(org_id) BETWEEN 1 AND 128
+        AND priority_class IN ('default', 'expedite') AND canceled_by IN ('user', 'system', 'worker')
+        AND retry_hint IN ('retry_with_backoff', 'check_input_and_retry') AND limit_reached IN ('events', 'partials'))
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 5000);
 
