@@ -18,7 +18,8 @@ SELECT 'j' || n, 'org-a', 'survey', 'completed', 'default', 'h' || n, 'inline:',
 """
 _PARTS = (
     """INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json)
-    SELECT org_id, job_id, seq, gen_random_uuid(), CASE seq WHEN 1 THEN 'job.queued' ELSE 'job.progress' END, 1, 'worker', '{}'
+    SELECT org_id, job_id, seq, gen_random_uuid(), CASE seq WHEN 1 THEN 'job.queued' ELSE 'job.progress' END, 1,
+        'worker', '{}'
     FROM jobs, generate_series(1, 3) AS seq""",
     """INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref,
         created_at, payload)

@@ -17,8 +17,8 @@ from tests.support.postgres_stores import migrated_database
 from tests.support.stores import SetClock
 
 _INSERT = """
-INSERT INTO langlauf.event_rows (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, event_id, trace_id,
-    request_id, feed_mark)
+INSERT INTO langlauf.event_rows (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, event_id,
+    trace_id, request_id, feed_mark)
 VALUES ($1, $2, $3, $4, 1, 'worker', '{}', gen_random_uuid(), 't', 'r', langlauf.feed_mark())
 """
 

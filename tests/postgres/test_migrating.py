@@ -134,7 +134,9 @@ def test_what_others_made_of_ours_outlives_new_functions(database: str) -> None:
 
 def test_no_function_is_defined_twice() -> None:
     """Each rule is in one place."""
-    names = re.findall(r"^CREATE (?:OR REPLACE )?FUNCTION ([\w.]+)", "\n".join(step.sql for step in FUNCTIONS), re.MULTILINE)
+    names = re.findall(
+        r"^CREATE (?:OR REPLACE )?FUNCTION ([\w.]+)", "\n".join(step.sql for step in FUNCTIONS), re.MULTILINE
+    )
     assert len(names) > 100
     assert [name for name in names if names.count(name) > 1] == []
 
@@ -145,7 +147,9 @@ def test_the_schema_is_what_was_written_down(database: str) -> None:
     rows = fetch(
         database,
         """SELECT kind || ' ' || name || ': ' || definition AS line FROM langlauf.schema_objects
-        WHERE kind IN ('table', 'column', 'constraint', 'index', 'trigger', 'policy') ORDER BY kind, name COLLATE "C" """,
+        WHERE kind IN ('table', 'constraint', 'index', 'trigger', 'policy') OR (kind = 'column' AND EXISTS (
+            SELECT FROM pg_class WHERE oid = ('langlauf.' || split_part(name, '.', 1))::regclass AND relkind = 'r'))
+        ORDER BY kind, name COLLATE "C" """,
     )
     found = "\n".join(row["line"] for row in rows) + "\n"
     written = Path(__file__).with_name("schema.txt").read_text("utf-8")

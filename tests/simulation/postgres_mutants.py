@@ -11,8 +11,18 @@ from typing import NamedTuple
 
 #: The functions whose guards must all be named, and the words by which a guard is known.
 FUNCTIONS = (
-    *("submit", "lock_orgs", "lock_lanes", "room_for", "hold_lanes", "hold_more", "start_attempts", "retries_due"),
-    *("claim_back", "claim_turns", "deal_turns", "next_in_turn", "claim", "renew", "decided", "write_ends", "ask_to_stop"),
+    *(
+        "submit",
+        "lock_orgs",
+        "lock_lanes",
+        "room_for",
+        "hold_lanes",
+        "hold_more",
+        "start_attempts",
+        "retries_due",
+        "turns_wanted",
+    ),
+    *("claim_back", "deal_turns", "next_in_turn", "claim", "renew", "decided", "write_ends", "ask_to_stop"),
     *("cancel", "record", "record_progress", "record_partials", "record_checkpoints", "written_or_held", "limits_of"),
     *("lock_jobs", "sweep", "overdue", "tidy"),
 )
@@ -84,8 +94,8 @@ ALONE: tuple[Mutant, ...] = (
     without("record_partials", "jobs.attempt = new.attempt", 63),
     without(
         "record_partials",
-        "(jobs.partial_count = 0 OR NOT EXISTS ( SELECT 1 FROM job_results AS shown WHERE shown.result_id = new.result_id"
-        " AND shown.job_id = new.job_id AND shown.org_id = new.org_id))",
+        "(jobs.partial_count = 0 OR NOT EXISTS ( SELECT 1 FROM job_results AS shown"
+        " WHERE shown.result_id = new.result_id AND shown.job_id = new.job_id AND shown.org_id = new.org_id))",
         132,
     ),
     without("written_or_held", "job.attempt = one.attempt", 10),
@@ -108,13 +118,17 @@ ALONE: tuple[Mutant, ...] = (
     without("submit", "AND unused.job_id = wish.job_id AND wish.answer IS NOT NULL", 182, "AND FALSE"),
     without("renew", "jobs.attempt = mine.attempt", 24),
     without("renew", "jobs.lease_expires_at > now", 20),
-    without("room_for", "coalesce(look_from > now, true)", 135),
-    without("room_for", "FROM lease WHERE lease_expires_at > now GROUP BY analysis", 363, "FROM lease GROUP BY analysis"),
+    without("room_for", "coalesce(free.look_at > now, true)", 135),
+    without(
+        "room_for", "FROM lease WHERE lease_expires_at > now GROUP BY analysis", 363, "FROM lease GROUP BY analysis"
+    ),
     without("room_for", "FROM lease WHERE lease_expires_at > now GROUP BY org_id", 28, "FROM lease GROUP BY org_id"),
     without("room_for", "lease_expires_at <= now AND", 17, ""),
     without("room_for", "lease_expires_at > now - lease_time AND", 20, ""),
     without("room_for", "AND cancel_requested_at IS NULL", 113, ""),
-    without("claim", "asked_again AND EXISTS (SELECT 1 FROM jobs WHERE deadline_at > 0 AND claim_id = claim)", 3, "FALSE"),
+    without(
+        "claim", "asked_again AND EXISTS (SELECT 1 FROM jobs WHERE deadline_at > 0 AND claim_id = claim)", 3, "FALSE"
+    ),
     without(
         "next_in_turn", "started_at IS NULL AND", 3, "", also=(Edit("next_in_turn", "ticket > class.head AND", ""),)
     ),
@@ -132,7 +146,12 @@ ALONE: tuple[Mutant, ...] = (
     without("ask_to_stop", "AND cancel_requested_at IS NULL", 25, ""),
     without("cancel", "IF job.lease_expires_at > now THEN", 7, "IF job.lease_expires_at IS NOT NULL THEN"),
     without("sweep", "job.deadline_at > 0 AND (job.lease_expires_at <= now OR", 2, "job.deadline_at > 0 AND ("),
-    without("sweep", "(job.lease_expires_at <= now OR job.deadline_at + grace <= now OR", 81, "(job.lease_expires_at <= now OR"),
+    without(
+        "sweep",
+        "(job.lease_expires_at <= now OR job.deadline_at + grace <= now OR",
+        81,
+        "(job.lease_expires_at <= now OR",
+    ),
     without("sweep", "OR job.cancel_requested_at + cancel_grace <= now))", 6, "))"),
     without("overdue", "IF found_job.cancel_requested_at IS NOT NULL THEN", 0, "IF FALSE THEN"),
     without("tidy", "waiting = 0 AND", 0, "", also=(_AT_ONCE,)),
@@ -189,12 +208,12 @@ UNSEEN: Mapping[tuple[str, str], str] = {
     ): "a job that has ended is not ended again: its status is asked with the write",
     ("lock_jobs", "ORDER BY job.job_id FOR NO KEY UPDATE OF job"): _IN_ORDER,
     ("decided", "AND job_id = one.job_id FOR UPDATE"): _TURNS,
-    ("claim", "PERFORM 1 FROM lane_clock FOR UPDATE"): _TURNS,
+    ("claim", "FROM lane_clock FOR UPDATE"): _TURNS,
     ("claim_back", "AND next_attempt_at <= now ORDER BY"): "what was given back is due at once",
     ("claim_back", "back_at <= now"): _CROWDED,
     ("claim_back", "LIMIT free.slots FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
-    ("claim_turns", "mine.name AND waiting > 0"): _CROWDED,
-    ("claim_turns", "due_at <= now"): _CROWDED,
+    ("turns_wanted", "mine.name AND waiting > 0"): _CROWDED,
+    ("turns_wanted", "due_at <= now"): _CROWDED,
     ("retries_due", "AND next_attempt_at <= now"): "the jobs themselves are chosen by the same condition",
     (
         "next_in_turn",

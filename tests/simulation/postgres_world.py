@@ -45,7 +45,9 @@ _TABLES = (
     *("jobs", "event_rows", "job_results", "job_chunks", "outbox"),
     *("lanes", "idempotency_keys", "waiting_counts", "pace", "batches"),
 )
-_FRESH = "; ".join([*(f"DELETE FROM {name}" for name in _TABLES), "UPDATE lane_clock SET virtual_now = 0, served = 0, look_at = NULL"])
+_FRESH = "; ".join(
+    [*(f"DELETE FROM {name}" for name in _TABLES), "UPDATE lane_clock SET virtual_now = 0, served = 0, look_at = NULL"]
+)
 #: Rows that were deleted are walked over until they are cleared away.
 _CLEAR = f"TRUNCATE {', '.join(_TABLES)}"
 _CLEAR_AFTER = 100

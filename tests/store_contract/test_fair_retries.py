@@ -1,6 +1,7 @@
 """Retries pay turns: no org starts more by failing. What was lost or given back pays none, and goes first."""
 
 from collections import Counter
+from itertools import pairwise
 
 from langlauf.domain.attempt import Claim
 from langlauf.domain.outcome import Completed, Released, Retry
@@ -73,7 +74,7 @@ def test_an_org_with_nothing_but_retries_has_its_turn(harness: Harness) -> None:
             order.append(made.lease.org_id)
             await (_fail if made.lease.org_id == "org-a" else _complete)(store, made)
         assert Counter(order) == {"org-a": 5, "org-b": 5}
-        assert all(before != after for before, after in zip(order, order[1:], strict=False)), order
+        assert all(before != after for before, after in pairwise(order)), order
 
     harness.run(body)
 

@@ -1,7 +1,7 @@
 """Brings the schema of a database up to date: each step once, under a lock, whoever else starts at the same moment.
 
-Tables change step by step. All else, functions, views and triggers, is text that says what is to be: it is installed as a
-whole where it is not what the database has.
+Tables change step by step. All else, functions, views and triggers, is text that says what is to be: it is installed
+as a whole where it is not what the database has.
 """
 
 import hashlib
@@ -10,10 +10,10 @@ from typing import Any
 
 import asyncpg
 
-from langlauf.version import VERSION
 from langlauf.domain.errors import SettingsError
 from langlauf.store.migrate import Migration, migrations_in, pending
 from langlauf.store.postgres.roles import ensure_roles, guard
+from langlauf.version import VERSION
 
 PACKAGE = "langlauf.store.postgres"
 #: Whoever migrates holds this lock of the database until its transaction ends.
@@ -70,8 +70,8 @@ async def migrate(
         return []
     if not await connection.fetchval(_MAY_MIGRATE):
         raise SettingsError(
-            f"the database has schema {applied} and this program needs {len(known)} with its own functions, but its login "
-            "may not change the schema: run `langlauf migrate` with the login of the owner"
+            f"the database has schema {applied} and this program needs {len(known)} with its own functions, but its "
+            "login may not change the schema: run `langlauf migrate` with the login of the owner"
         )
     await ensure_roles(connection)
     async with connection.transaction():

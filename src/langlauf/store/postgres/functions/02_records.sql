@@ -104,8 +104,13 @@ CREATE TYPE room AS (
     -- of leases that are over and not swept yet, whose jobs will want a slot
     lost_orgs  text[],
     lost_names text[],
-    -- whose lanes this claim has locked
+    -- where the virtual clock stands, and from when on leases are looked at one by one
+    clock      bigint,
+    look_at    bigint,
+    -- whose lanes this claim has locked; whether in any of them something was given back, and whether retries are due
     held       text[],
+    backs      boolean,
+    dues       boolean,
     -- something could not be taken, or was not as it seemed: it is worth looking further
     again      boolean,
     -- what was taken so far

@@ -43,15 +43,13 @@ END $$;
 -- virtual clock stands, not where it left. All lanes of an org show the same turn.
 CREATE OR REPLACE FUNCTION join_lanes(org_ids text[], names text[], classes text[], answers text[]) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE
-    clock bigint := (SELECT virtual_now FROM lane_clock);
 BEGIN
     WITH new AS (
         SELECT org_id, analysis, count(*) AS jobs, count(*) FILTER (WHERE class = 'expedite') AS urgent
         FROM unnest(org_ids, names, classes, answers) AS wish (org_id, analysis, class, answer)
         WHERE answer LIKE 'accepted %' GROUP BY org_id, analysis),
     turns AS (
-        SELECT org_id, coalesce(max(virtual_start) FILTER (WHERE waiting > 0), greatest(clock, max(virtual_start))) AS turn,
+        SELECT org_id, coalesce(max(virtual_start) FILTER (WHERE waiting > 0), greatest((SELECT virtual_now FROM lane_clock), max(virtual_start))) AS turn,
             max(served) AS served
         FROM lanes WHERE org_id IN (SELECT org_id FROM new) GROUP BY org_id)
     UPDATE lanes SET
@@ -122,7 +120,7 @@ END $$;
 
 -- Orgs that were served move on by as many turns as they had, and what waited leaves its lane; the clock follows, and counts who
 -- was served.
-CREATE OR REPLACE FUNCTION take_turns(orgs text[], names text[], waited boolean[], candidates text[], turns bigint[]) RETURNS void
+CREATE OR REPLACE FUNCTION take_turns(orgs text[], names text[], waited bigint[], candidates text[], turns bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -134,9 +132,9 @@ BEGIN
         UPDATE lanes SET
             virtual_start = ordered.turn + ordered.starts,
             served = (SELECT served FROM lane_clock) + ordered.place,
-            waiting = waiting - (
-                SELECT count(*) FROM unnest(orgs, names, waited) AS gone (org_id, analysis, waits)
-                WHERE gone.org_id = lanes.org_id AND gone.analysis = lanes.analysis AND gone.waits),
+            waiting = waiting + coalesce((
+                SELECT sum(change) FROM unnest(orgs, names, waited) AS gone (org_id, analysis, change)
+                WHERE gone.org_id = lanes.org_id AND gone.analysis = lanes.analysis), 0),
             expedite_head = head_of(lanes.org_id, analysis, 'expedite', expedite_head, expedite_last),
             default_head = head_of(lanes.org_id, analysis, 'default', default_head, default_last)
         FROM ordered WHERE lanes.org_id = ordered.org_id)

@@ -12,20 +12,19 @@
 -- on at which one of them may be over, since only live ones count against a limit, or where orgs have a limit. A lease that is
 -- over and was not swept yet has its slot kept, for a while: `lost_names` has the analyses of these, and `lost_orgs` whose they are.
 CREATE OR REPLACE FUNCTION room_for(
-    now bigint, slots integer, known text[], lease_time bigint, most integer, limited text[], limits integer[], org_limit integer
+    free room, now bigint, slots integer, known text[], lease_time bigint, most integer, limited text[], limits integer[],
+    org_limit integer
 ) RETURNS room LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    free room;
     live bigint;
     busy_names text[];
     busy_counts bigint[];
-    look_from bigint := (SELECT look_at FROM lane_clock);
 BEGIN
     free.org_limit := org_limit;
     free.held := '{}';
     free.lost_orgs := '{}';
-    IF org_limit IS NULL AND coalesce(look_from > now, true) THEN
+    IF org_limit IS NULL AND coalesce(free.look_at > now, true) THEN
         SELECT coalesce(sum(leased), 0), array_agg(analysis), array_agg(leased) INTO live, busy_names, busy_counts
         FROM (SELECT analysis, sum(leased) AS leased FROM waiting_counts GROUP BY analysis) AS counted;
     ELSE
@@ -41,8 +40,8 @@ BEGIN
             (SELECT array_agg(org_id) FROM by_org), (SELECT array_agg(leased) FROM by_org),
             (SELECT coalesce(array_agg(org_id), '{}') FROM lost), (SELECT coalesce(array_agg(analysis), '{}') FROM lost),
             (SELECT min(lease_expires_at) FROM lease)
-        INTO live, busy_names, busy_counts, free.orgs, free.org_counts, free.lost_orgs, free.lost_names, look_from;
-        UPDATE lane_clock SET look_at = look_from WHERE look_at IS DISTINCT FROM look_from;
+        INTO live, busy_names, busy_counts, free.orgs, free.org_counts, free.lost_orgs, free.lost_names, free.look_at;
+        UPDATE lane_clock SET look_at = free.look_at WHERE look_at IS DISTINCT FROM free.look_at;
     END IF;
     free.slots := least(slots, most - live);
     IF cardinality(limited) = 0 THEN
@@ -88,25 +87,28 @@ BEGIN
         WHERE running >= free.org_limit);
 END $$;
 
--- Locks the lanes of all orgs that a claim would look at first.
+-- Locks the lanes of all orgs that a claim looks at first.
 CREATE OR REPLACE FUNCTION hold_lanes(free room, now bigint) RETURNS room LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     full_ones text[] := full_orgs(free);
 BEGIN
-    SELECT coalesce(array_agg(DISTINCT org_id), '{}') INTO free.held
+    SELECT coalesce(array_agg(DISTINCT org_id), '{}'), coalesce(bool_or(kind = 0), false), coalesce(bool_or(kind = 1), false)
+    INTO free.held, free.backs, free.dues
     FROM unnest(free.names, free.rooms) AS mine (name, room)
     CROSS JOIN LATERAL (
-        (SELECT org_id FROM lanes WHERE analysis = mine.name AND back_at <= now AND org_id <> ALL (full_ones)
+        (SELECT org_id, 0 AS kind FROM lanes WHERE analysis = mine.name AND back_at <= now AND org_id <> ALL (full_ones)
          ORDER BY back_at, org_id LIMIT free.slots)
         UNION ALL
-        (SELECT org_id FROM lanes WHERE analysis = mine.name AND due_at <= now AND org_id <> ALL (full_ones)
+        (SELECT org_id, 1 FROM lanes WHERE analysis = mine.name AND due_at <= now AND org_id <> ALL (full_ones)
          ORDER BY due_at, org_id LIMIT free.slots)
         UNION ALL
-        (SELECT org_id FROM lanes WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
+        (SELECT org_id, 2 FROM lanes WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
          ORDER BY virtual_start, served, org_id LIMIT free.slots)) AS next
     WHERE coalesce(mine.room, free.slots) > 0;
-    PERFORM lock_orgs(free.held);
+    IF cardinality(free.held) > 0 THEN
+        PERFORM lock_orgs(free.held);
+    END IF;
     RETURN free;
 END $$;
 
@@ -151,8 +153,9 @@ END $$;
 -- Makes the attempts of chosen jobs. The attempt number is the fencing token: it grows here and nowhere else. An attempt that
 -- starts with progress of another has no pace until it gets beyond it. The time is read behind the locks: no job starts before
 -- it was accepted, however long this waited for that.
-CREATE OR REPLACE FUNCTION start_attempts(at bigint, claim uuid, worker text, lease_time bigint, job_ids text[], waited bigint[])
-RETURNS claimed[] LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION start_attempts(
+    free room, at bigint, claim uuid, worker text, lease_time bigint, job_ids text[], waited bigint[]
+) RETURNS claimed[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     now bigint := moment(at);
@@ -192,7 +195,9 @@ BEGIN
             max_retries, trace_id, request_id, traceparent, tracestate)::claimed ORDER BY place),
         array_agg(org_id ORDER BY place), array_agg(analysis ORDER BY place), array_agg(event_seq ORDER BY place)
     INTO made, org_ids, names, seqs FROM started;
-    UPDATE lane_clock SET look_at = now + lease_time WHERE look_at IS NULL OR look_at > now + lease_time;
+    IF coalesce(free.look_at > now + lease_time, true) THEN
+        UPDATE lane_clock SET look_at = now + lease_time WHERE look_at IS NULL OR look_at > now + lease_time;
+    END IF;
     PERFORM count_jobs(names, waited, array_fill(1::bigint, ARRAY[cardinality(names)]));
     PERFORM tell_outside(org_ids, job_ids, seqs);
     RETURN made;
@@ -243,7 +248,7 @@ BEGIN
     END IF;
     IF ids IS NOT NULL THEN
         free.claims := free.claims || start_attempts(
-            at, claim, worker, lease_time, ids, array_fill(0::bigint, ARRAY[cardinality(ids)]));
+            free, at, claim, worker, lease_time, ids, array_fill(0::bigint, ARRAY[cardinality(ids)]));
         free := room_after(free, orgs, names);
     END IF;
     -- A lane whose first job was canceled says too early when it is due: whoever looks corrects it, and looks again.
@@ -269,7 +274,7 @@ CREATE OR REPLACE FUNCTION deal_turns(
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    clock bigint := (SELECT virtual_now FROM lane_clock);
+    clock CONSTANT bigint := free.clock;
     lowest bigint;
     highest bigint;
     level bigint;
@@ -312,7 +317,7 @@ END $$;
 
 -- The next jobs of orgs in the order of their turns: of each org retries that are due, then urgent ones, then as they came.
 CREATE OR REPLACE FUNCTION next_in_turn(
-    free room, now bigint, INOUT orgs text[], turns bigint[], starts integer[], OUT names text[], OUT ids text[], OUT waited boolean[]
+    free room, now bigint, INOUT orgs text[], turns bigint[], starts integer[], OUT names text[], OUT ids text[], OUT waited bigint[]
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -345,29 +350,19 @@ BEGIN
     in_turn AS (
         SELECT *, turn + row_number() OVER (PARTITION BY org_id ORDER BY class, since, job_id) AS place FROM found)
     SELECT array_agg(org_id ORDER BY place, rank), array_agg(analysis ORDER BY place, rank), array_agg(job_id ORDER BY place, rank),
-        array_agg(class > 0 ORDER BY place, rank)
+        array_agg(-(class > 0)::integer::bigint ORDER BY place, rank)
     INTO orgs, names, ids, waited FROM in_turn;
 END $$;
 
--- The jobs whose turn it is, dealt out in the order of turns. Tells whether it is worth looking again.
-CREATE OR REPLACE FUNCTION claim_turns(free room, at bigint, now bigint, claim uuid, worker text, lease_time bigint) RETURNS room
-LANGUAGE plpgsql AS $$
+-- The orgs whose lanes have something to give by turns, and the lanes in which retries are due: of those that have nothing but
+-- retries, the longest due, since whoever had a turn leaves them.
+CREATE OR REPLACE FUNCTION turns_wanted(
+    free room, now bigint, OUT candidates text[], OUT due_orgs text[], OUT due_names text[]
+) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    full_ones text[] := full_orgs(free);
-    candidates text[];
-    due_orgs text[];
-    due_names text[];
-    turns record;
-    next record;
-    orgs text[];
-    names text[];
-    ids text[];
-    waited boolean[];
-    found integer;
+    full_ones CONSTANT text[] := full_orgs(free);
 BEGIN
-    free.again := false;
-    -- Of those that have nothing but retries, the longest due: whoever had a turn leaves them.
     SELECT array_agg(DISTINCT org_id), array_agg(org_id) FILTER (WHERE due), array_agg(name) FILTER (WHERE due)
     INTO candidates, due_orgs, due_names
     FROM unnest(free.names, free.rooms) AS mine (name, room)
@@ -380,30 +375,53 @@ BEGIN
          WHERE analysis = mine.name AND due_at <= now AND org_id <> ALL (full_ones)
          ORDER BY due_at, org_id LIMIT free.slots + 1000)) AS next
     WHERE coalesce(mine.room, free.slots) > 0;
-    IF candidates IS NULL THEN
-        RETURN free;
+END $$;
+
+-- The jobs whose turn it is, dealt out in the order of turns. Tells whether it is worth looking again.
+CREATE OR REPLACE FUNCTION claim_turns(free room, at bigint, now bigint, claim uuid, worker text, lease_time bigint, first boolean)
+RETURNS room LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    candidates text[] := free.held;
+    due_orgs text[];
+    due_names text[];
+    turns record;
+    next record;
+    fit boolean[];
+    found integer;
+BEGIN
+    free.again := false;
+    -- What was looked at first is locked already, and says all where nothing but new jobs waits.
+    IF NOT first OR free.backs OR free.dues THEN
+        SELECT wanted.candidates, wanted.due_orgs, wanted.due_names INTO candidates, due_orgs, due_names
+        FROM turns_wanted(free, now) AS wanted;
+        free := hold_more(free, coalesce(candidates, '{}'));
     END IF;
-    free := hold_more(free, candidates);
     turns := deal_turns(free, now, candidates);
-    IF turns.orgs IS NOT NULL THEN
+    IF turns.orgs IS NULL THEN
+        found := 0;
+    ELSE
         next := next_in_turn(free, now, turns.orgs, turns.turns, turns.starts);
-        ids := next.ids;
+        found := coalesce(cardinality(next.ids), 0);
     END IF;
-    IF ids IS NOT NULL THEN
-        found := cardinality(ids);
-        SELECT array_agg(org_id), array_agg(name), array_agg(job_id), array_agg(waits) INTO orgs, names, ids, waited
-        FROM unnest(next.orgs, next.names, ids, next.waited, fitting(free, next.orgs, next.names))
-            AS head (org_id, name, job_id, waits, may) WHERE may;
-        free.again := cardinality(ids) < least(found, free.slots);
-        free.claims := free.claims || start_attempts(
-            at, claim, worker, lease_time, ids, ARRAY(SELECT -one::integer::bigint FROM unnest(waited) AS one));
-        PERFORM take_turns(orgs, names, waited, turns.orgs, turns.turns);
-        free := room_after(free, orgs, names);
+    IF found > 0 THEN
+        fit := fitting(free, next.orgs, next.names);
+        IF false = ANY (fit) THEN
+            SELECT array_agg(org_id) AS orgs, array_agg(name) AS names, array_agg(job_id) AS ids, array_agg(waits) AS waited INTO next
+            FROM unnest(next.orgs, next.names, next.ids, next.waited, fit) AS head (org_id, name, job_id, waits, may) WHERE may;
+        END IF;
+        free.again := cardinality(next.ids) < least(found, free.slots);
+        free.claims := free.claims || start_attempts(free, at, claim, worker, lease_time, next.ids, next.waited);
+        PERFORM take_turns(next.orgs, next.names, next.waited, turns.orgs, turns.turns);
+        free := room_after(free, next.orgs, next.names);
     END IF;
     IF due_orgs IS NOT NULL THEN
         PERFORM correct_due(due_orgs, due_names);
     END IF;
     free.again := free.again AND free.slots > 0;
+    IF free.again THEN
+        free.clock := (SELECT virtual_now FROM lane_clock);
+    END IF;
     RETURN free;
 END $$;
 
@@ -426,18 +444,19 @@ CREATE OR REPLACE FUNCTION claim(
 DECLARE
     now bigint;
     free room;
+    first boolean := true;
 BEGIN
-    PERFORM 1 FROM lane_clock FOR UPDATE;
+    SELECT virtual_now, look_at INTO free.clock, free.look_at FROM lane_clock FOR UPDATE;
     now := moment(at);
     IF asked_again AND EXISTS (SELECT 1 FROM jobs WHERE deadline_at > 0 AND claim_id = claim) THEN
         RETURN QUERY SELECT * FROM claimed_by(claim);
         RETURN;
     END IF;
-    free := room_for(now, slots, known, lease_time, most, limited, limits, org_limit);
+    free := room_for(free, now, slots, known, lease_time, most, limited, limits, org_limit);
     IF free.slots > 0 THEN
         free := hold_lanes(free, now);
     END IF;
-    free.again := true;
+    free.again := free.backs;
     WHILE free.again AND free.slots > 0 LOOP
         free := claim_back(free, at, now, claim, worker, lease_time);
     END LOOP;
@@ -446,7 +465,8 @@ BEGIN
     END IF;
     free.again := true;
     WHILE free.again AND free.slots > 0 LOOP
-        free := claim_turns(free, at, now, claim, worker, lease_time);
+        free := claim_turns(free, at, now, claim, worker, lease_time, first);
+        first := false;
     END LOOP;
     RETURN QUERY SELECT * FROM unnest(free.claims);
 END $$;

@@ -189,6 +189,9 @@ BEGIN
         SELECT analysis FROM pace WHERE analysis = ANY (names) FOR UPDATE SKIP LOCKED)
     UPDATE pace SET runs = pace.runs + new.runs, mean_seconds = mean_seconds + new.weight * (new.mean - mean_seconds)
     FROM new JOIN free ON free.analysis = new.name WHERE pace.analysis = new.name;
+    IF FOUND AND NOT EXISTS (SELECT 1 FROM unnest(names) AS name WHERE name <> names[1]) THEN
+        RETURN;
+    END IF;
     INSERT INTO pace (analysis, runs, mean_seconds)
     SELECT name, count(*), avg(took) FROM unnest(names, seconds) AS run (name, took)
     WHERE NOT EXISTS (SELECT 1 FROM pace WHERE analysis = name)

@@ -9,7 +9,7 @@ SELECT plan_with(
     'SET enable_bitmapscan = on SET enable_indexscan = off SET enable_indexonlyscan = off');
 -- The first rows in the order of an index.
 SELECT plan_with(
-    '{submit, claim_back, claim_turns, retries_due, deal_turns, next_in_turn, note_lanes, tell_outside, join_lanes,
+    '{submit, claim_back, claim_turns, turns_wanted, retries_due, deal_turns, next_in_turn, note_lanes, tell_outside, join_lanes,
       lock_orgs, lock_lanes, claim, correct_due, claimed_by, leave_lanes, head_of, take_turns, room_for, hold_lanes,
       hold_more, cancel, ask_to_stop, decided, overdue, sweep, record, note_paces, read_job, read_status,
       read_payload, read_events, read_log, read_results, read_result, read_notifications, read_jobs, read_history,
