@@ -37,7 +37,7 @@ def test_a_lost_end_a_second_end_and_a_lost_snapshot_are_seen() -> None:
 
 def test_claims_that_do_not_take_turns_are_seen() -> None:
     """Without the lock on the virtual clock two hosts count the same free slots, and more runs than may."""
-    turn = Edit("claim", "PERFORM 1 FROM lane_clock FOR UPDATE;", "")
+    turn = Edit("claim", "FROM lane_clock FOR UPDATE;", "FROM lane_clock;")
 
     def exceeded(seed: int) -> bool:
         with migrated_database() as url:

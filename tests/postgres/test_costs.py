@@ -12,26 +12,25 @@ from tests.support.postgres_stores import migrated_database
 _FILL = """
 INSERT INTO jobs (job_id, org_id, analysis, status, priority_class, request_payload_hash, request_payload_ref,
     queued_at, updated_at, timeout_seconds, max_retries, trace_id, request_id, progress_percent, result_id, started_at,
-    attempt_started_at, finished_at, attempt, event_seq, partial_count, imported_at)
+    attempt_started_at, finished_at, attempt, event_seq, partial_count, imported_at, payload)
 SELECT 'j' || n, 'org-a', 'survey', 'completed', 'default', 'h' || n, 'inline:', n, n, 10, 1, 't', 'r', 100,
-    'r' || n, n, n, n, 1, 3, 1, 1 FROM generate_series($1::integer, $2::integer) AS n
+    'r' || n, n, n, n, 1, 3, 1, 1, '{}' FROM generate_series($1::integer, $2::integer) AS n
 """
 _PARTS = (
-    "INSERT INTO job_inputs (org_id, job_id, queued_at, payload) SELECT org_id, job_id, queued_at, '{}' FROM jobs",
-    """INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id,
-        request_id)
-    SELECT org_id, job_id, seq, CASE seq WHEN 1 THEN 'job.queued' ELSE 'job.progress' END, 1, 'worker', '{}', 't', 'r'
+    """INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json)
+    SELECT org_id, job_id, seq, gen_random_uuid(), CASE seq WHEN 1 THEN 'job.queued' ELSE 'job.progress' END, 1,
+        'worker', '{}'
     FROM jobs, generate_series(1, 3) AS seq""",
     """INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref,
         created_at, payload)
     SELECT org_id, CASE seq WHEN 2 THEN result_id ELSE result_id || '-1' END, job_id,
         CASE seq WHEN 2 THEN 'final' ELSE 'partial' END, seq, 1, 'inline:', 1, '1'
     FROM jobs, generate_series(1, 2) AS seq""",
-    """INSERT INTO notifications (org_id, job_id, channel, template_key, delivery_status, dedupe_key, scheduled_at,
+    """INSERT INTO outbox (org_id, job_id, channel, template_key, delivery_status, dedupe_key, scheduled_at,
         created_at, payload_json)
     SELECT org_id, job_id, 'in_app', 'x', 'pending', job_id, 1, 1, '{}' FROM jobs""",
     # Some lanes in which as much waits as arrived, and one endpoint.
-    """INSERT INTO notifications (org_id, notification_id, job_id, channel, template_key, delivery_status, dedupe_key,
+    """INSERT INTO outbox (org_id, notification_id, job_id, channel, template_key, delivery_status, dedupe_key,
         scheduled_at, created_at, payload_json, endpoint_id, target, lane)
     SELECT org_id, job_id || state, job_id, 'webhook', 'x', state, job_id || state, 1, queued_at, '{}',
         CASE queued_at % 3 WHEN 0 THEN 'e0' END, 'https://a',
@@ -43,7 +42,7 @@ _PARTS = (
     SELECT org_id, job_id, 'c', '1', 1 FROM jobs""",
 )
 _TABLES = (
-    *("jobs", "job_inputs", "job_events", "job_results", "notifications", "job_chunks", "leases", "lanes"),
+    *("jobs", "event_rows", "job_results", "outbox", "job_chunks", "lanes"),
     *("delivery_attempts", "job_wishes"),
 )
 _ENOUGH = (100, 3_000)

@@ -17,9 +17,9 @@ from tests.support.postgres_stores import migrated_database
 from tests.support.stores import SetClock
 
 _INSERT = """
-INSERT INTO langlauf.job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id,
-    request_id)
-VALUES ($1, $2, $3, $4, 1, 'worker', '{}', 't', 'r')
+INSERT INTO langlauf.event_rows (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, event_id,
+    trace_id, request_id, feed_mark)
+VALUES ($1, $2, $3, $4, 1, 'worker', '{}', gen_random_uuid(), 't', 'r', langlauf.feed_mark())
 """
 
 
@@ -137,7 +137,7 @@ def test_places_are_good_after_a_dump_was_read_into_another_database() -> None:
             for number in range(3):
                 await store.submit(new_job(SetClock(), job_id=f"old-{number}"))
             await reader.read_all()
-            await connection.execute("UPDATE langlauf.job_events SET feed_mark = feed_mark + 1000000000")
+            await connection.execute("UPDATE langlauf.event_rows SET feed_mark = feed_mark + 1000000000")
             return [msgspec.structs.replace(one.place, mark=one.place.mark + 10**9) for one in reader.seen]
 
     async def after(url: str, places: list[Place]) -> None:

@@ -11,17 +11,27 @@ from typing import NamedTuple
 
 #: The functions whose guards must all be named, and the words by which a guard is known.
 FUNCTIONS = (
-    *("submit", "lock_orgs", "lock_lanes", "room_for", "hold_lanes", "hold_more", "start_attempts"),
-    *("claim_due", "claim_waiting", "claim", "renew", "decided", "write_ends", "ask_to_stop", "cancel", "record"),
-    *("record_progress", "record_partials", "record_checkpoints", "record_completions", "written_or_held", "limits_of"),
-    *("give_up_leases", "lock_leases", "sweep", "overdue", "tidy"),
+    *(
+        "submit",
+        "lock_orgs",
+        "lock_lanes",
+        "room_for",
+        "hold_lanes",
+        "hold_more",
+        "start_attempts",
+        "retries_due",
+        "turns_wanted",
+    ),
+    *("claim_back", "deal_turns", "next_in_turn", "claim", "renew", "decided", "write_ends", "ask_to_stop"),
+    *("cancel", "record", "record_progress", "record_partials", "record_checkpoints", "written_or_held", "limits_of"),
+    *("lock_jobs", "sweep", "overdue", "tidy"),
 )
 GUARD = re.compile(
-    r"expires_at\s+(?:>|<=)\s+now|attempt\s+=\s+(?:one|new|mine|hit)\.attempt|attempt\s+=\s+attempt_no"
+    r"expires_at\s+(?:>|<=)\s+now|attempt\s+=\s+(?:one|new|mine|hit)\.attempt"
     r"|(?:AND|\()\s*(?:jobs\.)?status\s+(?:IN|=)\s|next_attempt_at\s+(?:IS NULL|<=\s+now)(?=[\s)])"
     r"|(?:jobs|job)\.cancel_requested_at\s+(?:IS|\+)|AND\s+cancel_requested_at\s+IS NULL"
-    r"|finished_at\s+IS NULL|started_at\s+IS NULL|due_at\s+(?:<=|IS)|waiting\s+(?:> 0|= 0)(?!\))"
-    r"|FOR (?:NO KEY )?UPDATE|FOR SHARE|IF NOT FOUND|ON CONFLICT DO NOTHING|claim_id\s+=\s+claim"
+    r"|finished_at\s+IS NULL|started_at\s+IS NULL|(?:due|back)_at\s+(?:<=|IS)|waiting\s+(?:> 0|= 0)(?!\))"
+    r"|FOR (?:NO KEY )?UPDATE|FOR SHARE|IF NOT FOUND|ON CONFLICT DO NOTHING|AND claim_id\s+=\s+claim"
 )
 
 
@@ -58,18 +68,17 @@ def without(function: str, guard: str, seed: int, weaker: str = "TRUE", *, also:
     return Mutant(" ".join(name.split())[:120], (Edit(function, guard, weaker), *also), seed)
 
 
-_LEASE = "EXISTS (SELECT 1 FROM leases AS lease WHERE lease.org_id = new.org_id AND lease.job_id = new.job_id"
-_ALIVE = f"{_LEASE} AND lease.attempt = new.attempt AND lease.expires_at > now)"
-_ENDS = "one.kind IN ('failed', 'retry', 'released', 'crashed', 'canceled')"
+_ALIVE = "AND jobs.lease_expires_at > now"
+_RETRY = "coalesce(last_retry_at >= attempt_started_at, false)::integer"
 #: Which org has the next turn is a matter of fairness. Without it, empty lanes go at once.
 _AT_ONCE = Edit("tidy", "virtual_start <= (SELECT virtual_now FROM lane_clock)", "TRUE")
 _SEEN_BEFORE = "IF NOT FOUND THEN RETURN (SELECT known.answers"
 
 #: Guards whose absence shows by itself.
 ALONE: tuple[Mutant, ...] = (
-    without("record_progress", _ALIVE, 19),
-    without("record_progress", "lease.expires_at > now", 19),
-    without("record_progress", "(new.percent > progress_percent OR new.step <> coalesce(jobs.step, ''))", 60),
+    without("record_progress", _ALIVE, 19, ""),
+    without("record_progress", "jobs.attempt = new.attempt", 10),
+    without("record_progress", "(new.percent > progress_percent OR new.step <> coalesce(jobs.step, ''))", 61),
     without("record_progress", "jobs.limit_reached IS DISTINCT FROM 'events'", 1),
     without("record_partials", "AND jobs.limit_reached IS NULL", 1, ""),
     without(
@@ -81,61 +90,52 @@ ALONE: tuple[Mutant, ...] = (
     without("record_partials", "WHEN partial_bytes + new.size > new.most_bytes THEN 'partials'", 7, ""),
     without("record_partials", "THEN new.size ELSE 0 END", 0, "THEN 0 ELSE 0 END"),
     without("limits_of", "AND job.limit_reached IS NOT NULL", 1, "AND FALSE"),
-    without("record_partials", _ALIVE, 6),
-    without("record_partials", "lease.expires_at > now", 6),
+    without("record_partials", _ALIVE, 6, ""),
+    without("record_partials", "jobs.attempt = new.attempt", 63),
     without(
         "record_partials",
-        "(jobs.partial_count = 0 OR NOT EXISTS ( SELECT 1 FROM job_results AS shown WHERE shown.org_id = new.org_id"
-        " AND shown.job_id = new.job_id AND shown.result_id = new.result_id))",
-        1,
+        "(jobs.partial_count = 0 OR NOT EXISTS ( SELECT 1 FROM job_results AS shown"
+        " WHERE shown.result_id = new.result_id AND shown.job_id = new.job_id AND shown.org_id = new.org_id))",
+        132,
     ),
-    without("written_or_held", "lease.attempt = one.attempt", 10),
-    without("written_or_held", "lease.expires_at > now", 6),
-    without("record_checkpoints", "lease.attempt = one.attempt", 56),
-    without("record_checkpoints", "lease.expires_at > now", 4),
+    without("written_or_held", "job.attempt = one.attempt", 10),
+    without("written_or_held", "job.lease_expires_at > now", 6),
+    without("record_checkpoints", "job.attempt = one.attempt", 56),
+    without("record_checkpoints", "job.lease_expires_at > now", 4),
     without(
         "record_checkpoints",
         "ON CONFLICT DO NOTHING",
         115,
-        "ON CONFLICT (job_id, chunk_key, org_id) DO UPDATE SET payload = excluded.payload",
+        "ON CONFLICT (job_id, chunk_key) DO UPDATE SET payload = excluded.payload",
     ),
-    without("record_completions", "leases.attempt = one.attempt", 2),
-    without("record_completions", "leases.expires_at > now", 19),
-    without("give_up_leases", "leases.attempt = one.attempt", 2),
-    without("give_up_leases", f"leases.expires_at > now AND {_ENDS}", 15, _ENDS),
+    without("write_ends", "AND jobs.attempt = new.attempt", 2, ""),
+    without("write_ends", "(NOT new.fenced OR jobs.lease_expires_at > now)", 15),
     without("record", _SEEN_BEFORE, 1, _SEEN_BEFORE.replace("NOT FOUND", "FALSE")),
     without("submit", _SEEN_BEFORE, 3, _SEEN_BEFORE.replace("NOT FOUND", "FALSE")),
     without("submit", "jobs.finished_at IS NULL", 41),
     without("submit", "wish.refuse AND wish.answer IS NULL", 26, "wish.refuse"),
     without("submit", "wish.refuse AND wish.answer IS NULL", 4, "wish.answer IS NULL"),
     without("submit", "AND unused.job_id = wish.job_id AND wish.answer IS NOT NULL", 182, "AND FALSE"),
-    without("renew", "leases.attempt = mine.attempt", 24),
-    without("renew", "leases.expires_at > now", 20),
+    without("renew", "jobs.attempt = mine.attempt", 24),
+    without("renew", "jobs.lease_expires_at > now", 20),
+    without("room_for", "coalesce(free.look_at > now, true)", 135),
     without(
-        "room_for",
-        "least(slots, most - (SELECT count(*) FROM leases WHERE expires_at > now))",
-        55,
-        "least(slots, most - (SELECT count(*) FROM leases))",
+        "room_for", "FROM lease WHERE lease_expires_at > now GROUP BY analysis", 363, "FROM lease GROUP BY analysis"
     ),
-    without("room_for", "WHERE lease.expires_at > now GROUP BY", 363, "GROUP BY"),
-    without("room_for", "FROM leases WHERE expires_at > now GROUP BY org_id", 28, "FROM leases GROUP BY org_id"),
-    without("claim", "lease.expires_at <= now AND", 3, ""),
-    without("claim", "AND lease.expires_at > now - lease_time", 20, ""),
-    without("claim", "AND job.cancel_requested_at IS NULL", 113, ""),
-    without("claim", "asked_again AND EXISTS (SELECT 1 FROM leases WHERE claim_id = claim)", 3, "FALSE"),
+    without("room_for", "FROM lease WHERE lease_expires_at > now GROUP BY org_id", 28, "FROM lease GROUP BY org_id"),
+    without("room_for", "lease_expires_at <= now AND", 17, ""),
+    without("room_for", "lease_expires_at > now - lease_time AND", 20, ""),
+    without("room_for", "AND cancel_requested_at IS NULL", 113, ""),
     without(
-        "claim_due",
-        "jobs.analysis = lane.analysis AND next_attempt_at <= now",
-        20,
-        "jobs.analysis = lane.analysis AND next_attempt_at IS NOT NULL",
-        also=(Edit("start_attempts", "next_attempt_at <= now", "TRUE"),),
+        "claim", "asked_again AND EXISTS (SELECT 1 FROM jobs WHERE deadline_at > 0 AND claim_id = claim)", 3, "FALSE"
     ),
     without(
-        "claim_waiting", "started_at IS NULL AND", 3, "", also=(Edit("claim_waiting", "ticket > class.head AND", ""),)
+        "next_in_turn", "started_at IS NULL AND", 3, "", also=(Edit("next_in_turn", "ticket > class.head AND", ""),)
     ),
     without(
-        "claim_waiting", "AND finished_at IS NULL", 4, "", also=(Edit("claim_waiting", "ticket > class.head AND", ""),)
+        "next_in_turn", "AND finished_at IS NULL", 4, "", also=(Edit("next_in_turn", "ticket > class.head AND", ""),)
     ),
+    without("deal_turns", "lane.due_at <= now", 6, "FALSE"),
     without(
         "decided",
         "ELSIF one.outcome IN ('retry', 'lost', 'released') AND job.cancel_requested_at IS NOT NULL",
@@ -144,13 +144,18 @@ ALONE: tuple[Mutant, ...] = (
     ),
     without("decided", "IF job.cancel_requested_at IS NOT NULL THEN", 142, "IF FALSE THEN"),
     without("ask_to_stop", "AND cancel_requested_at IS NULL", 25, ""),
-    without("cancel", "IF held > now THEN", 7, "IF held IS NOT NULL THEN"),
-    without("sweep", "lease.expires_at <= now OR", 2, ""),
-    without("sweep", "lease.deadline_at + grace <= now OR", 81, ""),
-    without("sweep", "AND job.cancel_requested_at + cancel_grace <= now", 6, "AND FALSE"),
+    without("cancel", "IF job.lease_expires_at > now THEN", 7, "IF job.lease_expires_at IS NOT NULL THEN"),
+    without("sweep", "job.deadline_at > 0 AND (job.lease_expires_at <= now OR", 2, "job.deadline_at > 0 AND ("),
+    without(
+        "sweep",
+        "(job.lease_expires_at <= now OR job.deadline_at + grace <= now OR",
+        81,
+        "(job.lease_expires_at <= now OR",
+    ),
+    without("sweep", "OR job.cancel_requested_at + cancel_grace <= now))", 6, "))"),
     without("overdue", "IF found_job.cancel_requested_at IS NOT NULL THEN", 0, "IF FALSE THEN"),
     without("tidy", "waiting = 0 AND", 0, "", also=(_AT_ONCE,)),
-    without("tidy", "due_at IS NULL AND", 2, "", also=(_AT_ONCE,)),
+    without("tidy", "AND due_at IS NULL", 6, "", also=(_AT_ONCE,)),
     # Not guards, but promises of the same functions.
     Mutant(
         "progress may fall", (Edit("record_progress", "greatest(progress_percent, new.percent),", "new.percent,"),), 117
@@ -178,23 +183,19 @@ ALONE: tuple[Mutant, ...] = (
     Mutant("the time limit of a canceled attempt is told", (Edit("decided", "one.timed_out := false;", ""),), 30),
 )
 
-_AFTER_WAITING = "a write that waited for the row looks at it again, when the lease in its snapshot may be gone"
-_LEASE_FIRST = "the end of an attempt starts with taking its lease, which only the current attempt of a started job has"
 _TURNS = "two that come at the same moment would both see what one of them is about to change"
+_AGAIN = "what was found is looked at again when it is locked: another one may have been faster"
 _NOT_WAITING = "what another one has in hand is left to it instead of being waited for"
 _IN_ORDER = "everybody locks in the same order, so that nobody waits in a circle"
 _CROWDED = "only the first few lanes are looked at: those that have nothing to give would crowd out the others"
 _CHOSEN = "the jobs were chosen and locked in the same transaction, by the same conditions"
-
-_STARTED = "jobs.attempt = new.attempt AND jobs.status IN ('running', 'partial')"
+_LEASED = "only a job that has started has a lease"
 
 #: Guards that only transactions at the same moment need, or behind which another one stands, with the reason.
 UNSEEN: Mapping[tuple[str, str], str] = {
-    ("record_progress", f"{_STARTED} AND jobs.next_attempt_at IS NULL"): _AFTER_WAITING,
-    ("record_partials", f"{_STARTED} AND jobs.next_attempt_at IS NULL"): _AFTER_WAITING,
-    ("record_completions", _STARTED): _LEASE_FIRST,
-    ("write_ends", "AND jobs.attempt = new.attempt"): _LEASE_FIRST,
-    ("write_ends", "(jobs.status IN ('running', 'partial') OR (jobs.status = 'queued'"): _LEASE_FIRST,
+    ("record_progress", "AND jobs.status IN ('running', 'partial')"): _LEASED,
+    ("record_partials", "AND jobs.status IN ('running', 'partial')"): _LEASED,
+    ("write_ends", "(jobs.status IN ('running', 'partial') OR (jobs.status = 'queued'"): _LEASED,
     (
         "write_ends",
         "OR jobs.cancel_requested_at IS NULL)",
@@ -203,22 +204,26 @@ UNSEEN: Mapping[tuple[str, str], str] = {
     ("start_attempts", "(status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= now))"): _CHOSEN,
     (
         "cancel",
-        "AND finished_at IS NULL FOR UPDATE",
+        "AND finished_at IS NULL FOR NO KEY UPDATE",
     ): "a job that has ended is not ended again: its status is asked with the write",
-    ("lock_leases", "ORDER BY lease.job_id, lease.org_id FOR UPDATE OF lease"): _IN_ORDER,
-    (
-        "sweep",
-        "AND job.attempt = lease.attempt AND job.finished_at IS NULL)",
-    ): "a lease of an attempt that is none does not come about",
+    ("lock_jobs", "ORDER BY job.job_id FOR NO KEY UPDATE OF job"): _IN_ORDER,
     ("decided", "AND job_id = one.job_id FOR UPDATE"): _TURNS,
-    ("claim", "PERFORM 1 FROM lane_clock FOR UPDATE"): _TURNS,
-    ("claim_due", "due_at <= now"): _CROWDED,
-    ("claim_due", "LIMIT free.slots FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
-    ("claim_waiting", "mine.name AND waiting > 0"): _CROWDED,
-    ("claim_waiting", "(free.held) AND lane.waiting > 0"): _CROWDED,
-    ("claim_waiting", "FROM mine WHERE waiting > 0"): _CROWDED,
-    ("claim_waiting", "WHERE lane.waiting > 0 AND coalesce(room.room, 1) > 0"): _CROWDED,
-    ("claim_waiting", "LIMIT lane.most FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
+    ("claim", "FROM lane_clock FOR UPDATE"): _TURNS,
+    ("claim_back", "AND next_attempt_at <= now ORDER BY"): "what was given back is due at once",
+    ("claim_back", "back_at <= now"): _CROWDED,
+    ("claim_back", "LIMIT free.slots FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
+    ("turns_wanted", "mine.name AND waiting > 0"): _CROWDED,
+    ("turns_wanted", "due_at <= now"): _CROWDED,
+    ("retries_due", "AND next_attempt_at <= now"): "the jobs themselves are chosen by the same condition",
+    (
+        "next_in_turn",
+        f"AND {_RETRY} = 1 AND next_attempt_at <= now",
+    ): "an attempt asks the same when it starts, and a lane says when its first job is due",
+    ("next_in_turn", "(lane.waiting > 0 OR lane.due_at <= now)"): _CROWDED,
+    ("next_in_turn", "WHERE lane.due_at <= now UNION ALL"): _CROWDED,
+    ("next_in_turn", "ORDER BY next_attempt_at LIMIT lane.most FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
+    ("next_in_turn", "ORDER BY ticket LIMIT lane.most FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
+    ("hold_lanes", "back_at <= now"): _CROWDED,
     ("hold_lanes", "due_at <= now"): _CROWDED,
     ("hold_lanes", "mine.name AND waiting > 0"): _CROWDED,
     ("hold_more", "FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
@@ -227,13 +232,10 @@ UNSEEN: Mapping[tuple[str, str], str] = {
     ("record", "(batch, moment(at), '{}') ON CONFLICT DO NOTHING"): _TURNS,
     ("submit", "(batch, moment(at), '{}') ON CONFLICT DO NOTHING"): _TURNS,
     ("submit", "ORDER BY org_id, key ON CONFLICT DO NOTHING"): _TURNS,
-    ("record_progress", "lease.attempt = new.attempt"): "the job's row is asked for its attempt too",
-    ("record_partials", "lease.attempt = new.attempt"): "the job's row is asked for its attempt too",
-    ("record_checkpoints", "ORDER BY lease.job_id, lease.org_id FOR SHARE OF lease"): _AFTER_WAITING,
-    ("sweep", "LIMIT most FOR UPDATE OF lease SKIP LOCKED"): _NOT_WAITING,
-    ("sweep", "leases.attempt = hit.attempt"): _TURNS,
-    ("overdue", "attempt = attempt_no FOR UPDATE"): _TURNS,
+    ("record_checkpoints", "ORDER BY job.job_id FOR SHARE OF job"): _TURNS,
+    ("sweep", "AND job.deadline_at IS NOT NULL FOR NO KEY UPDATE SKIP LOCKED"): _AGAIN,
     ("tidy", "FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
+    ("tidy", "back_at IS NULL AND"): "a job that was given back is due as well",
 }
 
 

@@ -42,10 +42,12 @@ $$;
 SELECT langlauf.note_schema();
 """
 _TABLES = (
-    *("jobs", "job_inputs", "job_events", "job_results", "job_chunks", "notifications"),
-    *("leases", "lanes", "idempotency_keys", "waiting_counts", "pace", "batches"),
+    *("jobs", "event_rows", "job_results", "job_chunks", "outbox"),
+    *("lanes", "idempotency_keys", "waiting_counts", "pace", "batches"),
 )
-_FRESH = "; ".join([*(f"DELETE FROM {name}" for name in _TABLES), "UPDATE lane_clock SET virtual_now = 0, served = 0"])
+_FRESH = "; ".join(
+    [*(f"DELETE FROM {name}" for name in _TABLES), "UPDATE lane_clock SET virtual_now = 0, served = 0, look_at = NULL"]
+)
 #: Rows that were deleted are walked over until they are cleared away.
 _CLEAR = f"TRUNCATE {', '.join(_TABLES)}"
 _CLEAR_AFTER = 100

@@ -56,6 +56,7 @@ class Bed(NamedTuple):
         statement = re.sub(r"\?", lambda _: f"${next(numbers)}", sql)
         tables = r"\b(jobs|job_\w+|notifications|lanes|leases|idempotency_keys|waiting_counts)\b(?=[ ;,)]|$)"
         named = re.sub(rf"(FROM|UPDATE|INTO|JOIN|TABLE|ON) {tables}", r"\1 langlauf.\2", statement)
+        named = named.replace("UPDATE langlauf.notifications", "UPDATE langlauf.outbox")  # a message that is stored
         return [tuple(row) for row in fetch(self.place, named, *values)]
 
     def without_constraints(self, *statements: str) -> None:

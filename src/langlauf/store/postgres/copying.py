@@ -14,19 +14,19 @@ from langlauf.store.tables import Table
 
 #: What a row is found by, in the order of the database's own index.
 _KEYS = {
-    "jobs": ("job_id", "org_id"),
-    "job_inputs": ("job_id", "org_id"),
-    "job_events": ("job_id", "event_seq", "org_id"),
-    "job_results": ("job_id", "result_seq", "org_id"),
-    "notifications": ("notification_id", "org_id"),
+    "jobs": ("job_id",),
+    "job_inputs": ("job_id",),
+    "job_events": ("job_id", "event_seq"),
+    "job_results": ("job_id", "result_seq"),
+    "outbox": ("notification_id", "org_id"),
     "delivery_attempts": ("notification_id", "attempt", "org_id"),
     "delivery_lanes": ("org_id", "lane"),
     "job_wishes": ("job_id", "channel", "org_id"),
     "webhook_endpoints": ("endpoint_id", "org_id"),
     "mail_marks": ("org_id", "address", "mark"),
     "inbox_marks": ("org_id",),
-    "job_chunks": ("job_id", "chunk_key", "org_id"),
-    "leases": ("job_id", "org_id"),
+    "job_chunks": ("job_id", "chunk_key"),
+    "leases": ("job_id",),
     "idempotency_keys": ("idempotency_key", "org_id"),
     "pace": ("analysis",),
     "imports": ("file_name", "sha256"),
@@ -102,6 +102,7 @@ class PostgresTarget:
         with self._connection.transaction():
             self._move("end_copy", **_values(before))
             self._connection.fetch(_QUERIES["rebuild_lanes"])
+            self._connection.fetch(_QUERIES["recount_leases"])
         with self._connection.transaction(as_login=True):
             self._connection.execute(_QUERIES["analyze"])
 

@@ -32,7 +32,9 @@ RETURNING 1
 SELECT recount_lanes(coalesce(array_agg(org_id), '{}'), coalesce(array_agg(analysis), '{}'))
 FROM (SELECT DISTINCT org_id, analysis FROM jobs WHERE finished_at IS NULL) AS lane
 
+-- name: recount_leases
+SELECT recount_leases()
+
 -- name: analyze
 -- Whoever plans statements over so many new rows should know of them.
-ANALYZE jobs, job_inputs, job_events, job_results, notifications, delivery_attempts, job_wishes, webhook_endpoints, job_chunks,
-    leases, idempotency_keys, lanes
+ANALYZE jobs, event_rows, job_results, outbox, delivery_attempts, job_wishes, webhook_endpoints, job_chunks, idempotency_keys, lanes

@@ -105,11 +105,11 @@ def _rows_of(records: Sequence[ImportedJob]) -> dict[str, list[Row]]:
     """The rows of each table."""
     astuple = msgspec.structs.astuple
     rows: dict[str, list[Row]] = {
-        "jobs": [astuple(record.job) for record in records],
+        "jobs": [(*astuple(record.job), None) for record in records],
         "job_inputs": [],
         "job_events": [astuple(event) for record in records for event in record.events],
         "job_results": [],
-        "notifications": [astuple(message) for record in records for message in record.notifications],
+        "outbox": [astuple(message) for record in records for message in record.notifications],
         "job_chunks": [],
         "idempotency_keys": [],
     }

@@ -1,5 +1,11 @@
-"""Brings the schema of a database up to date: each step once, under a lock, whoever else starts at the same moment."""
+"""Brings the schema of a database up to date: each step once, under a lock, whoever else starts at the same moment.
 
+Tables change step by step. All else, functions, views and triggers, is text that says what is to be: it is installed
+as a whole where it is not what the database has.
+"""
+
+import hashlib
+from importlib import resources
 from typing import Any
 
 import asyncpg
@@ -7,6 +13,7 @@ import asyncpg
 from langlauf.domain.errors import SettingsError
 from langlauf.store.migrate import Migration, migrations_in, pending
 from langlauf.store.postgres.roles import ensure_roles, guard
+from langlauf.version import VERSION
 
 PACKAGE = "langlauf.store.postgres"
 #: Whoever migrates holds this lock of the database until its transaction ends.
@@ -25,6 +32,11 @@ _OWNED = """
 SELECT EXISTS (SELECT FROM pg_proc WHERE pronamespace = to_regnamespace('langlauf') AND proname = 'grants_due'
                AND pg_has_role(proowner, 'USAGE'))
 """
+_INSTALLED = "SELECT langlauf.installed_functions()"
+_INSTALL = """
+INSERT INTO installed (only_row, digest, release) VALUES (1, $1, $2)
+ON CONFLICT (only_row) DO UPDATE SET digest = excluded.digest, release = excluded.release
+"""
 
 
 async def applied_migrations(connection: Any) -> int:
@@ -34,17 +46,32 @@ async def applied_migrations(connection: Any) -> int:
     return int(await connection.fetchval("SELECT coalesce(max(number), 0) FROM langlauf.migrations"))
 
 
-async def migrate(connection: Any, known: list[Migration] | None = None) -> list[str]:
+def functions_in(package: str = PACKAGE) -> list[Migration]:
+    """The files of functions, views and triggers, in the order of their numbers."""
+    files = resources.files(package).joinpath("functions").iterdir()
+    found = [(file.name.removesuffix(".sql"), file.read_text("utf-8")) for file in files if file.name.endswith(".sql")]
+    return [Migration(int(name[:2]), name[3:], sql) for name, sql in sorted(found)]
+
+
+def digest_of(functions: list[Migration]) -> str:
+    """What tells one set of functions from another."""
+    return hashlib.sha256("\0".join(step.sql for step in functions).encode()).hexdigest()
+
+
+async def migrate(
+    connection: Any, known: list[Migration] | None = None, functions: list[Migration] | None = None
+) -> list[str]:
     """Applies what is missing, all of it or nothing; returns the names."""
     known = migrations_in(PACKAGE) if known is None else known
+    functions = functions_in() if functions is None else functions
     applied = await _seen(connection)
-    if not pending(known, applied):
+    if not pending(known, applied) and not await _outdated(connection, functions):
         await _let_callers_in(connection)
         return []
     if not await connection.fetchval(_MAY_MIGRATE):
         raise SettingsError(
-            f"the database has schema {applied} and this program needs {len(known)}, but its login may not change the "
-            "schema: run `langlauf migrate` with the login of the owner"
+            f"the database has schema {applied} and this program needs {len(known)} with its own functions, but its "
+            "login may not change the schema: run `langlauf migrate` with the login of the owner"
         )
     await ensure_roles(connection)
     async with connection.transaction():
@@ -59,11 +86,37 @@ async def migrate(connection: Any, known: list[Migration] | None = None) -> list
             await connection.execute(
                 "INSERT INTO langlauf.migrations (number, name) VALUES ($1, $2)", step.number, step.name
             )
-        if done:
-            await guard(connection, known)
-            # What the schema is now: `verify` tells where it is no longer so.
-            await connection.execute("SELECT note_schema()")
-    return [f"{step.number:04d}_{step.name}" for step in done]
+        names = [f"{step.number:04d}_{step.name}" for step in done]
+        if done or await _outdated(connection, functions):
+            await _install(connection, functions)
+            names.append("functions")
+    return names
+
+
+async def _outdated(connection: Any, functions: list[Migration]) -> bool:
+    """Whether the database has other functions than these, and not those of a later release."""
+    if await connection.fetchval("SELECT to_regprocedure('langlauf.installed_functions()')") is None:
+        return True
+    noted = await connection.fetchval(_INSTALLED)
+    if noted is None or noted == f"{VERSION} {digest_of(functions)}":
+        return noted is None
+    return _release(noted.partition(" ")[0]) <= _release(VERSION)
+
+
+def _release(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+async def _install(connection: Any, functions: list[Migration]) -> None:
+    """Replaces all functions, views and triggers."""
+    await connection.execute("SET LOCAL check_function_bodies = off")
+    await connection.execute(resources.files(PACKAGE).joinpath("clearing.sql").read_text("utf-8"))
+    for step in functions:
+        await connection.execute(step.sql)
+    await connection.execute(_INSTALL, digest_of(functions), VERSION)
+    await guard(connection, functions)
+    # What the schema is now: `verify` tells where it is no longer so.
+    await connection.execute("SELECT note_schema()")
 
 
 async def _seen(connection: Any) -> int:

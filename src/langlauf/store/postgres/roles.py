@@ -10,9 +10,7 @@ import asyncpg
 from langlauf.domain.errors import SettingsError
 from langlauf.store.migrate import Migration
 
-#: Functions of these migrations read for one org, and run as the role that sees one org alone; so do those of any other
-#: migration whose names say that they read.
-_READS = ("reading",)
+#: Functions whose names begin like this read for one org, and run as the role that sees one org alone.
 _READ = "read_"
 _FUNCTION = re.compile(r"^CREATE(?: OR REPLACE)? FUNCTION (\w+)", re.MULTILINE)
 _STATE = """
@@ -63,10 +61,9 @@ async def _usable(connection: Any) -> bool:
     return len(rows) == _BOTH and all(row["ours"] for row in rows)
 
 
-async def guard(connection: Any, known: list[Migration]) -> None:
-    """Gives every table its policies and every function its owner, whatever the migrations brought."""
-    made = [(step.name, name) for step in known for name in _FUNCTION.findall(step.sql)]
-    reads = [name for step, name in made if step in _READS or name.startswith(_READ)]
+async def guard(connection: Any, functions: list[Migration]) -> None:
+    """Gives every table its policies and every function its owner."""
+    reads = [name for step in functions for name in _FUNCTION.findall(step.sql) if name.startswith(_READ)]
     await connection.execute("SELECT guard_tables()")
     await connection.execute("SELECT guard_functions($1)", reads)
 

@@ -15,8 +15,7 @@ INSERT INTO imports (file_name, sha256, imported_at, jobs) VALUES (:file_name, :
 
 -- name: known_job
 -- One that is there already, if there is one.
-SELECT org_id, job_id FROM unnest(:org_ids::text[], :job_ids::text[]) AS new (org_id, job_id)
-JOIN jobs USING (org_id, job_id) LIMIT 1
+SELECT new.org_id, job_id FROM unnest(:org_ids::text[], :job_ids::text[]) AS new (org_id, job_id) JOIN jobs USING (job_id) LIMIT 1
 
 -- name: lock_lanes
 SELECT lock_lanes(:org_ids, :names)
@@ -28,9 +27,8 @@ SELECT org_id, analysis, expedite_last, default_last FROM lanes WHERE org_id = A
 SELECT recount_lanes(:org_ids, :names)
 
 -- name: every_job
-SELECT {job_columns}, input.payload, used.idempotency_key
+SELECT {job_columns}, job.payload, used.idempotency_key
 FROM jobs AS job
-LEFT JOIN job_inputs AS input USING (org_id, job_id)
 LEFT JOIN idempotency_keys AS used USING (org_id, job_id)
 WHERE :org_id::text IS NULL OR job.org_id = :org_id::text
 ORDER BY job.job_id, job.org_id

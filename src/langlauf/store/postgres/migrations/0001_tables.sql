@@ -1,120 +1,150 @@
--- The store of many machines: jobs, their log, their snapshots, and what leases, fairness and idempotency need.
+-- The store of many machines: tables and indexes. Views, functions, triggers and rights are in `functions/`, which is replaced as a
+-- whole whenever it changes.
 --
--- Columns are the same as in the SQLite store, so that one can be copied to the other. Times are microseconds since 1970
--- in UTC, by this database's clock. Every key holds org_id, behind what tells rows apart sooner: an index compares less. Names
--- compare byte by byte, whatever the locale is. The
--- constraints repeat the invariants of the state machine. There are no foreign keys between the tables: nine checks per
--- job cost more than all else; each statement writes a job and its rows together, and `verify` looks for orphans.
+-- Times are microseconds since 1970 in UTC, by this database's clock. Names compare byte by byte, whatever the locale is. The
+-- constraints repeat the invariants of the state machine. There are no foreign keys between the tables: their checks cost more
+-- than all else; each statement writes a job and its rows together, and `verify` looks for orphans.
 
+-- One row per job, with its input and, while somebody runs it, its lease. What is always there comes first.
 CREATE TABLE jobs (
-    job_id                text COLLATE "C" NOT NULL,
-    org_id                text COLLATE "C" NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
-    analysis              text COLLATE "C" NOT NULL,
-    status                text COLLATE "C" NOT NULL CHECK (status IN ('queued', 'running', 'partial', 'completed', 'failed', 'canceled')),
-    priority_class        text COLLATE "C" NOT NULL CHECK (priority_class IN ('default', 'expedite')),
-    request_payload_hash  text COLLATE "C" NOT NULL,
-    request_payload_ref   text    NOT NULL,
     queued_at             bigint  NOT NULL,
     updated_at            bigint  NOT NULL,
-    timeout_seconds       float8  NOT NULL CHECK (timeout_seconds > 0),
-    max_retries           integer NOT NULL CHECK (max_retries >= 0),
+    ticket                bigint  NOT NULL DEFAULT 0,
+    timeout_seconds       float8  NOT NULL,
+    partial_bytes         bigint  NOT NULL DEFAULT 0,
+    event_seq             integer NOT NULL DEFAULT 1,
+    attempt               integer NOT NULL DEFAULT 0,
+    max_retries           integer NOT NULL,
+    progress_percent      integer NOT NULL DEFAULT 0,
+    partial_count         integer NOT NULL DEFAULT 0,
+    error_count           integer NOT NULL DEFAULT 0,
+    retry_count           integer NOT NULL DEFAULT 0,
+    lost_count            integer NOT NULL DEFAULT 0,
+    crash_count           integer NOT NULL DEFAULT 0,
+    paced_percent         integer NOT NULL DEFAULT 0,
+    -- what is still there of a job that has ended: 1 its events, 2 a result, 3 both
+    kept                  smallint NOT NULL DEFAULT 0,
+    job_id                text COLLATE "C" PRIMARY KEY,
+    org_id                text COLLATE "C" NOT NULL,
+    analysis              text COLLATE "C" NOT NULL,
+    status                text COLLATE "C" NOT NULL,
+    priority_class        text COLLATE "C" NOT NULL,
+    request_payload_hash  text COLLATE "C" NOT NULL,
+    request_payload_ref   text    NOT NULL,
     trace_id              text    NOT NULL,
     request_id            text    NOT NULL,
-    requested_by_user_id  text,
-    api_key_id            text,
-    progress_percent      integer NOT NULL DEFAULT 0 CHECK (progress_percent BETWEEN 0 AND 100),
-    step                  text,
-    estimated_seconds     float8,
-    partial_count         integer NOT NULL DEFAULT 0 CHECK (partial_count >= 0),
-    error_count           integer NOT NULL DEFAULT 0 CHECK (error_count >= 0),
-    result_id             text COLLATE "C",
+    -- the lease: who runs it, until when unless it is renewed, when the attempt is out of time, and of which claim it is: a claim
+    -- whose answer was lost is asked again under the same id, and finds what it was given
+    lease_expires_at      bigint,
+    deadline_at           bigint,
+    worker_id             text,
+    claim_id              uuid,
     started_at            bigint,
     attempt_started_at    bigint,
     finished_at           bigint,
+    next_attempt_at       bigint,
+    paced_at              bigint,
+    progress_at           bigint,
+    estimated_seconds     float8,
+    step                  text,
+    result_id             text COLLATE "C",
+    requested_by_user_id  text,
+    api_key_id            text,
     cancel_requested_at   bigint,
     canceled_at           bigint,
-    canceled_by           text    CHECK (canceled_by IN ('user', 'system', 'worker')),
+    canceled_by           text,
     cancel_reason         text,
     failed_at             bigint,
     error_code            text,
     error_message         text,
     error_meta            text,
     retryable             boolean,
-    retry_hint            text    CHECK (retry_hint IN ('retry_with_backoff', 'check_input_and_retry')),
-    retry_count           integer NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
+    retry_hint            text,
     last_retry_at         bigint,
     retry_reason          text,
-    next_attempt_at       bigint,
     retry_of              text,
-    attempt               integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
-    event_seq             integer NOT NULL DEFAULT 1 CHECK (event_seq >= 0),
-    lost_count            integer NOT NULL DEFAULT 0 CHECK (lost_count >= 0),
-    crash_count           integer NOT NULL DEFAULT 0 CHECK (crash_count >= 0),
     result_expired_at     bigint,
     events_expired_at     bigint,
     imported_at           bigint,
-    ticket                bigint  NOT NULL DEFAULT 0,
-    paced_percent         integer NOT NULL DEFAULT 0,
-    paced_at              bigint,
-    progress_at           bigint,
     traceparent           text,
     tracestate            text,
-    PRIMARY KEY (job_id, org_id),
-    CHECK ((finished_at IS NOT NULL) = (status IN ('completed', 'failed', 'canceled'))),
-    CHECK ((progress_percent = 100) = (status = 'completed')),
-    CHECK (status <> 'queued' OR (started_at IS NULL AND attempt = 0)),
-    CHECK (status NOT IN ('running', 'partial') OR (started_at IS NOT NULL AND attempt_started_at IS NOT NULL)),
-    CHECK (status <> 'partial' OR (partial_count >= 1 AND result_id IS NOT NULL)),
-    CHECK (status <> 'completed' OR result_id IS NOT NULL),
-    CHECK (status <> 'failed' OR (error_code IS NOT NULL AND error_message IS NOT NULL AND failed_at IS NOT NULL AND retryable IS NOT NULL)),
-    CHECK (status <> 'canceled' OR (canceled_at IS NOT NULL AND canceled_by IS NOT NULL AND cancel_reason IS NOT NULL)),
-    CHECK (next_attempt_at IS NULL OR status IN ('running', 'partial'))
-);
+    held_at               bigint,
+    held_by               text,
+    hold_reason           text,
+    limit_reached         text,
+    -- when somebody had seen the message about its end
+    read_at               bigint,
+    -- the input
+    payload               text,
+    -- Few and short, since they are read anew for each statement: what a job in each state has and has not; and what values are.
+    CONSTRAINT jobs_state_check CHECK (CASE status
+        WHEN 'queued' THEN attempt = 0 AND progress_percent < 100
+            AND num_nonnulls(started_at, finished_at, next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
+        WHEN 'completed' THEN progress_percent = 100 AND num_nonnulls(finished_at, result_id) = 2
+            AND num_nonnulls(next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
+        WHEN 'failed' THEN progress_percent < 100 AND num_nonnulls(finished_at, failed_at, error_code, error_message, retryable) = 5
+            AND num_nonnulls(next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
+        WHEN 'canceled' THEN progress_percent < 100 AND num_nonnulls(finished_at, canceled_at, canceled_by, cancel_reason) = 4
+            AND num_nonnulls(next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
+        ELSE (status = 'running' OR (status = 'partial' AND partial_count >= 1 AND result_id IS NOT NULL))
+            AND progress_percent < 100 AND finished_at IS NULL AND num_nonnulls(started_at, attempt_started_at) = 2
+            AND (num_nonnulls(deadline_at, lease_expires_at, worker_id) = 0
+                OR (num_nonnulls(deadline_at, lease_expires_at, worker_id) = 3 AND next_attempt_at IS NULL)) END),
+    CONSTRAINT jobs_values_check CHECK (
+        least(event_seq, attempt, max_retries, progress_percent, partial_count, error_count, retry_count, lost_count, crash_count) >= 0
+        AND partial_bytes >= 0 AND timeout_seconds > 0 AND length(org_id) BETWEEN 1 AND 128
+        AND priority_class IN ('default', 'expedite') AND canceled_by IN ('user', 'system', 'worker')
+        AND retry_hint IN ('retry_with_backoff', 'check_input_and_retry') AND limit_reached IN ('events', 'partials'))
+) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 5000);
 
--- Every version of a row is entered anew in every index that has room for it, and a job has four versions or more. So an
--- index holds a job only while, or once, it is asked for it; what never changes is found through job_inputs, which has one
--- version. On a table that is still empty the planner would as soon look a job up by its org alone, and keep to that while
--- the table grows: conditions keep indexes away from questions that do not name them.
-CREATE INDEX idx_jobs_status_priority_queued ON jobs (status, priority_class, queued_at)
-    WHERE started_at IS NULL AND finished_at IS NULL;
+-- Every version of a row is entered anew in every index that has room for it, unless no column of any index was changed. So no
+-- index has a column, nor a condition on one, that heartbeats, progress and partials set; and an index holds a job only while,
+-- or once, it is asked for it: a job is in four of them at any time. On a table that is still empty the planner would as soon
+-- look a job up by its org alone, and keep to that while the table grows: conditions keep indexes away from questions that do
+-- not name them.
+CREATE INDEX idx_jobs_org_queued ON jobs (org_id, queued_at, job_id) INCLUDE (kept) WHERE queued_at > 0;
 CREATE INDEX idx_jobs_lane_head ON jobs (org_id, analysis, priority_class, ticket)
     WHERE started_at IS NULL AND finished_at IS NULL;
-CREATE INDEX idx_jobs_duplicates ON jobs (request_payload_hash, org_id, analysis) WHERE finished_at IS NULL;
-CREATE INDEX idx_jobs_lane_due ON jobs (org_id, analysis, next_attempt_at) WHERE next_attempt_at IS NOT NULL;
-CREATE INDEX idx_jobs_retry_eligible ON jobs (next_attempt_at, retry_count, max_retries) WHERE next_attempt_at IS NOT NULL;
-CREATE INDEX idx_jobs_org_status_updated ON jobs (org_id, status, updated_at DESC) WHERE finished_at IS NOT NULL;
-CREATE INDEX idx_jobs_finished ON jobs (finished_at, job_id, org_id) WHERE finished_at IS NOT NULL;
-CREATE UNIQUE INDEX idx_jobs_result_id ON jobs (result_id) WHERE result_id IS NOT NULL AND finished_at IS NOT NULL;
+CREATE INDEX idx_jobs_duplicates ON jobs ("left"(request_payload_hash, 16)) WHERE finished_at IS NULL;
+-- A retry was decided upon after its last attempt began; what was lost or given back was not.
+CREATE INDEX idx_jobs_lane_due ON jobs (
+    org_id, analysis, (coalesce(last_retry_at >= attempt_started_at, false)::integer), next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX idx_jobs_timeout_detection ON jobs (deadline_at) WHERE deadline_at IS NOT NULL;
+CREATE INDEX idx_jobs_org_status_updated ON jobs (org_id, status, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX idx_jobs_finished ON jobs (kept, finished_at) WHERE finished_at IS NOT NULL;
+-- These hold few jobs, or none.
+CREATE INDEX idx_jobs_failed ON jobs (org_id, queued_at, job_id) WHERE failed_at IS NOT NULL;
 CREATE INDEX idx_jobs_error_code ON jobs (error_code) WHERE error_code IS NOT NULL;
+CREATE INDEX idx_jobs_retry_of ON jobs (retry_of COLLATE "C", org_id) WHERE retry_of IS NOT NULL;
+CREATE INDEX idx_jobs_held ON jobs (org_id, held_at, job_id) WHERE held_at IS NOT NULL;
 
--- The input is apart: a job's row is rewritten at every change, its input never. Lists walk along these rows.
-CREATE TABLE job_inputs (
-    org_id    text COLLATE "C" NOT NULL,
-    job_id    text COLLATE "C" NOT NULL,
-    queued_at bigint NOT NULL,
-    payload   text   NOT NULL,
-    PRIMARY KEY (job_id, org_id)
-);
-
-CREATE INDEX idx_job_inputs_org_queued ON job_inputs (org_id, queued_at, job_id) WHERE queued_at > 0;
-
-CREATE TABLE job_events (
-    org_id       text COLLATE "C" NOT NULL,
-    job_id       text COLLATE "C" NOT NULL,
-    event_seq    integer NOT NULL CHECK (event_seq >= 1),
-    event_id     text    NOT NULL DEFAULT gen_random_uuid(),
-    event_type   text    NOT NULL,
+-- The rows of job_events. event_id is NULL where it follows from the job's id and the number, trace_id and request_id where they
+-- are the job's. feed_mark is the place in the feed of its org, see the functions of the feed.
+CREATE TABLE event_rows (
     occurred_at  bigint  NOT NULL,
+    feed_mark    bigint,
+    event_seq    integer NOT NULL CHECK (event_seq >= 1),
+    job_id       text COLLATE "C" NOT NULL,
+    org_id       text COLLATE "C" NOT NULL,
+    event_type   text    NOT NULL,
     actor_type   text    NOT NULL CHECK (actor_type IN ('system', 'worker', 'user')),
     payload_json text    NOT NULL,
-    trace_id     text    NOT NULL,
-    request_id   text    NOT NULL,
-    PRIMARY KEY (job_id, event_seq, org_id)
-);
+    event_id     text,
+    trace_id     text,
+    request_id   text,
+    PRIMARY KEY (job_id, event_seq)
+) WITH (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50000, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 50000);
 
+-- Marks are few and come in order: entries of one batch share one.
+CREATE INDEX idx_job_events_feed ON event_rows (org_id, feed_mark) WHERE feed_mark IS NOT NULL;
+CREATE INDEX idx_job_events_feed_before ON event_rows (org_id, occurred_at, job_id, event_seq)
+    WHERE feed_mark IS NULL
+    AND event_type IN ('job.queued', 'job.running', 'job.partial', 'job.completed', 'job.failed', 'job.canceled');
 -- Rows lie in the order of their times, so a summary of each stretch finds them, and costs a writer nothing.
-CREATE INDEX idx_job_events_job_occurred ON job_events USING brin (job_id, occurred_at) WITH (pages_per_range = 32, autosummarize = on);
-CREATE INDEX idx_job_events_type_occurred ON job_events USING brin (event_type, occurred_at) WITH (pages_per_range = 32, autosummarize = on);
+CREATE INDEX idx_job_events_type_occurred ON event_rows USING brin (event_type, occurred_at) WITH (pages_per_range = 32, autosummarize = on);
 
 CREATE TABLE job_results (
     org_id             text COLLATE "C" NOT NULL,
@@ -128,15 +158,25 @@ CREATE TABLE job_results (
     summary_json       text,
     removed_at         bigint,
     payload            text,
-    CONSTRAINT idx_job_results_job_seq PRIMARY KEY (job_id, result_seq, org_id),
-    CHECK ((payload IS NULL) = (removed_at IS NOT NULL) OR result_payload_ref <> 'inline:')
-);
+    -- what an analysis wants people to see of it, as JSON
+    views              text,
+    -- the schema as the earlier system named it, where that is a text
+    schema_text        text,
+    CONSTRAINT idx_job_results_job_seq PRIMARY KEY (job_id, result_seq),
+    CHECK ((payload IS NULL) = (removed_at IS NOT NULL) OR result_payload_ref <> 'inline:'),
+    CONSTRAINT job_results_views_check CHECK (views IS NULL OR removed_at IS NULL)
+) WITH (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50000, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 50000);
 
-CREATE UNIQUE INDEX idx_job_results_id ON job_results (result_id, org_id);
-CREATE UNIQUE INDEX idx_job_results_final ON job_results (job_id, org_id) WHERE result_kind = 'final';
+CREATE UNIQUE INDEX idx_job_results_id ON job_results (result_id);
+CREATE UNIQUE INDEX idx_job_results_final ON job_results (job_id) WHERE result_kind = 'final';
 CREATE INDEX idx_job_results_created ON job_results USING brin (created_at) WITH (pages_per_range = 32, autosummarize = on);
 
-CREATE TABLE notifications (
+-- Messages that go out, and those for people that an earlier system left. What people are told of a job's end is not stored: it
+-- follows from the job. A message knows where it goes: to an endpoint, or to the address that its job named. Messages of one
+-- lane of an org wait for each other. Whoever sends one has claimed it until then. Tries are counted from `tries_from` on.
+CREATE TABLE outbox (
     org_id          text COLLATE "C" NOT NULL,
     notification_id text COLLATE "C" NOT NULL DEFAULT gen_random_uuid(),
     job_id          text COLLATE "C" NOT NULL,
@@ -150,12 +190,29 @@ CREATE TABLE notifications (
     sent_at         bigint,
     created_at      bigint  NOT NULL,
     payload_json    text    NOT NULL,
+    read_at         bigint,
+    endpoint_id     text COLLATE "C",
+    target          text,
+    lane            text COLLATE "C",
+    claimed_until   bigint,
+    tries_from      integer NOT NULL DEFAULT 0,
     PRIMARY KEY (notification_id, org_id)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 5000);
 
-CREATE UNIQUE INDEX idx_notifications_dedupe ON notifications (dedupe_key);
-CREATE INDEX idx_notifications_job_channel ON notifications (job_id, channel, org_id);
-CREATE INDEX idx_notifications_delivery_status ON notifications (delivery_status, scheduled_at) WHERE channel <> 'in_app';
+CREATE UNIQUE INDEX idx_notifications_dedupe ON outbox (dedupe_key);
+CREATE INDEX idx_notifications_job_channel ON outbox (job_id, channel);
+CREATE INDEX idx_notifications_delivery_status ON outbox (delivery_status, scheduled_at) WHERE channel <> 'in_app';
+CREATE INDEX idx_notifications_inbox ON outbox (org_id, created_at, notification_id, read_at) WHERE channel = 'in_app';
+-- What is to be sent, lane by lane, in the order of time; and what is being sent.
+CREATE INDEX idx_notifications_due ON outbox (org_id, lane, scheduled_at)
+    WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL;
+CREATE INDEX idx_notifications_claimed ON outbox (org_id, lane, claimed_until) WHERE claimed_until IS NOT NULL;
+CREATE INDEX idx_notifications_endpoint ON outbox (org_id, endpoint_id, created_at, notification_id)
+    WHERE endpoint_id IS NOT NULL;
+CREATE INDEX idx_notifications_sent_out ON outbox (org_id, created_at, notification_id) WHERE channel <> 'in_app';
+CREATE INDEX idx_notifications_outcome ON outbox (org_id, delivery_status, created_at, notification_id)
+    WHERE channel <> 'in_app';
 
 CREATE TABLE job_chunks (
     org_id     text COLLATE "C" NOT NULL,
@@ -163,24 +220,9 @@ CREATE TABLE job_chunks (
     chunk_key  text COLLATE "C" NOT NULL,
     payload    text   NOT NULL,
     created_at bigint NOT NULL,
-    PRIMARY KEY (job_id, chunk_key, org_id)
-);
-
--- Who runs what until when. Heartbeats touch this narrow table alone. claim_id is that of the claim that made the lease: a
--- claim whose answer was lost is asked again under the same id, and finds what it was given.
-CREATE TABLE leases (
-    org_id      text COLLATE "C" NOT NULL,
-    job_id      text COLLATE "C" NOT NULL,
-    attempt     integer NOT NULL,
-    worker_id   text    NOT NULL,
-    expires_at  bigint  NOT NULL,
-    deadline_at bigint  NOT NULL,
-    claim_id    uuid,
-    PRIMARY KEY (job_id, org_id)
-) WITH (fillfactor = 50);
-
--- A heartbeat changes no column of an index, so that it is cheap.
-CREATE INDEX idx_jobs_timeout_detection ON leases (deadline_at);
+    PRIMARY KEY (job_id, chunk_key)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 5000);
 
 CREATE TABLE idempotency_keys (
     org_id          text COLLATE "C" NOT NULL,
@@ -189,13 +231,14 @@ CREATE TABLE idempotency_keys (
     payload_hash    text   NOT NULL,
     created_at      bigint NOT NULL,
     PRIMARY KEY (idempotency_key, org_id)
-);
+) WITH (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50000, autovacuum_vacuum_cost_delay = 0);
 
-CREATE UNIQUE INDEX idx_idempotency_keys_job ON idempotency_keys (job_id, org_id);
+CREATE UNIQUE INDEX idx_idempotency_keys_job ON idempotency_keys (job_id);
 
 -- Fair queueing: a lane is one org's jobs of one analysis. The org with the lowest virtual start has the next turn, then who
 -- was served longest ago; all its lanes show the same. due_at is when the first of its jobs that had started may go on, or
--- earlier. The waiting jobs of a class have tickets above its head and up to its last: what was taken before is not walked
+-- earlier; back_at the same of those that were lost or given back, which pay no turn. The waiting jobs of a class have tickets above its head and up to its last: what was taken before is not walked
 -- over, however long its dead entries stay in the index.
 CREATE TABLE lanes (
     org_id        text COLLATE "C" NOT NULL,
@@ -204,40 +247,46 @@ CREATE TABLE lanes (
     virtual_start bigint  NOT NULL,
     served        bigint  NOT NULL DEFAULT 0,
     due_at        bigint,
+    back_at       bigint,
     expedite_head bigint  NOT NULL DEFAULT 0,
     expedite_last bigint  NOT NULL DEFAULT 0,
     default_head  bigint  NOT NULL DEFAULT 0,
     default_last  bigint  NOT NULL DEFAULT 0,
     PRIMARY KEY (org_id, analysis)
-) WITH (fillfactor = 50);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX idx_lanes_turn ON lanes (analysis, virtual_start, served, org_id) WHERE waiting > 0;
 CREATE INDEX idx_lanes_due ON lanes (analysis, due_at, org_id) WHERE due_at IS NOT NULL;
+CREATE INDEX idx_lanes_back ON lanes (analysis, back_at, org_id) WHERE back_at IS NOT NULL;
 
--- Where the virtual clock stands; an org that was idle joins from here. Claims take turns by locking this row.
+-- Where the virtual clock stands; an org that was idle joins from here. Claims take turns by locking this row. A few rows that are
+-- rewritten at every claim: a page of dead ones is already much to walk over.
 CREATE TABLE lane_clock (
     only_row    integer PRIMARY KEY CHECK (only_row = 1),
     virtual_now bigint  NOT NULL,
-    served      bigint  NOT NULL DEFAULT 0
-) WITH (fillfactor = 10);
+    served      bigint  NOT NULL DEFAULT 0,
+    -- before this moment no lease can be over that is not given up: all that are counted are live
+    look_at     bigint
+) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
 INSERT INTO lane_clock (only_row, virtual_now) VALUES (1, 0);
 
--- How many jobs wait, analysis by analysis. Each count is the sum of its shards: a connection writes to its own one, so that
--- hosts do not wait for each other. A single shard may be below nothing.
+-- How many jobs wait, and how many are leased, analysis by analysis. Each count is the sum of its shards: a connection writes to
+-- its own one, so that hosts do not wait for each other. A single shard may be below nothing.
 CREATE TABLE waiting_counts (
     analysis text COLLATE "C" NOT NULL,
     shard    integer NOT NULL,
     waiting  bigint  NOT NULL,
+    leased   bigint  NOT NULL DEFAULT 0,
     PRIMARY KEY (analysis, shard)
-) WITH (fillfactor = 10);
+) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
 -- What a run of an analysis took lately, for estimates.
 CREATE TABLE pace (
     analysis     text COLLATE "C" PRIMARY KEY,
     runs         bigint NOT NULL,
     mean_seconds float8 NOT NULL
-) WITH (fillfactor = 10);
+) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
 -- Which batches of writes were committed, with their answers. A batch whose answer was lost is sent again under the same id
 -- and gets the answers it missed, instead of being carried out twice.
@@ -245,7 +294,7 @@ CREATE TABLE batches (
     batch_id uuid   PRIMARY KEY,
     made_at  bigint NOT NULL,
     answers  text[] NOT NULL
-);
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX idx_batches_made ON batches (made_at);
 
@@ -281,6 +330,150 @@ CREATE TABLE signing_secrets (
     created_at bigint NOT NULL
 );
 
--- A job with what is not in its row: until when a worker holds it. Whoever reads it sees what it may see of the tables.
-CREATE VIEW job_views WITH (security_invoker = true) AS
-SELECT job.*, lease.expires_at AS lease_expires_at FROM jobs AS job LEFT JOIN leases AS lease USING (org_id, job_id);
+-- Sessions of browsers that were ended before their time. A session is signed and not stored; its end is, until it would have
+-- come by itself. `number` rises with every end, so that a process asks for those past the last one that it knows: the row with
+-- the highest number stays, whatever its age.
+CREATE TABLE ended_sessions (
+    session_id text COLLATE "C" PRIMARY KEY,
+    expires_at bigint NOT NULL,
+    number     bigint NOT NULL
+);
+
+CREATE UNIQUE INDEX idx_ended_sessions_number ON ended_sessions (number);
+
+-- Its secret is made from this store's own secret, its id and `version`, so that none is kept here.
+CREATE TABLE webhook_endpoints (
+    org_id          text COLLATE "C" NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
+    endpoint_id     text COLLATE "C" NOT NULL,
+    url             text    NOT NULL,
+    name            text    NOT NULL,
+    -- words with a comma before and after each
+    subjects        text    NOT NULL,
+    created_at      bigint  NOT NULL,
+    version         integer NOT NULL CHECK (version >= 1),
+    former_until    bigint,
+    disabled_at     bigint,
+    disabled_reason text,
+    PRIMARY KEY (endpoint_id, org_id),
+    UNIQUE (org_id, url),
+    CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL))
+);
+
+-- What a submission asked to be told, and where.
+CREATE TABLE job_wishes (
+    org_id   text COLLATE "C" NOT NULL,
+    job_id   text COLLATE "C" NOT NULL,
+    channel  text NOT NULL CHECK (channel IN ('email', 'webhook')),
+    target   text NOT NULL,
+    lane     text COLLATE "C" NOT NULL,
+    language text,
+    PRIMARY KEY (job_id, channel, org_id)
+);
+
+-- Lanes where the last attempt failed. A lane that is well has no row.
+CREATE TABLE delivery_lanes (
+    org_id        text COLLATE "C" NOT NULL,
+    lane          text COLLATE "C" NOT NULL,
+    failures      integer NOT NULL CHECK (failures >= 1),
+    failing_since bigint  NOT NULL,
+    paused_until  bigint,
+    PRIMARY KEY (org_id, lane)
+);
+
+-- The log of deliveries: every attempt that was brought to an end.
+CREATE TABLE delivery_attempts (
+    org_id          text COLLATE "C" NOT NULL,
+    notification_id text COLLATE "C" NOT NULL,
+    attempt         integer NOT NULL CHECK (attempt >= 1),
+    job_id          text COLLATE "C" NOT NULL,
+    at              bigint  NOT NULL,
+    seconds         float8  NOT NULL,
+    status          text    NOT NULL,
+    status_code     integer,
+    error           text,
+    reply           text,
+    PRIMARY KEY (notification_id, attempt, org_id)
+);
+
+CREATE INDEX idx_delivery_attempts_job ON delivery_attempts (job_id, org_id);
+
+-- What an org knows of an address: that it is on the list of those who may be written to, or that it has unsubscribed.
+CREATE TABLE mail_marks (
+    org_id  text COLLATE "C" NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
+    address text COLLATE "C" NOT NULL CHECK (address = lower(address)),
+    mark    text COLLATE "C" NOT NULL CHECK (mark IN ('allowed', 'unsubscribed')),
+    at      bigint NOT NULL,
+    PRIMARY KEY (org_id, address, mark)
+);
+
+-- The mails that were let out lately, for the rates: a row for each, forgotten when the longest rate no longer looks at it.
+CREATE TABLE mail_admissions (
+    org_id          text COLLATE "C" NOT NULL,
+    notification_id text COLLATE "C" NOT NULL,
+    attempt         integer NOT NULL,
+    address         text COLLATE "C" NOT NULL,
+    at              bigint  NOT NULL,
+    PRIMARY KEY (org_id, notification_id, attempt)
+);
+
+CREATE INDEX idx_mail_admissions_org ON mail_admissions (org_id, at);
+CREATE INDEX idx_mail_admissions_address ON mail_admissions (org_id, address, at);
+
+CREATE TABLE inbox_marks (
+    org_id     text COLLATE "C" PRIMARY KEY CHECK (length(org_id) BETWEEN 1 AND 128),
+    read_until bigint NOT NULL
+);
+
+-- A row per worker, written by itself every few seconds and removed when it stops. It belongs to no org. One that vanished
+-- stays for a while, so that people can see which one it was. Times are this database's.
+CREATE TABLE workers (
+    worker_id     text COLLATE "C" PRIMARY KEY,
+    host          text    NOT NULL,
+    pid           integer NOT NULL,
+    version       text    NOT NULL,
+    analyses      text    NOT NULL,
+    slots         integer NOT NULL CHECK (slots >= 0),
+    busy          integer NOT NULL CHECK (busy >= 0),
+    every_seconds float8  NOT NULL CHECK (every_seconds > 0),
+    started_at    bigint  NOT NULL,
+    stopping      boolean NOT NULL,
+    seen_at       bigint  NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+-- When each duty of upkeep last did what it is for, and where: a row per duty, written now and then. It belongs to no org, and
+-- nothing but people depends on it. Times are this database's.
+CREATE TABLE duties (
+    name         text COLLATE "C" PRIMARY KEY,
+    succeeded_at bigint NOT NULL,
+    host         text   NOT NULL
+) WITH (fillfactor = 50);
+
+-- While all of another store is being copied into this one, a row says from where and how far; nobody serves it then.
+CREATE TABLE copying (
+    only_row   integer PRIMARY KEY CHECK (only_row = 1),
+    source     text NOT NULL,
+    table_name text NOT NULL,
+    position   text
+);
+
+-- Which database counted the marks. Another one, into which a dump of this one was read, counts its transactions anew.
+CREATE TABLE feed_home (
+    only_row integer PRIMARY KEY CHECK (only_row = 1),
+    home     text NOT NULL
+);
+
+-- The same as it was when the last migration was done, for `verify`: what nobody meant to change is told.
+CREATE TABLE schema_made (
+    kind   text COLLATE "C" NOT NULL,
+    name   text COLLATE "C" NOT NULL,
+    digest text    NOT NULL,
+    server integer NOT NULL,
+    PRIMARY KEY (kind, name)
+);
+
+-- Which functions, views and triggers are installed: the digest of their text, and the release that brought them.
+CREATE TABLE installed (
+    only_row integer PRIMARY KEY CHECK (only_row = 1),
+    digest   text NOT NULL,
+    release  text NOT NULL
+);

@@ -4,9 +4,8 @@
 --
 -- Both functions below only bring about what is not so yet. Whoever migrates calls them after the last step: what a later
 -- step adds or replaces is guarded like everything else.
-
 -- Tables: row-level security, forced on their owner too, wherever there is an org to tell rows apart by; and the rights.
-CREATE FUNCTION guard_tables() RETURNS void LANGUAGE plpgsql SET search_path = langlauf, pg_temp AS $$
+CREATE OR REPLACE FUNCTION guard_tables() RETURNS void LANGUAGE plpgsql SET search_path = langlauf, pg_temp AS $$
 DECLARE
     one record;
 BEGIN
@@ -23,9 +22,11 @@ BEGIN
                 RAISE EXCEPTION 'the view % would show what its owner sees: make it WITH (security_invoker = true)', one.name;
             END IF;
             EXECUTE format('GRANT SELECT ON %s TO langlauf_api, langlauf_engine', one.name);
+            -- Rows that come from elsewhere come through the views of the records.
+            EXECUTE format('GRANT INSERT ON %s TO langlauf_engine', one.name);
         ELSE
             EXECUTE format('GRANT SELECT %s ON %s TO langlauf_engine',
-                CASE WHEN one.relname = 'migrations' THEN '' ELSE ', INSERT, UPDATE, DELETE' END, one.name);
+                CASE WHEN one.relname IN ('migrations', 'installed') THEN '' ELSE ', INSERT, UPDATE, DELETE' END, one.name);
             IF one.of_orgs AND one.relname <> 'api_keys' THEN
                 EXECUTE format('GRANT SELECT ON %s TO langlauf_api', one.name);
             END IF;
@@ -43,9 +44,9 @@ END $$;
 -- in. Those named as reads are langlauf_api's, all others langlauf_engine's. Who may read the list of migrations is a login
 -- of the program and may call them all.
 --
--- Two kinds stay with their caller. Helpers touch no table and can be inlined that way: what is immutable, and three more by
+-- Two kinds stay with their caller. Helpers touch no table and can be inlined that way: what is immutable, and some more by
 -- name. Tools of whoever migrates bring a path of their own and do not ask for their owner's rights.
-CREATE FUNCTION guard_functions(reads text[]) RETURNS void LANGUAGE plpgsql SET search_path = langlauf, pg_temp AS $$
+CREATE OR REPLACE FUNCTION guard_functions(reads text[]) RETURNS void LANGUAGE plpgsql SET search_path = langlauf, pg_temp AS $$
 DECLARE
     logins CONSTANT text := (
         SELECT string_agg(DISTINCT quote_ident(rolname), ', ') FROM pg_class, aclexplode(relacl), pg_roles AS role
@@ -58,7 +59,7 @@ BEGIN
     FOR one IN
         SELECT pg_proc.oid::regprocedure AS name, pg_get_userbyid(proowner) AS owner,
             CASE WHEN proname = ANY (reads) THEN 'langlauf_api' ELSE 'langlauf_engine' END AS role,
-            provolatile = 'i' OR proname IN ('moment', 'time_text', 'said') AS helper,
+            provolatile = 'i' OR proname IN ('moment', 'time_text', 'said', 'feed_mark', 'new_event_id') AS helper,
             NOT prosecdef AND coalesce(array_to_string(proconfig, ' ') ~ '(^| )search_path=', false) AS tool
         FROM pg_proc WHERE pronamespace = 'langlauf'::regnamespace
     LOOP
@@ -75,5 +76,3 @@ BEGIN
     END LOOP;
     REVOKE CREATE ON SCHEMA langlauf FROM langlauf_api, langlauf_engine;
 END $$;
-
-ALTER FUNCTION plan_with SET search_path = langlauf, pg_temp;

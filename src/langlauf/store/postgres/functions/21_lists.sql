@@ -1,47 +1,21 @@
--- What the lists of the pages look up. Each index holds a job only from its end on, or only if it ended badly: the versions of
--- a job that works cost nothing more. What it costs to read is told to each function: it looks at no more jobs than that.
-
--- Failed jobs in the order of time: the list of them, and what groups them by cause.
-CREATE INDEX idx_jobs_failed ON jobs (org_id, queued_at, job_id) WHERE failed_at IS NOT NULL;
--- Which jobs were run again by somebody.
-CREATE INDEX idx_jobs_retry_of ON jobs (retry_of COLLATE "C", org_id) WHERE retry_of IS NOT NULL;
--- Ended jobs whose result is still there: counted without a look at the jobs.
-CREATE INDEX idx_jobs_history ON jobs (org_id, queued_at, job_id)
-    WHERE finished_at IS NOT NULL AND result_id IS NOT NULL AND result_expired_at IS NULL;
-
--- The inbox: when a message was seen, or up to when all of an org's were. All at once is one row, however many there are.
-ALTER TABLE notifications ADD COLUMN read_at bigint;
-CREATE INDEX idx_notifications_inbox ON notifications (org_id, created_at, notification_id, read_at) WHERE channel = 'in_app';
-CREATE TABLE inbox_marks (
-    org_id     text COLLATE "C" PRIMARY KEY CHECK (length(org_id) BETWEEN 1 AND 128),
-    read_until bigint NOT NULL
-);
-
-DROP FUNCTION read_jobs;
-DROP FUNCTION read_history;
-DROP FUNCTION end_of_walk;
-
 -- Jobs that have started and not ended: they are leased, or wait for another attempt. No index holds them as such, for it
 -- would be rewritten at every step of every job.
-CREATE FUNCTION read_started(org text, most integer) RETURNS TABLE (job_id text, status text, queued_at bigint)
+CREATE OR REPLACE FUNCTION read_started(org text, most integer) RETURNS TABLE (job_id text, status text, queued_at bigint)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     RETURN QUERY
-        SELECT one.job_id, one.status, one.queued_at FROM (
-            (SELECT held.job_id FROM leases AS held WHERE held.org_id = org LIMIT most)
-            UNION ALL
-            (SELECT due.job_id FROM jobs AS due WHERE due.org_id = org AND due.next_attempt_at IS NOT NULL LIMIT most)) AS started
-        CROSS JOIN LATERAL (
-            SELECT found.job_id, found.status, found.queued_at FROM jobs AS found
-            WHERE found.org_id = org AND found.job_id = started.job_id AND found.finished_at IS NULL OFFSET 0) AS one
+        (SELECT held.job_id, held.status, held.queued_at FROM jobs AS held WHERE held.deadline_at > 0 AND held.org_id = org LIMIT most)
+        UNION ALL
+        (SELECT due.job_id, due.status, due.queued_at FROM jobs AS due
+         WHERE due.org_id = org AND due.next_attempt_at IS NOT NULL LIMIT most)
         LIMIT most;
 END $$;
 
 -- How many jobs are in each state, counted no further than told. The order keeps the planner to the index of states, also on
 -- a table that is still empty.
-CREATE FUNCTION read_counts(org text, most integer) RETURNS TABLE (status text, counted bigint) LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION read_counts(org text, most integer) RETURNS TABLE (status text, counted bigint) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
@@ -55,11 +29,11 @@ BEGIN
             SELECT count(*) AS counted FROM (
                 SELECT 1 FROM jobs AS one
                 WHERE one.org_id = org AND one.status = ended.status AND one.finished_at IS NOT NULL
-                ORDER BY one.updated_at DESC LIMIT most) AS newest_few) AS few;
+                ORDER BY one.finished_at DESC LIMIT most) AS newest_few) AS few;
 END $$;
 
 -- All jobs in a state, where they are no more than so many: then they need not be looked for among the others.
-CREATE FUNCTION read_few(org text, state text, most integer) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION read_few(org text, state text, most integer) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
     found text[];
@@ -69,7 +43,7 @@ BEGIN
         found := ARRAY(
             SELECT one.job_id FROM jobs AS one
             WHERE one.org_id = org AND one.status = state AND one.finished_at IS NOT NULL
-            ORDER BY one.updated_at DESC LIMIT most + 1);
+            ORDER BY one.finished_at DESC LIMIT most + 1);
     ELSIF state = 'queued' THEN
         found := ARRAY(
             SELECT one.job_id FROM lanes AS lane
@@ -92,7 +66,7 @@ END $$;
 
 -- One look: so many jobs before a position, those of them that fit, and where the look ended unless nothing is behind. `few`
 -- are the jobs to look among, where they are known; else it looks along the failed ones or along all.
-CREATE FUNCTION read_jobs(
+CREATE OR REPLACE FUNCTION read_jobs(
     org text, few text[], state text, name text, code text, words text, largest integer, since bigint,
     before_at bigint, before_id text, walk integer, most integer
 ) RETURNS TABLE (views job_views[], end_at bigint, end_id text) LANGUAGE plpgsql STABLE AS $$
@@ -104,7 +78,7 @@ BEGIN
     IF few IS NOT NULL THEN
         ids := ARRAY(
             SELECT input.job_id FROM unnest(few) AS wanted (job_id) CROSS JOIN LATERAL (
-                SELECT one.job_id, one.queued_at FROM job_inputs AS one
+                SELECT one.job_id, one.queued_at FROM jobs AS one
                 WHERE one.org_id = org AND one.job_id = wanted.job_id OFFSET 0) AS input
             WHERE input.queued_at >= since AND (input.queued_at, input.job_id) < (before_at, before_id)
             ORDER BY input.queued_at DESC, input.job_id DESC);
@@ -116,7 +90,7 @@ BEGIN
             ORDER BY one.queued_at DESC, one.job_id DESC LIMIT walk);
     ELSE
         ids := ARRAY(
-            SELECT input.job_id FROM job_inputs AS input
+            SELECT input.job_id FROM jobs AS input
             WHERE input.org_id = org AND input.queued_at > 0 AND input.queued_at >= since
               AND (input.queued_at, input.job_id) < (before_at, before_id)
             ORDER BY input.queued_at DESC, input.job_id DESC LIMIT walk);
@@ -134,20 +108,20 @@ BEGIN
                 OR strpos(lower(one.error_code COLLATE "C"), words) > 0
                 OR strpos(lower(one.error_message COLLATE "C"), words) > 0
                 OR EXISTS (
-                    SELECT 1 FROM job_inputs AS input WHERE input.org_id = org AND input.job_id = walked.job_id
+                    SELECT 1 FROM jobs AS input WHERE input.org_id = org AND input.job_id = walked.job_id
                       AND CASE WHEN octet_length(input.payload) <= largest
                           THEN strpos(lower(input.payload COLLATE "C"), words) > 0 END))
             OFFSET 0) AS fitting
         ORDER BY walked.place LIMIT most);
     IF few IS NULL AND cardinality(ids) = walk THEN
-        SELECT input.queued_at, input.job_id INTO end_at, end_id FROM job_inputs AS input
+        SELECT input.queued_at, input.job_id INTO end_at, end_id FROM jobs AS input
         WHERE input.org_id = org AND input.job_id = ids[walk];
     END IF;
     RETURN NEXT;
 END $$;
 
 -- Failed jobs, newest first, and whether somebody had them run again: a look by key for each, which LIMIT keeps it.
-CREATE FUNCTION read_failures(org text, since bigint, before_at bigint, before_id text, longest integer, most integer)
+CREATE OR REPLACE FUNCTION read_failures(org text, since bigint, before_at bigint, before_id text, longest integer, most integer)
 RETURNS TABLE (job_id text, analysis text, error_code text, error_message text, queued_at bigint, failed_at bigint, repeated boolean)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
@@ -166,7 +140,7 @@ END $$;
 
 -- Some lines of an org's history and how many there are. Jobs that work and have a snapshot are few and in no index: they are
 -- put among the ended ones, of which that many more are read, from whichever end is nearer.
-CREATE FUNCTION read_history(org text, skipped bigint, most integer)
+CREATE OR REPLACE FUNCTION read_history(org text, skipped bigint, most integer)
 RETURNS TABLE (entries history_entry[], counted bigint) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
@@ -180,27 +154,24 @@ BEGIN
     from_place := greatest(0, skipped - cardinality(ids));
     wanted := skipped - from_place + most;
     SELECT count(*) INTO ended FROM jobs AS one
-    WHERE one.org_id = org AND one.queued_at > 0
-      AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL;
+    WHERE one.org_id = org AND one.queued_at > 0 AND one.kept >= 2;
     counted := ended + cardinality(ids);
     IF from_place <= ended / 2 THEN
         ids := ids || ARRAY(
             SELECT one.job_id FROM jobs AS one
-            WHERE one.org_id = org AND one.queued_at > 0
-              AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+            WHERE one.org_id = org AND one.queued_at > 0 AND one.kept >= 2
             ORDER BY one.queued_at DESC, one.job_id DESC OFFSET from_place LIMIT wanted);
     ELSE
         ids := ids || ARRAY(
             SELECT one.job_id FROM jobs AS one
-            WHERE one.org_id = org AND one.queued_at > 0
-              AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+            WHERE one.org_id = org AND one.queued_at > 0 AND one.kept >= 2
             ORDER BY one.queued_at, one.job_id
             OFFSET greatest(0, ended - from_place - wanted) LIMIT greatest(0, least(wanted, ended - from_place)));
     END IF;
     entries := ARRAY(
         SELECT line.entry FROM (
             SELECT input.job_id, input.queued_at, input.payload FROM unnest(ids) AS shown (job_id) CROSS JOIN LATERAL (
-                SELECT one.job_id, one.queued_at, one.payload FROM job_inputs AS one
+                SELECT one.job_id, one.queued_at, one.payload FROM jobs AS one
                 WHERE one.org_id = org AND one.job_id = shown.job_id OFFSET 0) AS input
             ORDER BY input.queued_at DESC, input.job_id DESC OFFSET skipped - from_place LIMIT most) AS page
         CROSS JOIN LATERAL (
@@ -212,8 +183,32 @@ BEGIN
     RETURN NEXT;
 END $$;
 
+-- The newest messages for people before a position, from an instant on: what follows from the ends of jobs, and what an earlier
+-- system left. Each kind in the order of its index.
+CREATE OR REPLACE FUNCTION read_messages(org text, before_at bigint, before_id text, since bigint, most integer)
+RETURNS TABLE (created_at bigint, notification_id text, job_id text, read_at bigint, stored boolean) LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+        SELECT newest.* FROM (
+            SELECT ended.* FROM unnest('{completed, failed}'::text[]) AS state (name) CROSS JOIN LATERAL (
+                SELECT job.finished_at, message_id_of(job.job_id) COLLATE "C" AS message_id, job.job_id, job.read_at, false FROM jobs AS job
+                WHERE job.org_id = org AND job.status = state.name AND job.finished_at IS NOT NULL
+                  AND job.finished_at <= before_at AND job.finished_at > since
+                  AND (job.finished_at, message_id_of(job.job_id) COLLATE "C") < (before_at, before_id)
+                  AND (job.imported_at IS NULL OR job.imported_at < job.finished_at)
+                ORDER BY job.finished_at DESC, message_id DESC LIMIT most) AS ended
+            UNION ALL
+            (SELECT one.created_at, one.notification_id, one.job_id, one.read_at, true FROM outbox AS one
+             WHERE one.org_id = org AND one.channel = 'in_app' AND one.created_at > since
+               AND (one.created_at, one.notification_id) < (before_at, before_id)
+             ORDER BY one.created_at DESC, one.notification_id DESC LIMIT most)
+        ) AS newest (created_at, notification_id, job_id, read_at, stored)
+        ORDER BY newest.created_at DESC, newest.notification_id DESC LIMIT most;
+END $$;
+
 -- Messages for people, newest first, each with its job and whether nobody has seen it.
-CREATE FUNCTION read_inbox(org text, before_at bigint, before_id text, most integer)
+CREATE OR REPLACE FUNCTION read_inbox(org text, before_at bigint, before_id text, most integer)
 RETURNS TABLE (message notifications, view job_views, unread boolean) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
@@ -222,22 +217,21 @@ BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     SELECT mark.read_until INTO seen_until FROM inbox_marks AS mark WHERE mark.org_id = org;
     RETURN QUERY
-        SELECT kept.message, told.view, newest_few.read_at IS NULL AND newest_few.created_at > coalesce(seen_until, 0)
-        FROM (
-            SELECT * FROM notifications AS newest
-            WHERE newest.org_id = org AND newest.channel = 'in_app'
-              AND (newest.created_at, newest.notification_id) < (before_at, before_id)
-            ORDER BY newest.created_at DESC, newest.notification_id DESC LIMIT most) AS newest_few
+        SELECT kept.message, told.view, newest.read_at IS NULL AND newest.created_at > coalesce(seen_until, 0)
+        FROM read_messages(org, before_at, before_id, -1, most) AS newest
         CROSS JOIN LATERAL (
-            SELECT same AS message FROM notifications AS same
-            WHERE same.notification_id = newest_few.notification_id AND same.org_id = org OFFSET 0) AS kept
+            SELECT ROW(one.*)::notifications AS message FROM messages AS one
+            WHERE NOT newest.stored AND one.org_id = org AND one.job_id = newest.job_id
+            UNION ALL
+            SELECT ROW(one.*)::notifications FROM outbox AS one
+            WHERE newest.stored AND one.notification_id = newest.notification_id AND one.org_id = org) AS kept
         CROSS JOIN LATERAL (
-            SELECT found AS view FROM job_views AS found WHERE found.org_id = org AND found.job_id = newest_few.job_id OFFSET 0) AS told
-        ORDER BY newest_few.created_at DESC, newest_few.notification_id DESC;
+            SELECT found AS view FROM job_views AS found WHERE found.org_id = org AND found.job_id = newest.job_id OFFSET 0) AS told
+        ORDER BY newest.created_at DESC, newest.notification_id DESC;
 END $$;
 
 -- Among the newest so many, down to where all are seen.
-CREATE FUNCTION read_unread(org text, walk integer) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION read_unread(org text, walk integer) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
     seen_until bigint;
@@ -245,32 +239,97 @@ BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     SELECT mark.read_until INTO seen_until FROM inbox_marks AS mark WHERE mark.org_id = org;
     RETURN (
-        SELECT count(*) FROM (
-            SELECT one.read_at FROM notifications AS one
-            WHERE one.org_id = org AND one.channel = 'in_app' AND one.created_at > coalesce(seen_until, 0)
-            ORDER BY one.created_at DESC, one.notification_id DESC LIMIT walk) AS newest
+        SELECT count(*) FROM read_messages(org, 9223372036854775807, '', coalesce(seen_until, 0), walk) AS newest
         WHERE newest.read_at IS NULL);
 END $$;
 
--- Remembers that one message was seen, or all up to an instant that has passed. Only ever later.
-CREATE FUNCTION mark_read(at bigint, org text, message text, until bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Remembers that one message was seen, or all up to an instant that has passed. Only ever later. The id of a message that follows
+-- from a job is turned back into the job's, whatever version that has.
+CREATE OR REPLACE FUNCTION mark_read(at bigint, org text, message text, until bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     now CONSTANT bigint := moment(at);
     changed integer := 0;
     more integer;
 BEGIN
-    UPDATE notifications SET read_at = now
-    WHERE org_id = org AND notification_id = message AND channel = 'in_app' AND read_at IS NULL;
+    UPDATE jobs SET read_at = now
+    WHERE job_id = ANY (ARRAY(
+            SELECT left(message, 14) || version || substr(message, 16) FROM unnest('{7,0,1,2,3,4,5,6,8,9,a,b,c,d,e,f,""}'::text[]) AS version))
+        AND message_id_of(job_id) = message AND org_id = org AND read_at IS NULL
+        AND status IN ('completed', 'failed') AND (imported_at IS NULL OR imported_at < finished_at);
     GET DIAGNOSTICS changed = ROW_COUNT;
+    UPDATE outbox SET read_at = now
+    WHERE org_id = org AND notification_id = message AND channel = 'in_app' AND read_at IS NULL;
+    GET DIAGNOSTICS more = ROW_COUNT;
+    changed := changed + more;
     INSERT INTO inbox_marks AS mark (org_id, read_until)
     SELECT org, least(until, now)
-    WHERE until IS NOT NULL AND EXISTS (SELECT FROM notifications AS one WHERE one.org_id = org AND one.channel = 'in_app')
+    WHERE until IS NOT NULL AND (
+        EXISTS (SELECT FROM jobs AS job WHERE job.org_id = org AND job.status = ANY ('{completed, failed}') AND job.finished_at IS NOT NULL)
+        OR EXISTS (SELECT FROM outbox AS one WHERE one.org_id = org AND one.channel = 'in_app'))
     ON CONFLICT (org_id) DO UPDATE SET read_until = excluded.read_until WHERE excluded.read_until > mark.read_until;
     GET DIAGNOSTICS more = ROW_COUNT;
     RETURN changed + more > 0;
 END $$;
 
-SELECT plan_with(
-    '{read_started, read_counts, read_few, read_jobs, read_failures, read_history, read_inbox, read_unread, mark_read}',
-    'SET enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on');
+-- The jobs of an org that are held, before a position, the last that was held first.
+CREATE OR REPLACE FUNCTION read_held(org text, before_at bigint, before_id text, most integer) RETURNS SETOF job_views
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM set_config('langlauf.org_id', org, true);
+    RETURN QUERY
+        SELECT view.* FROM (
+            SELECT one.held_at, one.job_id FROM jobs AS one
+            WHERE one.org_id = org AND one.held_at IS NOT NULL AND (one.held_at, one.job_id) < (before_at, before_id)
+            ORDER BY one.held_at DESC, one.job_id DESC LIMIT most) AS held
+        CROSS JOIN LATERAL (
+            SELECT * FROM job_views AS found WHERE found.org_id = org AND found.job_id = held.job_id OFFSET 0) AS view
+        ORDER BY held.held_at DESC, held.job_id DESC;
+END $$;
+
+-- Holds the job of a result, or releases it: whose it is, and since when it is gone where it is. The job is locked first and
+-- looked at behind that: what retention takes at the same time is gone or is held, never both.
+CREATE OR REPLACE FUNCTION hold_result(at bigint, org text, result text, wished boolean, who text, why text)
+RETURNS TABLE (job_id text, removed_at bigint) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    owner text := (SELECT one.job_id FROM job_results AS one WHERE one.org_id = org AND one.result_id = result);
+BEGIN
+    PERFORM 1 FROM jobs WHERE jobs.org_id = org AND jobs.job_id = owner FOR UPDATE;
+    IF wished THEN
+        UPDATE jobs SET held_at = moment(at), held_by = who, hold_reason = why
+        WHERE jobs.org_id = org AND jobs.job_id = owner AND held_at IS NULL AND EXISTS (
+            SELECT 1 FROM job_results AS one WHERE one.org_id = org AND one.result_id = result AND one.removed_at IS NULL);
+    ELSE
+        UPDATE jobs SET held_at = NULL, held_by = NULL, hold_reason = NULL
+        WHERE jobs.org_id = org AND jobs.job_id = owner AND held_at IS NOT NULL;
+    END IF;
+    RETURN QUERY SELECT one.job_id, one.removed_at FROM job_results AS one WHERE one.org_id = org AND one.result_id = result;
+END $$;
+
+-- The first and the last waiting job of each analysis and class, each one look into the index.
+CREATE OR REPLACE FUNCTION read_ranks(org text) RETURNS TABLE (
+    analysis text, priority_class text, lane_waiting integer, first_ticket bigint, last_ticket bigint, first_at bigint, last_at bigint
+) LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM set_config('langlauf.org_id', org, true);
+    RETURN QUERY
+        SELECT lane.analysis, class.name, lane.waiting, first.ticket, last.ticket, first.queued_at, last.queued_at
+        FROM lanes AS lane
+        CROSS JOIN LATERAL (VALUES
+            ('expedite', lane.expedite_head, lane.expedite_last),
+            ('default', lane.default_head, lane.default_last)) AS class (name, head, last)
+        CROSS JOIN LATERAL (
+            SELECT one.ticket, one.queued_at FROM jobs AS one
+            WHERE one.org_id = org AND one.analysis = lane.analysis AND one.priority_class = class.name
+              AND one.ticket > class.head AND one.started_at IS NULL AND one.finished_at IS NULL
+            ORDER BY one.ticket LIMIT 1) AS first
+        CROSS JOIN LATERAL (
+            SELECT one.ticket, one.queued_at FROM jobs AS one
+            WHERE one.org_id = org AND one.analysis = lane.analysis AND one.priority_class = class.name
+              AND one.ticket >= first.ticket AND one.started_at IS NULL AND one.finished_at IS NULL
+            ORDER BY one.ticket DESC LIMIT 1) AS last
+        WHERE lane.org_id = org AND lane.waiting > 0 AND class.head < class.last;
+END $$;

@@ -1,35 +1,9 @@
--- How attempts and jobs end: one implementation, whoever ends them. Whoever takes the lease away, and nobody else, writes the
--- end. Locks are taken in one order everywhere: leases, then jobs, then lanes, and of each in the order of their keys, so that
--- nobody waits in a circle.
-
--- One end to write. Which of the fields are set depends on the outcome.
-CREATE TYPE ending AS (
-    place      bigint,
-    org_id     text,
-    job_id     text,
-    attempt    integer,
-    -- failed, retry, lost, released or canceled; crashed is decided upon before it is written
-    outcome    text,
-    actor      text,
-    code       text,
-    message    text,
-    meta       text,
-    retryable  boolean,
-    hint       text,
-    delay      bigint,
-    timed_out  boolean,
-    -- what the event of a timeout says
-    threshold  text,
-    lost       integer,
-    crashed    integer,
-    crash      text,
-    own        boolean,
-    canceled_by text,
-    reason     text
-);
+-- How attempts and jobs end: one implementation, whoever ends them. Whoever takes the lease away writes the end, in the same
+-- statement, and nobody else. Locks are taken in one order everywhere: jobs, then lanes, and of each in the order of their keys,
+-- so that nobody waits in a circle.
 
 -- What becomes of attempts whose process died, and of those that would go on although somebody asked the job to stop.
-CREATE FUNCTION decided(ends ending[], most_lost integer, most_crashes integer) RETURNS ending[] LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION decided(ends ending[], most_lost integer, most_crashes integer) RETURNS ending[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     one ending;
@@ -82,7 +56,7 @@ BEGIN
 END $$;
 
 -- A job whose worker vanished too often.
-CREATE FUNCTION lost_for_good(INOUT one ending, most_lost integer) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION lost_for_good(INOUT one ending, most_lost integer) LANGUAGE plpgsql AS $$
 BEGIN
     one.outcome := 'failed';
     one.actor := 'system';
@@ -94,23 +68,25 @@ BEGIN
     one.crashed := 0;
 END $$;
 
--- Writes ends whose leases were just taken, with events, snapshots and messages; returns the places of those it wrote.
-CREATE FUNCTION write_ends(now bigint, ends ending[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
+-- Writes ends, with their events and snapshots, and returns the places of those it wrote. The fence is in the statement that ends:
+-- an attempt that ends itself must hold its lease at this moment; what others end is locked by them.
+CREATE OR REPLACE FUNCTION write_ends(now bigint, ends ending[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    places bigint[];
-    lane_orgs text[];
-    lane_names text[];
-    lane_dues bigint[];
-    left_orgs text[];
-    left_names text[];
+    done record;
 BEGIN
     WITH ended AS (
         UPDATE jobs SET
-            status = CASE new.outcome WHEN 'failed' THEN 'failed' WHEN 'canceled' THEN 'canceled' ELSE status END,
+            status = CASE WHEN new.outcome IN ('completed', 'failed', 'canceled') THEN new.outcome ELSE status END,
             updated_at = now,
             event_seq = event_seq + CASE WHEN new.timed_out THEN 2 ELSE 1 END,
-            finished_at = CASE WHEN new.outcome IN ('failed', 'canceled') THEN now END,
+            worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL, claim_id = NULL,
+            progress_percent = CASE new.outcome WHEN 'completed' THEN 100 ELSE progress_percent END,
+            estimated_seconds = CASE new.outcome WHEN 'completed' THEN 0 ELSE estimated_seconds END,
+            result_id = CASE new.outcome WHEN 'completed' THEN new.result_id ELSE jobs.result_id END,
+            finished_at = CASE WHEN new.outcome IN ('completed', 'failed', 'canceled') THEN now END,
+            kept = CASE WHEN new.outcome = 'completed' THEN 3 WHEN new.outcome NOT IN ('failed', 'canceled') THEN 0
+                WHEN jobs.result_id IS NULL THEN 1 ELSE 3 END,
             failed_at = CASE new.outcome WHEN 'failed' THEN now END,
             error_code = CASE new.outcome WHEN 'failed' THEN new.code END,
             error_message = CASE new.outcome WHEN 'failed' THEN new.message END,
@@ -127,66 +103,83 @@ BEGIN
             canceled_at = CASE new.outcome WHEN 'canceled' THEN now END,
             -- Who asked and why was noted with the request; a cancel without one brings its own words.
             canceled_by = CASE WHEN new.outcome = 'canceled' THEN coalesce(jobs.canceled_by, new.canceled_by)
-                               WHEN new.outcome = 'failed' THEN NULL ELSE jobs.canceled_by END,
+                               WHEN new.outcome IN ('completed', 'failed') THEN NULL ELSE jobs.canceled_by END,
             cancel_reason = CASE WHEN new.outcome = 'canceled' THEN coalesce(cancel_reason, new.reason)
-                                 WHEN new.outcome = 'failed' THEN NULL ELSE cancel_reason END,
+                                 WHEN new.outcome IN ('completed', 'failed') THEN NULL ELSE cancel_reason END,
             cancel_requested_at = CASE new.outcome WHEN 'canceled' THEN coalesce(cancel_requested_at, now) ELSE cancel_requested_at END
         FROM unnest(ends) AS new
-        WHERE jobs.org_id = new.org_id AND jobs.job_id = new.job_id AND jobs.attempt = new.attempt
+        WHERE jobs.job_id = new.job_id AND jobs.org_id = new.org_id AND jobs.attempt = new.attempt
           AND (jobs.status IN ('running', 'partial') OR (jobs.status = 'queued' AND new.outcome = 'canceled'))
+          AND (NOT new.fenced OR jobs.lease_expires_at > now)
           AND (new.outcome NOT IN ('retry', 'lost', 'released') OR jobs.cancel_requested_at IS NULL)
-        RETURNING new.*, jobs.event_seq, jobs.analysis, jobs.progress_percent, jobs.retry_count,
+        RETURNING new.*, jobs.event_seq, jobs.analysis, jobs.progress_percent, jobs.partial_count, jobs.retry_count,
             jobs.next_attempt_at, jobs.canceled_by AS by_whom, jobs.cancel_reason AS why, jobs.result_id AS shown_id,
-            jobs.trace_id, jobs.request_id),
+            jobs.paced_at, jobs.paced_percent),
+    shown AS (
+        INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref, created_at, summary_json, payload, views)
+        SELECT org_id, result_id, job_id, 'final', partial_count + 1, 1, coalesce(ref, 'inline:'), now, summary, payload, views
+        FROM ended WHERE outcome = 'completed'),
     told AS (
-        INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
-        SELECT org_id, job_id, event_seq - 1, 'job.timeout', now, 'system',
-            '{"attempt":' || attempt || ',"threshold_seconds":' || coalesce(threshold, 'null') || '}', trace_id, request_id
+        INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
+        SELECT org_id, job_id, event_seq - 1, new_event_id(job_id), 'job.timeout', now, 'system',
+            '{"attempt":' || attempt || ',"threshold_seconds":' || coalesce(threshold, 'null') || '}', NULL
         FROM ended WHERE timed_out
         UNION ALL
-        SELECT org_id, job_id, event_seq,
-            CASE outcome WHEN 'failed' THEN 'job.failed' WHEN 'canceled' THEN 'job.canceled'
+        SELECT org_id, job_id, event_seq, new_event_id(job_id),
+            CASE outcome WHEN 'completed' THEN 'job.completed' WHEN 'failed' THEN 'job.failed' WHEN 'canceled' THEN 'job.canceled'
                 WHEN 'retry' THEN 'job.retry_scheduled' WHEN 'lost' THEN 'job.lease_lost' ELSE 'job.released' END,
             now, actor,
             CASE outcome
+                WHEN 'completed' THEN '{"result_id":' || said(result_id) || ',"result_seq":' || partial_count + 1 || ',"progress_percent":100}'
                 WHEN 'failed' THEN '{"error_code":' || said(code) || ',"error_message":' || said(message) || ',"retryable":' || retryable
                     || ',"retry_hint":' || said(hint) || ',"attempt":' || attempt || '}'
                 WHEN 'canceled' THEN '{"canceled_by":' || said(by_whom) || ',"cancel_reason":' || said(why) || ',"result_id":' || said(shown_id) || '}'
                 WHEN 'retry' THEN '{"attempt":' || attempt || ',"retry_count":' || retry_count || ',"error_code":' || said(code)
                     || ',"error_message":' || said(message) || ',"next_attempt_at":' || said(time_text(next_attempt_at)) || '}'
                 ELSE '{"attempt":' || attempt || CASE WHEN crash IS NULL THEN '' ELSE ',"crash":' || said(crash) END || '}' END,
-            trace_id, request_id
-        FROM ended),
-    noted AS (
-        INSERT INTO notifications (org_id, job_id, channel, template_key, delivery_status, dedupe_key, scheduled_at, created_at, payload_json)
-        SELECT org_id, job_id, 'in_app', 'async.job.failed', 'pending', job_id || ':in_app:async.job.failed', now, now,
-            '{"job_id":' || said(job_id) || ',"status":"failed","result_id":' || said(shown_id) || ',"progress_percent":'
-            || progress_percent || ',"error_code":' || said(code) || ',"retry_hint":' || said(hint) || ',"finished_at":"'
-            || time_text(now) || '"}'
-        FROM ended WHERE outcome = 'failed')
-    SELECT array_agg(place),
-        array_agg(org_id) FILTER (WHERE next_attempt_at IS NOT NULL),
-        array_agg(analysis) FILTER (WHERE next_attempt_at IS NOT NULL),
-        array_agg(next_attempt_at) FILTER (WHERE next_attempt_at IS NOT NULL),
-        array_agg(org_id) FILTER (WHERE attempt = 0),
-        array_agg(analysis) FILTER (WHERE attempt = 0)
-    INTO places, lane_orgs, lane_names, lane_dues, left_orgs, left_names FROM ended;
+            CASE WHEN outcome IN ('completed', 'failed', 'canceled') THEN (SELECT feed_mark()) END
+        FROM ended)
+    SELECT array_agg(place) AS places, array_agg(org_id) AS orgs, array_agg(job_id) AS ids, array_agg(event_seq) AS seqs,
+        array_agg(analysis) AS names, array_agg(-(attempt = 0)::integer::bigint) AS waits,
+        array_agg(-leased::integer::bigint) AS leases, array_agg(next_attempt_at) AS dues, array_agg(outcome = 'retry') AS retries,
+        -- What a whole run would have taken; one that computed less than half of it itself does not tell.
+        array_agg(analysis) FILTER (WHERE outcome = 'completed' AND paced_at IS NOT NULL AND paced_percent <= 50) AS paced,
+        array_agg((now - paced_at) / 10000.0 / (100 - paced_percent))
+            FILTER (WHERE outcome = 'completed' AND paced_at IS NOT NULL AND paced_percent <= 50) AS seconds
+    INTO done FROM ended;
+    IF done.places IS NULL THEN
+        RETURN '{}';
+    END IF;
+    PERFORM note_lanes(done.orgs, done.names, done.dues, done.retries, done.waits);
+    PERFORM count_jobs(done.names, done.waits, done.leases);
+    IF done.paced IS NOT NULL THEN
+        PERFORM note_paces(done.paced, done.seconds);
+    END IF;
+    PERFORM tell_outside(done.orgs, done.ids, done.seqs);
+    RETURN done.places;
+END $$;
 
-    IF lane_orgs IS NOT NULL THEN
-        INSERT INTO lanes (org_id, analysis, waiting, virtual_start, due_at)
-        SELECT org_id, analysis, 0, 0, min(due) FROM unnest(lane_orgs, lane_names, lane_dues) AS goes_on (org_id, analysis, due)
-        GROUP BY org_id, analysis ORDER BY org_id, analysis
-        ON CONFLICT (org_id, analysis) DO UPDATE SET due_at = least(lanes.due_at, excluded.due_at);
+-- Lets lanes know of jobs that go on, and of those that left while they waited.
+CREATE OR REPLACE FUNCTION note_lanes(orgs text[], names text[], dues bigint[], retries boolean[], waits bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    IF num_nonnulls(VARIADIC dues) > 0 THEN
+        INSERT INTO lanes (org_id, analysis, waiting, virtual_start, due_at, back_at)
+        SELECT org_id, analysis, 0, 0, min(due), min(due) FILTER (WHERE NOT retry)
+        FROM unnest(orgs, names, dues, retries) AS goes_on (org_id, analysis, due, retry)
+        WHERE due IS NOT NULL GROUP BY org_id, analysis ORDER BY org_id, analysis
+        ON CONFLICT (org_id, analysis) DO UPDATE SET
+            due_at = least(lanes.due_at, excluded.due_at), back_at = least(lanes.back_at, excluded.back_at);
     END IF;
-    IF left_orgs IS NOT NULL THEN
-        PERFORM lock_orgs(left_orgs);
-        PERFORM leave_lanes(left_orgs, left_names);
+    IF -1 = ANY (waits) THEN
+        PERFORM lock_orgs(array_agg(org_id)), leave_lanes(array_agg(org_id), array_agg(name))
+        FROM unnest(orgs, names, waits) AS gone (org_id, name, wait) WHERE wait < 0;
     END IF;
-    RETURN coalesce(places, '{}');
 END $$;
 
 -- The mean of recent runs. Whoever finds a mean being written leaves it: one measure more or less tells nothing new.
-CREATE FUNCTION note_paces(names text[], seconds float8[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION note_paces(names text[], seconds float8[]) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     WITH new AS (
@@ -196,6 +189,9 @@ BEGIN
         SELECT analysis FROM pace WHERE analysis = ANY (names) FOR UPDATE SKIP LOCKED)
     UPDATE pace SET runs = pace.runs + new.runs, mean_seconds = mean_seconds + new.weight * (new.mean - mean_seconds)
     FROM new JOIN free ON free.analysis = new.name WHERE pace.analysis = new.name;
+    IF FOUND AND NOT EXISTS (SELECT 1 FROM unnest(names) AS name WHERE name <> names[1]) THEN
+        RETURN;
+    END IF;
     INSERT INTO pace (analysis, runs, mean_seconds)
     SELECT name, count(*), avg(took) FROM unnest(names, seconds) AS run (name, took)
     WHERE NOT EXISTS (SELECT 1 FROM pace WHERE analysis = name)
@@ -203,50 +199,57 @@ BEGIN
 END $$;
 
 -- Notes the wish that an attempt stops, once; its worker hears of it at its next heartbeat.
-CREATE FUNCTION ask_to_stop(now bigint, org text, job text, by_whom text, reason text, request text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION ask_to_stop(now bigint, org text, job text, by_whom text, reason text, request text) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     WITH asked AS (
         UPDATE jobs SET cancel_requested_at = now, canceled_by = by_whom, cancel_reason = reason, event_seq = event_seq + 1,
             updated_at = now
         WHERE org_id = org AND job_id = job AND status IN ('running', 'partial') AND cancel_requested_at IS NULL
-        RETURNING org_id, job_id, event_seq, trace_id)
-    INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
-    SELECT org_id, job_id, event_seq, 'job.cancel_requested', now, CASE by_whom WHEN 'user' THEN 'user' ELSE 'system' END,
-        '{"canceled_by":' || said(by_whom) || ',"cancel_reason":' || said(reason) || '}', trace_id, request
+        RETURNING org_id, job_id, event_seq, request_id)
+    INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, request_id)
+    SELECT org_id, job_id, event_seq, new_event_id(job_id), 'job.cancel_requested', now,
+        CASE by_whom WHEN 'user' THEN 'user' ELSE 'system' END,
+        '{"canceled_by":' || said(by_whom) || ',"cancel_reason":' || said(reason) || '}', nullif(request, request_id)
     FROM asked;
 END $$;
 
 -- Stops jobs that nobody runs at once, and asks the workers of those that run. Repeating it changes nothing.
-CREATE FUNCTION cancel(
+CREATE OR REPLACE FUNCTION cancel(
     at bigint, org_ids text[], job_ids text[], bys text[], reasons text[], request_ids text[]
 ) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     now bigint;
     hit record;
-    held bigint;
-    tries integer;
+    job record;
+    one ending;
     ends ending[] := '{}';
 BEGIN
-    PERFORM lock_leases(org_ids, job_ids);
     FOR hit IN
         SELECT * FROM unnest(org_ids, job_ids, bys, reasons, request_ids) WITH ORDINALITY
-            AS wish (org_id, job_id, by_whom, reason, request_id, place) ORDER BY job_id, org_id, place
+            AS wish (org_id, job_id, by_whom, reason, request_id, place) ORDER BY job_id, place
     LOOP
         -- From here on nobody can claim it; whoever claimed it a moment ago is seen.
-        SELECT attempt INTO tries FROM jobs
-        WHERE org_id = hit.org_id AND job_id = hit.job_id AND finished_at IS NULL FOR UPDATE;
+        SELECT attempt, lease_expires_at INTO job FROM jobs
+        WHERE job_id = hit.job_id AND org_id = hit.org_id AND finished_at IS NULL FOR NO KEY UPDATE;
         CONTINUE WHEN NOT FOUND;
-        held := (SELECT expires_at FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id);
         now := moment(at);
-        IF held > now THEN
+        IF job.lease_expires_at > now THEN
             PERFORM ask_to_stop(now, hit.org_id, hit.job_id, hit.by_whom, hit.reason, hit.request_id);
         ELSE
-            DELETE FROM leases WHERE org_id = hit.org_id AND job_id = hit.job_id;
-            ends := ends || ROW(
-                hit.place, hit.org_id, hit.job_id, tries, 'canceled', CASE hit.by_whom WHEN 'user' THEN 'user' ELSE 'system' END,
-                NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 0, 0, NULL, NULL, hit.by_whom, hit.reason)::ending;
+            one := NULL;
+            one.place := hit.place;
+            one.org_id := hit.org_id;
+            one.job_id := hit.job_id;
+            one.attempt := job.attempt;
+            one.outcome := 'canceled';
+            one.actor := CASE hit.by_whom WHEN 'user' THEN 'user' ELSE 'system' END;
+            one.fenced := false;
+            one.leased := job.lease_expires_at IS NOT NULL;
+            one.canceled_by := hit.by_whom;
+            one.reason := hit.reason;
+            ends := ends || one;
         END IF;
     END LOOP;
     IF cardinality(ends) > 0 THEN
@@ -255,7 +258,7 @@ BEGIN
 END $$;
 
 -- Jobs as they are now, for writers that answer with them.
-CREATE FUNCTION views_of(org_ids text[], job_ids text[]) RETURNS SETOF job_views LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION views_of(org_ids text[], job_ids text[]) RETURNS SETOF job_views LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY

@@ -1,28 +1,10 @@
 -- The functions and the view that callers of the earlier schema know. They lie in `public`, where such callers look, and
 -- speak its language: its words for states, codes in capitals, real times. What they do is what the engine does.
 
--- An id as the earlier schema has them, written as PostgreSQL writes it; nothing for others, which only imports bring.
-CREATE FUNCTION uuid_of(id text) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT CASE WHEN id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN id::uuid END
-$$;
-
--- Details of an error. What jsonb cannot hold, as JSON of an import may have it, must not keep the other rows from a reader.
-CREATE FUNCTION details_of(words text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
-BEGIN
-    RETURN words::jsonb - 'trace';
-EXCEPTION WHEN data_exception THEN
-    RETURN NULL;
-END $$;
-
--- A time as the earlier schema has them.
-CREATE FUNCTION timestamp_of(at bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT timestamptz 'epoch' + at * interval '1 microsecond'
-$$;
-
 -- Whether the caller of a function that runs with its owner's rights may hear of all orgs: `service_role`, the owner
 -- himself, a superuser. Everybody else learns how many, never which. Inside such a function only the session still tells
 -- who called: the role that was set, or who logged in.
-CREATE FUNCTION hears_of_all() RETURNS boolean LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION hears_of_all() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce(bool_or(pg_has_role(caller.name, trusted.oid, 'USAGE')), false)
     FROM coalesce(nullif(current_setting('role'), 'none'), session_user) AS caller (name),
         pg_roles AS trusted
@@ -67,70 +49,87 @@ COMMENT ON FUNCTION public.check_job_timeouts() IS
     'Langlauf: takes jobs back that ran out of time or whose worker vanished. Calling it again does nothing.';
 
 -- The same under the earlier name. That it is this one, and not one of the earlier system, shows in what it depends on.
-CREATE FUNCTION check_reading_timeouts() RETURNS TABLE (updated_count integer, updated_jobs uuid[])
-LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = langlauf, pg_temp
-BEGIN ATOMIC
-    SELECT checked.updated_count, checked.updated_jobs FROM public.check_job_timeouts() AS checked;
-END;
-
-COMMENT ON FUNCTION check_reading_timeouts() IS 'Langlauf: check_job_timeouts(), for callers of the earlier schema.';
-
--- Jobs as rows of the earlier table. `timeout` is a job that waits for its next attempt after one that took too long; its
+--
+-- And jobs as rows of the earlier table. `timeout` is a job that waits for its next attempt after one that took too long; its
 -- row keeps no error, since the job goes on, so what the earlier table would show is told from when the attempt began and
 -- ended. Another retry, or a worker lost since, is an attempt that began later than the last one was ended for.
-CREATE VIEW reading_jobs AS
-SELECT
-    uuid_of(job.job_id) AS id,
-    (CASE
-        WHEN job.status = 'queued' THEN 'pending'
-        WHEN job.status = 'completed' THEN 'done'
-        WHEN job.status = 'failed' THEN 'failed'
-        WHEN job.status = 'canceled' THEN 'cancelled'
-        WHEN waits.after_timeout THEN 'timeout'
-        ELSE 'generating'
-    END)::text AS status,
-    timestamp_of(job.queued_at) AS created_at,
-    timestamp_of(job.updated_at) AS updated_at,
-    timestamp_of(coalesce(job.attempt_started_at, job.started_at)) AS started_at,
-    job.retry_count,
-    job.max_retries,
-    timestamp_of(job.last_retry_at) AS last_retry_at,
-    job.retry_reason,
-    upper(CASE WHEN waits.after_timeout THEN 'timeout' ELSE job.error_code END)::varchar(50) AS error_code,
-    CASE
-        WHEN waits.after_timeout AND job.last_retry_at >= job.attempt_started_at + job.timeout_seconds * 1000000
-        THEN jsonb_build_object(
-            'threshold_seconds', job.timeout_seconds,
-            'started_at', time_text(job.attempt_started_at),
-            'detected_at', time_text(job.last_retry_at))
-        ELSE details_of(job.error_meta)
-    END AS error_meta
-FROM langlauf.jobs AS job
-CROSS JOIN LATERAL (
-    SELECT job.next_attempt_at IS NOT NULL AND job.last_retry_at > job.attempt_started_at
-        AND job.retry_reason LIKE 'timeout: %' AS after_timeout) AS waits
-WHERE uuid_of(job.job_id) IS NOT NULL;
-
-COMMENT ON VIEW reading_jobs IS 'Langlauf: the jobs of all orgs, in the words of the earlier schema.';
-
+--
 -- What an earlier system has under these names stays as it is.
 DO $$
 BEGIN
-    IF to_regclass('public.reading_jobs') IS NULL AND to_regtype('public.reading_jobs') IS NULL THEN
-        ALTER VIEW langlauf.reading_jobs SET SCHEMA public;
-    ELSE
-        DROP VIEW langlauf.reading_jobs;
+    IF to_regprocedure('public.check_reading_timeouts()') IS NULL OR EXISTS (
+        SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = to_regprocedure('public.check_reading_timeouts()')
+            AND refobjid = 'public.check_job_timeouts()'::regprocedure)
+    THEN
+        CREATE OR REPLACE FUNCTION public.check_reading_timeouts() RETURNS TABLE (updated_count integer, updated_jobs uuid[])
+        LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = langlauf, pg_temp
+        BEGIN ATOMIC
+            SELECT checked.updated_count, checked.updated_jobs FROM public.check_job_timeouts() AS checked;
+        END;
+        COMMENT ON FUNCTION public.check_reading_timeouts() IS 'Langlauf: check_job_timeouts(), for callers of the earlier schema.';
     END IF;
-    IF to_regprocedure('public.check_reading_timeouts()') IS NULL THEN
-        ALTER FUNCTION langlauf.check_reading_timeouts() SET SCHEMA public;
-    ELSE
-        DROP FUNCTION langlauf.check_reading_timeouts();
+    IF to_regtype('public.reading_jobs') IS NOT NULL AND NOT EXISTS (
+        SELECT FROM pg_rewrite JOIN pg_depend ON pg_depend.objid = pg_rewrite.oid
+        WHERE ev_class = to_regclass('public.reading_jobs') AND refobjid = 'langlauf.jobs'::regclass)
+    THEN
+        RETURN;
     END IF;
+    CREATE OR REPLACE VIEW public.reading_jobs AS
+    SELECT
+        uuid_of(job.job_id) AS id,
+        (CASE
+            WHEN job.status = 'queued' THEN 'pending'
+            WHEN job.status = 'completed' THEN 'done'
+            WHEN job.status = 'failed' THEN 'failed'
+            WHEN job.status = 'canceled' THEN 'cancelled'
+            WHEN waits.after_timeout THEN 'timeout'
+            ELSE 'generating'
+        END)::text AS status,
+        timestamp_of(job.queued_at) AS created_at,
+        timestamp_of(job.updated_at) AS updated_at,
+        timestamp_of(coalesce(job.attempt_started_at, job.started_at)) AS started_at,
+        job.retry_count,
+        job.max_retries,
+        timestamp_of(job.last_retry_at) AS last_retry_at,
+        job.retry_reason,
+        upper(CASE WHEN waits.after_timeout THEN 'timeout' ELSE job.error_code END)::varchar(50) AS error_code,
+        CASE WHEN waits.after_timeout OR job.error_code IS NOT NULL THEN
+            CASE
+                WHEN waits.after_timeout AND job.last_retry_at >= job.attempt_started_at + job.timeout_seconds * 1000000
+                THEN jsonb_build_object(
+                    'threshold_seconds', job.timeout_seconds,
+                    'started_at', time_text(job.attempt_started_at),
+                    'detected_at', time_text(job.last_retry_at))
+                ELSE coalesce(details_of(job.error_meta), '{}')
+            END || jsonb_build_object('retry_count', job.retry_count, 'max_retries', job.max_retries)
+        END AS error_meta,
+        -- What a retry is for begins with the code of the error.
+        CASE WHEN waits.after_timeout THEN substr(job.retry_reason, length('timeout: ') + 1) ELSE job.error_message END AS error
+    FROM langlauf.jobs AS job
+    CROSS JOIN LATERAL (
+        SELECT job.next_attempt_at IS NOT NULL AND job.last_retry_at > job.attempt_started_at
+            AND job.retry_reason LIKE 'timeout: %' AS after_timeout) AS waits
+    WHERE uuid_of(job.job_id) IS NOT NULL;
+    COMMENT ON COLUMN public.reading_jobs.id IS 'The id of the job.';
+    COMMENT ON COLUMN public.reading_jobs.status IS
+        'pending, generating, done, failed, timeout (waits for a retry after a timeout) or cancelled.';
+    COMMENT ON COLUMN public.reading_jobs.created_at IS 'When the job was accepted.';
+    COMMENT ON COLUMN public.reading_jobs.updated_at IS 'When the job last changed.';
+    COMMENT ON COLUMN public.reading_jobs.started_at IS 'When its latest attempt began; time limits count from here.';
+    COMMENT ON COLUMN public.reading_jobs.retry_count IS 'How many failed attempts were tried again.';
+    COMMENT ON COLUMN public.reading_jobs.max_retries IS 'How many failed attempts may be tried again.';
+    COMMENT ON COLUMN public.reading_jobs.last_retry_at IS 'When the last retry was decided.';
+    COMMENT ON COLUMN public.reading_jobs.retry_reason IS 'Why it was: the code of the error and its message.';
+    COMMENT ON COLUMN public.reading_jobs.error_code IS 'What kind of error it was, in capitals, such as TIMEOUT.';
+    COMMENT ON COLUMN public.reading_jobs.error_meta IS
+        'Details of the error, with retry_count and max_retries; of a timeout threshold_seconds, started_at and detected_at.';
+    COMMENT ON COLUMN public.reading_jobs.error IS 'The message of the error, for people.';
+    COMMENT ON VIEW public.reading_jobs IS 'Langlauf: the jobs of all orgs, in the words of the earlier schema.';
 END $$;
 
 -- What is there for callers of others, for which roles, and who has it now: of what lies in `public` only what is ours. A
 -- view runs the functions it is made of with its reader's rights, so readers need these as well.
-CREATE FUNCTION offered() RETURNS TABLE (kind text, name text, callers text[], owner oid, acl aclitem[])
+CREATE OR REPLACE FUNCTION offered() RETURNS TABLE (kind text, name text, callers text[], owner oid, acl aclitem[])
 LANGUAGE sql STABLE SET search_path = langlauf, pg_temp AS $$
     WITH functions (place, callers) AS (
         SELECT 'public.check_job_timeouts()'::regprocedure, '{service_role,authenticated}'::text[]
@@ -150,13 +149,13 @@ LANGUAGE sql STABLE SET search_path = langlauf, pg_temp AS $$
 $$;
 
 -- What roles that exist by now still lack: they may be made after the schema is. The program asks at every start.
-CREATE FUNCTION grants_due() RETURNS SETOF text LANGUAGE sql STABLE SET search_path = langlauf, pg_temp AS $$
+CREATE OR REPLACE FUNCTION grants_due() RETURNS SETOF text LANGUAGE sql STABLE SET search_path = langlauf, pg_temp AS $$
     SELECT format('GRANT %s ON %s %s TO %I', CASE kind WHEN 'TABLE' THEN 'SELECT' ELSE 'EXECUTE' END, kind, name, rolname)
     FROM offered() JOIN pg_roles ON rolname = ANY (callers)
     WHERE NOT EXISTS (SELECT FROM aclexplode(acl) WHERE grantee = pg_roles.oid)
 $$;
 
-CREATE FUNCTION let_callers_in() RETURNS void LANGUAGE plpgsql SET search_path = langlauf, pg_temp AS $$
+CREATE OR REPLACE FUNCTION let_callers_in() RETURNS void LANGUAGE plpgsql SET search_path = langlauf, pg_temp AS $$
 DECLARE
     statement text;
 BEGIN

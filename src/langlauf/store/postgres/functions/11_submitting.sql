@@ -1,63 +1,9 @@
 -- Accepting jobs, a batch at a time. Every function of the engine takes the time it acts at; none means this database's
 -- clock, and only tests give one.
 
-CREATE FUNCTION moment(at bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-    SELECT coalesce(at, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
-$$;
-
--- RFC 3339 with microseconds, as everywhere.
-CREATE FUNCTION time_text(at bigint) RETURNS text LANGUAGE sql STABLE AS $$
-    SELECT to_char(timestamp 'epoch' + at * interval '1 microsecond', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-$$;
-
--- A text as JSON.
-CREATE FUNCTION said(words text) RETURNS text LANGUAGE sql STABLE AS $$
-    SELECT coalesce(to_json(words)::text, 'null')
-$$;
-
--- Counts waiting jobs in or out, in the shard of this connection.
-CREATE FUNCTION count_waiting(names text[], changes bigint[]) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO waiting_counts AS mine (analysis, shard, waiting)
-    SELECT name, pg_backend_pid() % 32, sum(change) FROM unnest(names, changes) AS new (name, change)
-    GROUP BY name HAVING sum(change) <> 0 ORDER BY name
-    ON CONFLICT (analysis, shard) DO UPDATE SET waiting = mine.waiting + excluded.waiting;
-END $$;
-
--- Locks all lanes of orgs, always in the same order, so that nobody waits in a circle. What was made while this waited is not
--- among those it saw: then it looks again.
-CREATE FUNCTION lock_orgs(org_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-    locked bigint;
-BEGIN
-    LOOP
-        PERFORM 1 FROM lanes WHERE org_id = ANY (org_ids) ORDER BY org_id, analysis FOR UPDATE;
-        GET DIAGNOSTICS locked = ROW_COUNT;
-        EXIT WHEN locked = (SELECT count(*) FROM lanes WHERE org_id = ANY (org_ids));
-    END LOOP;
-END $$;
-
--- The same for lanes that are named, which are made first.
-CREATE FUNCTION lock_lanes(org_ids text[], analyses text[]) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-BEGIN
-    LOOP
-        INSERT INTO lanes (org_id, analysis, waiting, virtual_start)
-        SELECT DISTINCT org_id, analysis, 0, 0 FROM unnest(org_ids, analyses) AS named (org_id, analysis)
-        ORDER BY org_id, analysis
-        ON CONFLICT DO NOTHING;
-        PERFORM lock_orgs(org_ids);
-        -- A lane that was tidied away between the two is made again.
-        EXIT WHEN NOT EXISTS (
-            SELECT 1 FROM unnest(org_ids, analyses) AS named (org_id, analysis)
-            WHERE NOT EXISTS (SELECT 1 FROM lanes WHERE lanes.org_id = named.org_id AND lanes.analysis = named.analysis));
-    END LOOP;
-END $$;
-
 -- Answers submissions that find a queue full, of those that have no answer yet: one after another, since one that is refused
 -- takes no place. Most find none so: that is seen at a glance.
-CREATE FUNCTION refuse_full(
+CREATE OR REPLACE FUNCTION refuse_full(
     outcomes text[], org_ids text[], names text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[]
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -99,7 +45,7 @@ END $$;
 
 -- Writes the submissions that have no answer yet, and answers them. Tickets are in the order of (queued_at, job_id), by which
 -- jobs of several lanes are compared too.
-CREATE FUNCTION insert_jobs(
+CREATE OR REPLACE FUNCTION insert_jobs(
     now bigint, outcomes text[], org_ids text[], job_ids text[], names text[], classes text[], hashes text[], refs text[],
     payloads text[], timeouts float8[], retries integer[], trace_ids text[], request_ids text[], users text[],
     key_ids text[], estimates float8[], retry_ofs text[], traceparents text[], tracestates text[]
@@ -128,17 +74,15 @@ BEGIN
         INSERT INTO jobs (
             org_id, job_id, analysis, status, priority_class, request_payload_hash, request_payload_ref, queued_at,
             updated_at, timeout_seconds, max_retries, trace_id, request_id, requested_by_user_id, api_key_id,
-            estimated_seconds, retry_of, traceparent, tracestate, ticket)
+            estimated_seconds, retry_of, traceparent, tracestate, ticket, payload)
         SELECT org_id, job_id, analysis, 'queued', class, hash, coalesce(ref, 'inline:'), now, now, timeout, retries, trace_id, request_id,
-            user_id, key_id, estimate, retry_of, traceparent, tracestate, ticket
+            user_id, key_id, estimate, retry_of, traceparent, tracestate, ticket, payload
         FROM numbered),
-    given AS (
-        INSERT INTO job_inputs (org_id, job_id, queued_at, payload) SELECT org_id, job_id, now, payload FROM numbered),
     told AS (
-        INSERT INTO job_events (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
-        SELECT org_id, job_id, 1, 'job.queued', now, 'user',
+        INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
+        SELECT org_id, job_id, 1, new_event_id(job_id), 'job.queued', now, 'user',
             '{"analysis":' || said(analysis) || CASE WHEN retry_of IS NULL THEN '' ELSE ',"retry_of":' || said(retry_of) END || '}',
-            trace_id, request_id
+            (SELECT feed_mark())
         FROM numbered)
     SELECT array_agg(place), array_agg(ticket), array_agg('accepted ' || now || ' ' || ticket ORDER BY place)
     INTO places, tickets, whole FROM numbered;
@@ -153,12 +97,14 @@ END $$;
 
 -- Accepts jobs or tells why not, in the order they came: the key first, then duplicates, then room in the queue. No two of a
 -- batch have the same key, nor the same input where duplicates are refused. The answers are: accepted, time and ticket;
--- replayed and the job's id; reused; duplicate and the job's id; full, whose queue, and how many wait.
-CREATE FUNCTION submit(
+-- replayed and the job's id; reused; duplicate and the job's id; full, whose queue, and how many wait. What they wish to be
+-- told comes behind them, each with the place of its job.
+CREATE OR REPLACE FUNCTION submit(
     at bigint, batch uuid, org_ids text[], job_ids text[], names text[], classes text[], hashes text[], refs text[],
     payloads text[], timeouts float8[], retries integer[], trace_ids text[], request_ids text[], users text[],
     key_ids text[], estimates float8[], retry_ofs text[], traceparents text[], tracestates text[], keys text[],
-    refuses boolean[], resume_froms text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[]
+    refuses boolean[], resume_froms text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[],
+    wish_places bigint[], wish_channels text[], wish_targets text[], wish_lanes text[], wish_languages text[]
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -173,7 +119,7 @@ BEGIN
     PERFORM lock_lanes(org_ids, names);
     now := moment(at);
 
-    IF EXISTS (SELECT 1 FROM unnest(keys) AS key WHERE key IS NOT NULL) THEN
+    IF num_nonnulls(VARIADIC keys) > 0 THEN
         -- Whoever brings a key first keeps it; another one with the same key waits here until that is decided.
         FOR hit IN
             WITH new AS (
@@ -198,8 +144,8 @@ BEGIN
             AS wish (org_id, analysis, hash, refuse, answer, place)
         CROSS JOIN LATERAL (
             SELECT jobs.job_id FROM jobs
-            WHERE jobs.org_id = wish.org_id AND jobs.analysis = wish.analysis AND jobs.request_payload_hash = wish.hash
-              AND jobs.finished_at IS NULL
+            WHERE "left"(jobs.request_payload_hash, 16) = "left"(wish.hash, 16) AND jobs.finished_at IS NULL
+              AND jobs.request_payload_hash = wish.hash AND jobs.org_id = wish.org_id AND jobs.analysis = wish.analysis
             LIMIT 1) AS twin
         WHERE wish.refuse AND wish.answer IS NULL
     LOOP
@@ -207,7 +153,7 @@ BEGIN
     END LOOP;
 
     outcomes := refuse_full(outcomes, org_ids, names, most_of_org, most_of_all, most_of_analysis);
-    IF EXISTS (SELECT 1 FROM unnest(keys, outcomes) AS wish (key, answer) WHERE key IS NOT NULL AND answer IS NOT NULL) THEN
+    IF num_nonnulls(VARIADIC keys) > 0 AND num_nonnulls(VARIADIC outcomes) > 0 THEN
         DELETE FROM idempotency_keys AS unused USING unnest(org_ids, job_ids, outcomes) AS wish (org_id, job_id, answer)
         WHERE unused.org_id = wish.org_id AND unused.job_id = wish.job_id AND wish.answer IS NOT NULL;
     END IF;
@@ -215,40 +161,21 @@ BEGIN
     outcomes := insert_jobs(
         now, outcomes, org_ids, job_ids, names, classes, hashes, refs, payloads, timeouts, retries, trace_ids, request_ids, users,
         key_ids, estimates, retry_ofs, traceparents, tracestates);
-    IF EXISTS (SELECT 1 FROM unnest(resume_froms) AS origin WHERE origin IS NOT NULL) THEN
+    IF num_nonnulls(VARIADIC resume_froms) > 0 THEN
         INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
         SELECT chunk.org_id, wish.job_id, chunk.chunk_key, chunk.payload, chunk.created_at
         FROM unnest(org_ids, job_ids, resume_froms, outcomes) AS wish (org_id, job_id, origin, answer)
         JOIN job_chunks AS chunk ON chunk.org_id = wish.org_id AND chunk.job_id = wish.origin
         WHERE wish.answer LIKE 'accepted %';
     END IF;
+    IF cardinality(wish_places) > 0 THEN
+        INSERT INTO job_wishes (org_id, job_id, channel, target, lane, language)
+        SELECT org_ids[place], job_ids[place], channel, target, lane, language
+        FROM unnest(wish_places, wish_channels, wish_targets, wish_lanes, wish_languages) AS wish (place, channel, target, lane, language)
+        WHERE outcomes[place] LIKE 'accepted %';
+    END IF;
     PERFORM join_lanes(org_ids, names, classes, outcomes);
+    PERFORM tell_outside(org_ids, job_ids, array_fill(1, ARRAY[cardinality(job_ids)]));
     UPDATE batches SET answers = outcomes WHERE batch_id = batch;
     RETURN outcomes;
-END $$;
-
--- Counts accepted jobs into their lanes. An org that has waiting jobs keeps its place; one that had none joins where the
--- virtual clock stands, not where it left. All lanes of an org show the same turn.
-CREATE FUNCTION join_lanes(org_ids text[], names text[], classes text[], answers text[]) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-    clock bigint := (SELECT virtual_now FROM lane_clock);
-BEGIN
-    WITH new AS (
-        SELECT org_id, analysis, count(*) AS jobs, count(*) FILTER (WHERE class = 'expedite') AS urgent
-        FROM unnest(org_ids, names, classes, answers) AS wish (org_id, analysis, class, answer)
-        WHERE answer LIKE 'accepted %' GROUP BY org_id, analysis),
-    turns AS (
-        SELECT org_id, coalesce(max(virtual_start) FILTER (WHERE waiting > 0), greatest(clock, max(virtual_start))) AS turn,
-            max(served) AS served
-        FROM lanes WHERE org_id IN (SELECT org_id FROM new) GROUP BY org_id)
-    UPDATE lanes SET
-        waiting = waiting + new.jobs,
-        expedite_last = expedite_last + new.urgent,
-        default_last = default_last + new.jobs - new.urgent,
-        virtual_start = turns.turn, served = turns.served
-    FROM new JOIN turns USING (org_id)
-    WHERE lanes.org_id = new.org_id AND lanes.analysis = new.analysis;
-    PERFORM count_waiting(array_agg(analysis), array_agg(1::bigint))
-    FROM unnest(names, answers) AS wish (analysis, answer) WHERE answer LIKE 'accepted %' HAVING count(*) > 0;
 END $$;

@@ -1,0 +1,19 @@
+-- Takes away the functions, views, types and triggers of the schema, before they are made again. Functions that a view of others
+-- is made of stay, and are replaced where they are. Views and triggers go with the functions that they are made of: all are named
+-- before the first goes.
+DO $$
+DECLARE
+    one text;
+BEGIN
+    FOREACH one IN ARRAY ARRAY(
+        SELECT 'FUNCTION IF EXISTS ' || pg_proc.oid::regprocedure FROM pg_proc
+        WHERE pronamespace = 'langlauf'::regnamespace AND NOT EXISTS (
+            SELECT FROM pg_depend JOIN pg_rewrite ON pg_rewrite.oid = objid JOIN pg_class ON pg_class.oid = ev_class
+            WHERE refobjid = pg_proc.oid AND classid = 'pg_rewrite'::regclass AND relnamespace <> pronamespace)
+        UNION ALL
+        SELECT CASE relkind WHEN 'v' THEN 'VIEW IF EXISTS ' ELSE 'TYPE IF EXISTS ' END || oid::regclass FROM pg_class
+        WHERE relnamespace = 'langlauf'::regnamespace AND relkind IN ('v', 'c'))
+    LOOP
+        EXECUTE 'DROP ' || one || ' CASCADE';
+    END LOOP;
+END $$;

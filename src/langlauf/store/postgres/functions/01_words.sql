@@ -1,0 +1,84 @@
+CREATE OR REPLACE FUNCTION moment(at bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT coalesce(at, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+$$;
+
+-- RFC 3339 with microseconds, as everywhere.
+CREATE OR REPLACE FUNCTION time_text(at bigint) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT to_char(timestamp 'epoch' + at * interval '1 microsecond', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+$$;
+
+-- A text as JSON.
+CREATE OR REPLACE FUNCTION said(words text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce(to_json(words)::text, 'null')
+$$;
+
+-- Taking jobs back from workers that vanished or did not stop in time. Not a job itself: it needs no free slot.
+-- Chance, from 0 up to 1: how long a retry waits.
+CREATE OR REPLACE FUNCTION draw() RETURNS float8 LANGUAGE sql VOLATILE AS $$
+    SELECT random()
+$$;
+
+-- The functions and the view that callers of the earlier schema know. They lie in `public`, where such callers look, and
+-- speak its language: its words for states, codes in capitals, real times. What they do is what the engine does.
+-- An id as the earlier schema has them, written as PostgreSQL writes it; nothing for others, which only imports bring.
+CREATE OR REPLACE FUNCTION uuid_of(id text) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN id::uuid END
+$$;
+
+-- Details of an error. What jsonb cannot hold, as JSON of an import may have it, must not keep the other rows from a reader.
+CREATE OR REPLACE FUNCTION details_of(words text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    RETURN words::jsonb - 'trace';
+EXCEPTION WHEN data_exception THEN
+    RETURN NULL;
+END $$;
+
+-- A time as the earlier schema has them.
+CREATE OR REPLACE FUNCTION timestamp_of(at bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT timestamptz 'epoch' + at * interval '1 microsecond'
+$$;
+
+CREATE OR REPLACE FUNCTION digest_of(words text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT encode(sha256(convert_to(words, 'UTF8')), 'hex')
+$$;
+
+-- Whether a text is JSON. The text alone decides, not what it could be stored as.
+CREATE OR REPLACE FUNCTION is_json(words text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    PERFORM words::json;
+    RETURN true;
+EXCEPTION WHEN invalid_text_representation THEN
+    RETURN false;
+END $$;
+
+-- Until when a snapshot is kept. A partial is not kept longer than the final that followed it: the job would show a result
+-- that it no longer has.
+CREATE OR REPLACE FUNCTION cutoff_of(kind text, status text, finals bigint, partials bigint, completed bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN kind = 'final' THEN finals WHEN status = 'completed' THEN completed ELSE partials END
+$$;
+
+-- How functions are planned. They run the same statements over arrays of any length against tables of any size, and a plan is
+-- made once: it must be right for a table that has grown since. So nothing may read a whole table or a whole index.
+CREATE OR REPLACE FUNCTION plan_with(names text[], settings text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    one regprocedure;
+BEGIN
+    FOR one IN SELECT oid FROM pg_proc WHERE pronamespace = 'langlauf'::regnamespace AND proname = ANY (names) LOOP
+        EXECUTE format('ALTER FUNCTION %s SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
+            SET plan_cache_mode = force_generic_plan %s', one, settings);
+    END LOOP;
+END $$;
+
+-- Ids that follow from others are not stored: of an event where the job's is a UUID, and of the message about a job's end.
+CREATE OR REPLACE FUNCTION event_id_of(job text, seq integer) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN length(job) = 36 THEN lpad(to_hex(seq), 8, '0') || substr(job, 9) END
+$$;
+
+CREATE OR REPLACE FUNCTION message_id_of(job text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT substr(job, 1, 14) || '4' || substr(job, 16)
+$$;
+
+CREATE OR REPLACE FUNCTION new_event_id(job text) RETURNS text LANGUAGE sql VOLATILE AS $$
+    SELECT CASE WHEN length(job) = 36 THEN NULL ELSE gen_random_uuid()::text END
+$$;

@@ -1,0 +1,203 @@
+-- Lanes: who waits where, whose turn it is, and how many wait and run over all.
+
+-- Counts jobs in or out that wait and that are leased, in the shard of this connection.
+CREATE OR REPLACE FUNCTION count_jobs(names text[], waits bigint[], leases bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO waiting_counts AS mine (analysis, shard, waiting, leased)
+    SELECT name, pg_backend_pid() % 32, sum(wait), sum(lease) FROM unnest(names, waits, leases) AS new (name, wait, lease)
+    GROUP BY name HAVING sum(wait) <> 0 OR sum(lease) <> 0 ORDER BY name
+    ON CONFLICT (analysis, shard) DO UPDATE SET waiting = mine.waiting + excluded.waiting, leased = mine.leased + excluded.leased;
+END $$;
+
+-- Locks all lanes of orgs, always in the same order, so that nobody waits in a circle. What was made while this waited is not
+-- among those it saw: then it looks again.
+CREATE OR REPLACE FUNCTION lock_orgs(org_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    locked bigint;
+BEGIN
+    LOOP
+        PERFORM 1 FROM lanes WHERE org_id = ANY (org_ids) ORDER BY org_id, analysis FOR UPDATE;
+        GET DIAGNOSTICS locked = ROW_COUNT;
+        EXIT WHEN locked = (SELECT count(*) FROM lanes WHERE org_id = ANY (org_ids));
+    END LOOP;
+END $$;
+
+-- The same for lanes that are named: those that are missing, or were tidied away meanwhile, are made.
+CREATE OR REPLACE FUNCTION lock_lanes(org_ids text[], analyses text[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    LOOP
+        PERFORM lock_orgs(org_ids);
+        EXIT WHEN NOT EXISTS (
+            SELECT 1 FROM unnest(org_ids, analyses) AS named (org_id, analysis)
+            WHERE NOT EXISTS (SELECT 1 FROM lanes WHERE lanes.org_id = named.org_id AND lanes.analysis = named.analysis));
+        INSERT INTO lanes (org_id, analysis, waiting, virtual_start)
+        SELECT DISTINCT org_id, analysis, 0, 0 FROM unnest(org_ids, analyses) AS named (org_id, analysis)
+        ORDER BY org_id, analysis
+        ON CONFLICT DO NOTHING;
+    END LOOP;
+END $$;
+
+-- Counts accepted jobs into their lanes. An org that has waiting jobs keeps its place; one that had none joins where the
+-- virtual clock stands, not where it left. All lanes of an org show the same turn.
+CREATE OR REPLACE FUNCTION join_lanes(org_ids text[], names text[], classes text[], answers text[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    WITH new AS (
+        SELECT org_id, analysis, count(*) AS jobs, count(*) FILTER (WHERE class = 'expedite') AS urgent
+        FROM unnest(org_ids, names, classes, answers) AS wish (org_id, analysis, class, answer)
+        WHERE answer LIKE 'accepted %' GROUP BY org_id, analysis),
+    turns AS (
+        SELECT org_id, coalesce(max(virtual_start) FILTER (WHERE waiting > 0), greatest((SELECT virtual_now FROM lane_clock), max(virtual_start))) AS turn,
+            max(served) AS served
+        FROM lanes WHERE org_id IN (SELECT org_id FROM new) GROUP BY org_id)
+    UPDATE lanes SET
+        waiting = waiting + new.jobs,
+        expedite_last = expedite_last + new.urgent,
+        default_last = default_last + new.jobs - new.urgent,
+        virtual_start = turns.turn, served = turns.served
+    FROM new JOIN turns USING (org_id)
+    WHERE lanes.org_id = new.org_id AND lanes.analysis = new.analysis;
+    PERFORM count_jobs(array_agg(analysis), array_agg(1::bigint), array_agg(0::bigint))
+    FROM unnest(names, answers) AS wish (analysis, answer) WHERE answer LIKE 'accepted %' HAVING count(*) > 0;
+END $$;
+
+-- Takes jobs out of their lanes, and moves the heads up to the first that still waits.
+CREATE OR REPLACE FUNCTION leave_lanes(org_ids text[], names text[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    gone record;
+BEGIN
+    FOR gone IN
+        SELECT org_id, analysis, count(*) AS jobs FROM unnest(org_ids, names) AS left_ (org_id, analysis) GROUP BY org_id, analysis
+    LOOP
+        UPDATE lanes SET
+            waiting = waiting - gone.jobs,
+            expedite_head = head_of(org_id, analysis, 'expedite', expedite_head, expedite_last),
+            default_head = head_of(org_id, analysis, 'default', default_head, default_last)
+        WHERE org_id = gone.org_id AND analysis = gone.analysis;
+    END LOOP;
+END $$;
+
+-- The ticket before the first waiting job of a lane and class.
+CREATE OR REPLACE FUNCTION head_of(org text, name text, class text, head bigint, last bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    IF head = last THEN
+        RETURN head;
+    END IF;
+    RETURN coalesce((
+        SELECT ticket - 1 FROM jobs
+        WHERE jobs.org_id = org AND jobs.analysis = name AND jobs.priority_class = class AND jobs.ticket > head
+          AND jobs.started_at IS NULL AND jobs.finished_at IS NULL
+        ORDER BY jobs.ticket LIMIT 1), last);
+END $$;
+
+-- Lets lanes say when the first of their jobs that had started is due, and when the first was given back; tells how many said
+-- something else.
+CREATE OR REPLACE FUNCTION correct_due(lane_orgs text[], lane_names text[]) RETURNS bigint LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    corrected bigint;
+BEGIN
+    UPDATE lanes SET due_at = least(first.back_at, first.due_at), back_at = first.back_at
+    FROM (
+        SELECT DISTINCT lane.org_id, lane.analysis,
+            (SELECT next_attempt_at FROM jobs
+             WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis AND next_attempt_at IS NOT NULL
+               AND coalesce(last_retry_at >= attempt_started_at, false)::integer = 0
+             ORDER BY next_attempt_at LIMIT 1) AS back_at,
+            (SELECT next_attempt_at FROM jobs
+             WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis AND next_attempt_at IS NOT NULL
+               AND coalesce(last_retry_at >= attempt_started_at, false)::integer = 1
+             ORDER BY next_attempt_at LIMIT 1) AS due_at
+        FROM unnest(lane_orgs, lane_names) AS lane (org_id, analysis)) AS first
+    WHERE lanes.org_id = first.org_id AND lanes.analysis = first.analysis
+      AND (lanes.due_at IS DISTINCT FROM least(first.back_at, first.due_at) OR lanes.back_at IS DISTINCT FROM first.back_at);
+    GET DIAGNOSTICS corrected = ROW_COUNT;
+    RETURN corrected;
+END $$;
+
+-- Orgs that were served move on by as many turns as they had, and what waited leaves its lane; the clock follows, and counts who
+-- was served.
+CREATE OR REPLACE FUNCTION take_turns(orgs text[], names text[], waited bigint[], candidates text[], turns bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    WITH had AS (SELECT org_id, count(*) AS starts FROM unnest(orgs) AS one (org_id) GROUP BY org_id),
+    ordered AS MATERIALIZED (
+        SELECT org_id, turn, starts, row_number() OVER (ORDER BY place) AS place
+        FROM unnest(candidates, turns) WITH ORDINALITY AS org (org_id, turn, place) JOIN had USING (org_id)),
+    moved AS (
+        UPDATE lanes SET
+            virtual_start = ordered.turn + ordered.starts,
+            served = (SELECT served FROM lane_clock) + ordered.place,
+            waiting = waiting + coalesce((
+                SELECT sum(change) FROM unnest(orgs, names, waited) AS gone (org_id, analysis, change)
+                WHERE gone.org_id = lanes.org_id AND gone.analysis = lanes.analysis), 0),
+            expedite_head = head_of(lanes.org_id, analysis, 'expedite', expedite_head, expedite_last),
+            default_head = head_of(lanes.org_id, analysis, 'default', default_head, default_last)
+        FROM ordered WHERE lanes.org_id = ordered.org_id)
+    UPDATE lane_clock SET virtual_now = greatest(virtual_now, (SELECT max(turn) FROM ordered)),
+        served = served + (SELECT count(*) FROM ordered);
+END $$;
+
+-- Rebuilds lanes from their jobs: how many wait, with which tickets, and when the first that had started is due. For whoever
+-- brings jobs past `submit`. A lane that had nothing waiting joins where the virtual clock stands.
+CREATE OR REPLACE FUNCTION recount_lanes(org_ids text[], names text[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    clock bigint := (SELECT virtual_now FROM lane_clock);
+    analyses text[];
+    changes bigint[];
+BEGIN
+    PERFORM lock_lanes(org_ids, names);
+    WITH named AS (SELECT DISTINCT * FROM unnest(org_ids, names) AS lane (org_id, analysis)),
+    turns AS (
+        SELECT org_id, coalesce(max(virtual_start) FILTER (WHERE waiting > 0), greatest(clock, max(virtual_start))) AS turn,
+            max(served) AS served
+        FROM lanes WHERE org_id = ANY (org_ids) GROUP BY org_id),
+    counted AS (
+        SELECT org_id, analysis, count(*) FILTER (WHERE waits) AS waiting, min(next_attempt_at) AS due_at,
+            min(next_attempt_at) FILTER (WHERE NOT coalesce(last_retry_at >= attempt_started_at, false)) AS back_at,
+            min(ticket) FILTER (WHERE waits AND urgent) AS urgent_first, max(ticket) FILTER (WHERE waits AND urgent) AS urgent_last,
+            min(ticket) FILTER (WHERE waits AND NOT urgent) AS first, max(ticket) FILTER (WHERE waits AND NOT urgent) AS last
+        FROM (SELECT *, started_at IS NULL AS waits, priority_class = 'expedite' AS urgent FROM jobs WHERE finished_at IS NULL) AS job
+        WHERE (org_id, analysis) IN (SELECT org_id, analysis FROM named) GROUP BY org_id, analysis),
+    before AS (SELECT lanes.* FROM lanes JOIN named USING (org_id, analysis)),
+    recounted AS (
+        UPDATE lanes SET
+            waiting = coalesce(counted.waiting, 0),
+            due_at = counted.due_at, back_at = counted.back_at,
+            expedite_last = greatest(lanes.expedite_last, counted.urgent_last),
+            expedite_head = coalesce(counted.urgent_first - 1, greatest(lanes.expedite_last, counted.urgent_last)),
+            default_last = greatest(lanes.default_last, counted.last),
+            default_head = coalesce(counted.first - 1, greatest(lanes.default_last, counted.last)),
+            virtual_start = turns.turn, served = turns.served
+        FROM named JOIN turns USING (org_id) LEFT JOIN counted USING (org_id, analysis)
+        WHERE lanes.org_id = named.org_id AND lanes.analysis = named.analysis
+        RETURNING lanes.org_id, lanes.analysis, lanes.waiting)
+    SELECT array_agg(recounted.analysis), array_agg((recounted.waiting - before.waiting)::bigint) INTO analyses, changes
+    FROM recounted JOIN before USING (org_id, analysis);
+    IF analyses IS NOT NULL THEN
+        PERFORM count_jobs(analyses, changes, array_fill(0::bigint, ARRAY[cardinality(analyses)]));
+    END IF;
+END $$;
+
+-- Counts anew how many jobs are leased, for whoever brings jobs with their leases; the next claim looks at them one by one.
+CREATE OR REPLACE FUNCTION recount_leases() RETURNS void LANGUAGE sql AS $$
+    UPDATE waiting_counts SET leased = 0 WHERE leased <> 0;
+    SELECT count_jobs(array_agg(analysis), array_agg(0::bigint), array_agg(1::bigint)) FROM jobs WHERE deadline_at > 0 HAVING count(*) > 0;
+    UPDATE lane_clock SET look_at = (SELECT min(lease_expires_at) FROM jobs WHERE deadline_at > 0);
+$$;
+
+-- Removes what says nothing any more: lanes that are empty and behind the virtual clock, whose org would join at the clock
+-- anyway, and answers that nobody can ask for again.
+CREATE OR REPLACE FUNCTION tidy(at bigint) RETURNS void LANGUAGE sql AS $$
+    DELETE FROM lanes USING (
+        SELECT org_id, analysis FROM lanes
+        WHERE waiting = 0 AND due_at IS NULL AND back_at IS NULL AND virtual_start <= (SELECT virtual_now FROM lane_clock)
+        ORDER BY org_id, analysis FOR UPDATE SKIP LOCKED) AS empty
+    WHERE lanes.org_id = empty.org_id AND lanes.analysis = empty.analysis;
+    DELETE FROM batches WHERE made_at < moment(at) - 3600000000;
+$$;

@@ -1,0 +1,502 @@
+-- Handing out jobs under a lease, and keeping the leases alive.
+--
+-- Claims take turns: they lock the virtual clock first, then lanes in the order of their names, so that limits hold over
+-- all hosts and nobody waits in a circle. Lanes are waited for once, all at the same time; of others that turn out to be of
+-- use, those that are busy are left: whoever has them wakes workers. Job rows are never waited for: one that is being canceled
+-- is skipped.
+--
+-- Jobs that were lost or given back go first and pay no turn. A retry that is due pays one, like a start: it goes before what
+-- waits in its org, and its org waits for its turn.
+
+-- The free slots of a claim. Leases are counted as they are given and taken; they are looked at one by one only from the moment
+-- on at which one of them may be over, since only live ones count against a limit, or where orgs have a limit. A lease that is
+-- over and was not swept yet has its slot kept, for a while: `lost_names` has the analyses of these, and `lost_orgs` whose they are.
+CREATE OR REPLACE FUNCTION room_for(
+    free room, now bigint, slots integer, known text[], lease_time bigint, most integer, limited text[], limits integer[],
+    org_limit integer
+) RETURNS room LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    live bigint;
+    busy_names text[];
+    busy_counts bigint[];
+BEGIN
+    free.org_limit := org_limit;
+    free.held := '{}';
+    free.lost_orgs := '{}';
+    IF org_limit IS NULL AND coalesce(free.look_at > now, true) THEN
+        SELECT coalesce(sum(leased), 0), array_agg(analysis), array_agg(leased) INTO live, busy_names, busy_counts
+        FROM (SELECT analysis, sum(leased) AS leased FROM waiting_counts GROUP BY analysis) AS counted;
+    ELSE
+        WITH lease AS MATERIALIZED (
+            SELECT org_id, analysis, lease_expires_at, cancel_requested_at FROM jobs WHERE deadline_at > 0),
+        by_name AS (SELECT analysis, count(*) AS leased FROM lease WHERE lease_expires_at > now GROUP BY analysis),
+        by_org AS (SELECT org_id, count(*)::integer AS leased FROM lease WHERE lease_expires_at > now GROUP BY org_id),
+        lost AS (
+            SELECT org_id, analysis FROM lease
+            WHERE lease_expires_at <= now AND lease_expires_at > now - lease_time AND cancel_requested_at IS NULL)
+        SELECT (SELECT coalesce(sum(leased), 0) FROM by_name),
+            (SELECT array_agg(analysis) FROM by_name), (SELECT array_agg(leased) FROM by_name),
+            (SELECT array_agg(org_id) FROM by_org), (SELECT array_agg(leased) FROM by_org),
+            (SELECT coalesce(array_agg(org_id), '{}') FROM lost), (SELECT coalesce(array_agg(analysis), '{}') FROM lost),
+            (SELECT min(lease_expires_at) FROM lease)
+        INTO live, busy_names, busy_counts, free.orgs, free.org_counts, free.lost_orgs, free.lost_names, free.look_at;
+        UPDATE lane_clock SET look_at = free.look_at WHERE look_at IS DISTINCT FROM free.look_at;
+    END IF;
+    free.slots := least(slots, most - live);
+    IF cardinality(limited) = 0 THEN
+        free.names := known;
+        free.rooms := array_fill(NULL::integer, ARRAY[cardinality(known)]);
+    ELSE
+        SELECT array_agg(name), array_agg(most_of - coalesce(running, 0)) INTO free.names, free.rooms
+        FROM unnest(known) AS wanted (name)
+        LEFT JOIN unnest(limited, limits) AS given (name, most_of) USING (name)
+        LEFT JOIN unnest(busy_names, busy_counts) AS busy (name, running) USING (name);
+    END IF;
+    RETURN free;
+END $$;
+
+-- The room that is left when jobs of these lanes have taken theirs.
+CREATE OR REPLACE FUNCTION room_after(free room, taken_orgs text[], taken_names text[]) RETURNS room LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    free.slots := free.slots - cardinality(taken_orgs);
+    IF num_nonnulls(VARIADIC free.rooms) > 0 THEN
+        SELECT array_agg(name ORDER BY place), array_agg(room - coalesce(taken, 0) ORDER BY place) INTO free.names, free.rooms
+        FROM unnest(free.names, free.rooms) WITH ORDINALITY AS mine (name, room, place)
+        LEFT JOIN (SELECT name, count(*) AS taken FROM unnest(taken_names) AS one (name) GROUP BY name) AS used USING (name);
+    END IF;
+    IF free.org_limit IS NOT NULL THEN
+        SELECT array_agg(org_id), array_agg(running) INTO free.orgs, free.org_counts
+        FROM (SELECT org_id, sum(running)::integer AS running
+              FROM (SELECT * FROM unnest(free.orgs, free.org_counts) AS before (org_id, running)
+                    UNION ALL SELECT org_id, 1 FROM unnest(taken_orgs) AS new (org_id)) AS both_
+              GROUP BY org_id) AS busy;
+    END IF;
+    RETURN free;
+END $$;
+
+-- The orgs that may not start anything more: at most as many as jobs run.
+CREATE OR REPLACE FUNCTION full_orgs(free room) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF free.org_limit IS NULL THEN
+        RETURN '{}';
+    END IF;
+    RETURN (
+        SELECT coalesce(array_agg(org_id), '{}') FROM unnest(free.orgs, free.org_counts) AS busy (org_id, running)
+        WHERE running >= free.org_limit);
+END $$;
+
+-- Locks the lanes of all orgs that a claim looks at first.
+CREATE OR REPLACE FUNCTION hold_lanes(free room, now bigint) RETURNS room LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    full_ones text[] := full_orgs(free);
+BEGIN
+    SELECT coalesce(array_agg(DISTINCT org_id), '{}'), coalesce(bool_or(kind = 0), false), coalesce(bool_or(kind = 1), false)
+    INTO free.held, free.backs, free.dues
+    FROM unnest(free.names, free.rooms) AS mine (name, room)
+    CROSS JOIN LATERAL (
+        (SELECT org_id, 0 AS kind FROM lanes WHERE analysis = mine.name AND back_at <= now AND org_id <> ALL (full_ones)
+         ORDER BY back_at, org_id LIMIT free.slots)
+        UNION ALL
+        (SELECT org_id, 1 FROM lanes WHERE analysis = mine.name AND due_at <= now AND org_id <> ALL (full_ones)
+         ORDER BY due_at, org_id LIMIT free.slots)
+        UNION ALL
+        (SELECT org_id, 2 FROM lanes WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
+         ORDER BY virtual_start, served, org_id LIMIT free.slots)) AS next
+    WHERE coalesce(mine.room, free.slots) > 0;
+    IF cardinality(free.held) > 0 THEN
+        PERFORM lock_orgs(free.held);
+    END IF;
+    RETURN free;
+END $$;
+
+-- Locks the lanes of further orgs, except those that somebody else has in hand.
+CREATE OR REPLACE FUNCTION hold_more(free room, wanted text[]) RETURNS room LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    IF wanted <@ free.held THEN
+        RETURN free;
+    END IF;
+    WITH got AS MATERIALIZED (
+        SELECT org_id FROM lanes WHERE org_id = ANY (wanted) AND org_id <> ALL (free.held)
+        ORDER BY org_id, analysis FOR UPDATE SKIP LOCKED)
+    SELECT free.held || coalesce(array_agg(org_id), '{}') INTO free.held
+    FROM (SELECT org_id, count(*) AS locked FROM got GROUP BY org_id) AS mine
+    WHERE locked = (SELECT count(*) FROM lanes WHERE lanes.org_id = mine.org_id);
+    RETURN free;
+END $$;
+
+-- Of jobs in the order of their turns, those that the limits leave room for.
+CREATE OR REPLACE FUNCTION fitting(free room, org_ids text[], names text[]) RETURNS boolean[] LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    IF free.org_limit IS NULL AND num_nonnulls(VARIADIC free.rooms) = 0 THEN
+        RETURN array_fill(true, ARRAY[least(free.slots, cardinality(org_ids))])
+            || array_fill(false, ARRAY[greatest(0, cardinality(org_ids) - free.slots)]);
+    END IF;
+    RETURN (
+        WITH ranked AS (
+            SELECT place, rooms.room, free.org_limit - coalesce(busy.running, 0) AS org_room,
+                row_number() OVER (PARTITION BY wish.name ORDER BY place) AS in_analysis,
+                row_number() OVER (PARTITION BY wish.org_id ORDER BY place) AS in_org
+            FROM unnest(org_ids, names) WITH ORDINALITY AS wish (org_id, name, place)
+            JOIN unnest(free.names, free.rooms) AS rooms (name, room) USING (name)
+            LEFT JOIN unnest(free.orgs, free.org_counts) AS busy (org_id, running) USING (org_id)),
+        fit AS (
+            SELECT place, in_analysis <= coalesce(room, free.slots) AND in_org <= coalesce(org_room, free.slots) AS may FROM ranked)
+        SELECT array_agg(may AND before < free.slots ORDER BY place)
+        FROM (SELECT place, may, count(*) FILTER (WHERE may) OVER (ORDER BY place) - may::integer AS before FROM fit) AS counted);
+END $$;
+
+-- Makes the attempts of chosen jobs. The attempt number is the fencing token: it grows here and nowhere else. An attempt that
+-- starts with progress of another has no pace until it gets beyond it. The time is read behind the locks: no job starts before
+-- it was accepted, however long this waited for that.
+CREATE OR REPLACE FUNCTION start_attempts(
+    free room, at bigint, claim uuid, worker text, lease_time bigint, job_ids text[], waited bigint[]
+) RETURNS claimed[] LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    now bigint := moment(at);
+    made claimed[];
+    org_ids text[];
+    names text[];
+    seqs integer[];
+BEGIN
+    WITH started AS (
+        UPDATE jobs SET
+            status = CASE status WHEN 'queued' THEN 'running' ELSE status END,
+            started_at = coalesce(started_at, now),
+            attempt_started_at = now,
+            attempt = attempt + 1,
+            paced_percent = progress_percent,
+            paced_at = CASE progress_percent WHEN 0 THEN now END,
+            progress_at = CASE progress_percent WHEN 0 THEN now END,
+            next_attempt_at = NULL,
+            worker_id = worker,
+            lease_expires_at = now + lease_time,
+            deadline_at = now + (least(timeout_seconds, 315360000) * 1000000)::bigint,
+            claim_id = claim,
+            event_seq = event_seq + 1,
+            updated_at = now
+        FROM unnest(job_ids) WITH ORDINALITY AS chosen (job_id, place)
+        WHERE jobs.job_id = chosen.job_id
+          AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= now))
+        RETURNING chosen.place, jobs.*),
+    told AS (
+        INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
+        SELECT org_id, job_id, event_seq, new_event_id(job_id),
+            CASE attempt WHEN 1 THEN 'job.running' ELSE 'job.attempt_started' END, now, 'worker', '{"attempt":' || attempt || '}',
+            CASE attempt WHEN 1 THEN (SELECT feed_mark()) END
+        FROM started)
+    SELECT array_agg(ROW(
+            org_id, job_id, attempt, analysis, payload, now, lease_expires_at, timeout_seconds, progress_percent, retry_count,
+            max_retries, trace_id, request_id, traceparent, tracestate)::claimed ORDER BY place),
+        array_agg(org_id ORDER BY place), array_agg(analysis ORDER BY place), array_agg(event_seq ORDER BY place)
+    INTO made, org_ids, names, seqs FROM started;
+    IF coalesce(free.look_at > now + lease_time, true) THEN
+        UPDATE lane_clock SET look_at = now + lease_time WHERE look_at IS NULL OR look_at > now + lease_time;
+    END IF;
+    PERFORM count_jobs(names, waited, array_fill(1::bigint, ARRAY[cardinality(names)]));
+    PERFORM tell_outside(org_ids, job_ids, seqs);
+    RETURN made;
+END $$;
+
+-- Jobs that were lost or given back, the longest ago first. Tells whether it is worth looking again.
+CREATE OR REPLACE FUNCTION claim_back(free room, at bigint, now bigint, claim uuid, worker text, lease_time bigint) RETURNS room
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    lane_orgs text[];
+    lane_names text[];
+    orgs text[];
+    names text[];
+    ids text[];
+    fit boolean[];
+    corrected bigint;
+BEGIN
+    free.again := false;
+    SELECT array_agg(org_id), array_agg(analysis) INTO lane_orgs, lane_names
+    FROM unnest(free.names, free.rooms) AS mine (name, room)
+    CROSS JOIN LATERAL (
+        SELECT org_id, analysis FROM lanes
+        WHERE analysis = mine.name AND back_at <= now AND org_id <> ALL (full_orgs(free))
+        ORDER BY back_at, org_id LIMIT free.slots) AS back
+    WHERE coalesce(mine.room, free.slots) > 0;
+    IF lane_orgs IS NULL THEN
+        RETURN free;
+    END IF;
+    free := hold_more(free, lane_orgs);
+    SELECT array_agg(org_id), array_agg(analysis) INTO lane_orgs, lane_names
+    FROM unnest(lane_orgs, lane_names) AS back (org_id, analysis) WHERE org_id = ANY (free.held);
+    IF lane_orgs IS NULL THEN
+        RETURN free;
+    END IF;
+    SELECT array_agg(org_id), array_agg(analysis), array_agg(job_id) INTO orgs, names, ids FROM (
+        SELECT one.org_id, one.analysis, one.job_id FROM unnest(lane_orgs, lane_names) AS lane (org_id, analysis)
+        CROSS JOIN LATERAL (
+            SELECT org_id, analysis, job_id, next_attempt_at FROM jobs
+            WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis
+              AND coalesce(last_retry_at >= attempt_started_at, false)::integer = 0 AND next_attempt_at <= now
+            ORDER BY next_attempt_at LIMIT free.slots FOR UPDATE SKIP LOCKED) AS one
+        ORDER BY one.next_attempt_at, one.job_id) AS back;
+    IF ids IS NOT NULL THEN
+        fit := fitting(free, orgs, names);
+        SELECT array_agg(org_id), array_agg(name), array_agg(job_id) INTO orgs, names, ids
+        FROM unnest(orgs, names, ids, fit) AS back (org_id, name, job_id, may) WHERE may;
+    END IF;
+    IF ids IS NOT NULL THEN
+        free.claims := free.claims || start_attempts(
+            free, at, claim, worker, lease_time, ids, array_fill(0::bigint, ARRAY[cardinality(ids)]));
+        free := room_after(free, orgs, names);
+    END IF;
+    -- A lane whose first job was canceled says too early when it is due: whoever looks corrects it, and looks again.
+    corrected := correct_due(lane_orgs, lane_names);
+    free.again := free.slots > 0 AND (ids IS NOT NULL OR corrected > 0);
+    RETURN free;
+END $$;
+
+-- How many retries of a lane are due, counted no further than told.
+CREATE OR REPLACE FUNCTION retries_due(org text, name text, now bigint, most integer) RETURNS integer LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT count(*) FROM (
+        SELECT 1 FROM jobs
+        WHERE jobs.org_id = org AND jobs.analysis = name AND coalesce(last_retry_at >= attempt_started_at, false)::integer = 1
+          AND next_attempt_at <= now LIMIT most) AS few);
+END $$;
+
+-- The orgs that have the next turns, the first ones first, each with its turn and how many of its jobs may start: what waits, and
+-- retries that are due. An org that was held back is not behind the virtual clock: it goes on from the present, as one that was
+-- idle does. Where more may start than there are slots, these are dealt out.
+CREATE OR REPLACE FUNCTION deal_turns(
+    free room, now bigint, candidates text[], OUT orgs text[], OUT turns bigint[], OUT starts integer[]
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    clock CONSTANT bigint := free.clock;
+    lowest bigint;
+    highest bigint;
+    level bigint;
+    wanted bigint;
+BEGIN
+    WITH supply AS (
+        SELECT lane.org_id, lane.virtual_start, lane.served, least(
+            lane.waiting + CASE WHEN lane.due_at <= now THEN retries_due(lane.org_id, lane.analysis, now, free.slots) ELSE 0 END,
+            room.room, free.slots) AS jobs
+        FROM lanes AS lane JOIN unnest(free.names, free.rooms) AS room (name, room) ON room.name = lane.analysis
+        WHERE lane.org_id = ANY (candidates) AND lane.org_id = ANY (free.held) AND coalesce(room.room, free.slots) > 0),
+    mine AS (
+        SELECT supply.org_id, max(virtual_start) AS stood_at, max(served) AS served,
+            least(sum(jobs), free.org_limit - coalesce(max(busy.running), 0), free.slots)::integer AS jobs
+        FROM supply LEFT JOIN unnest(free.orgs, free.org_counts) AS busy (org_id, running) USING (org_id)
+        GROUP BY supply.org_id)
+    SELECT array_agg(org_id ORDER BY rank), array_agg(turn ORDER BY rank), array_agg(jobs ORDER BY rank), min(turn),
+        max(turn + jobs), sum(jobs)
+    INTO orgs, turns, starts, lowest, highest, wanted
+    FROM (SELECT org_id, greatest(stood_at, clock) AS turn, jobs,
+              row_number() OVER (ORDER BY greatest(stood_at, clock), stood_at, served, org_id) AS rank
+          FROM mine WHERE jobs > 0) AS ordered;
+    IF wanted <= free.slots OR orgs IS NULL THEN
+        RETURN;
+    END IF;
+    -- The highest turn that all get to have; what is left goes to the first ones of that turn.
+    WHILE lowest < highest LOOP
+        level := (lowest + highest + 1) / 2;
+        SELECT sum(least(greatest(level - turn, 0), jobs)) INTO wanted FROM unnest(turns, starts) AS org (turn, jobs);
+        IF wanted <= free.slots THEN lowest := level; ELSE highest := level - 1; END IF;
+    END LOOP;
+    WITH dealt AS (
+        SELECT rank, turn, jobs, least(greatest(lowest - turn, 0), jobs) AS given
+        FROM unnest(turns, starts) WITH ORDINALITY AS org (turn, jobs, rank)),
+    more AS (
+        SELECT rank FROM dealt WHERE turn <= lowest AND given < jobs ORDER BY rank
+        LIMIT free.slots - (SELECT sum(given) FROM dealt))
+    SELECT array_agg(given + (rank IN (SELECT rank FROM more))::integer ORDER BY rank) INTO starts FROM dealt;
+END $$;
+
+-- The next jobs of orgs in the order of their turns: of each org retries that are due, then urgent ones, then as they came.
+CREATE OR REPLACE FUNCTION next_in_turn(
+    free room, now bigint, INOUT orgs text[], turns bigint[], starts integer[], OUT names text[], OUT ids text[], OUT waited bigint[]
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    WITH lanes_of AS (
+        SELECT org.rank, org.turn, lane.*, least(org.starts, coalesce(room.room, org.starts)) AS most
+        FROM unnest(orgs, turns, starts) WITH ORDINALITY AS org (org_id, turn, starts, rank)
+        JOIN lanes AS lane USING (org_id)
+        JOIN unnest(free.names, free.rooms) AS room (name, room) ON room.name = lane.analysis
+        WHERE org.starts > 0 AND (lane.waiting > 0 OR lane.due_at <= now) AND coalesce(room.room, 1) > 0),
+    found AS (
+        SELECT lane.org_id, lane.analysis, lane.rank, lane.turn, 0 AS class, job.due_at AS since, job.job_id
+        FROM lanes_of AS lane CROSS JOIN LATERAL (
+            SELECT next_attempt_at AS due_at, job_id FROM jobs
+            WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis
+              AND coalesce(last_retry_at >= attempt_started_at, false)::integer = 1 AND next_attempt_at <= now
+            ORDER BY next_attempt_at LIMIT lane.most FOR UPDATE SKIP LOCKED) AS job
+        WHERE lane.due_at <= now
+        UNION ALL
+        SELECT lane.org_id, lane.analysis, lane.rank, lane.turn, class.number, job.queued_at, job.job_id
+        FROM lanes_of AS lane
+        CROSS JOIN LATERAL (VALUES
+            (1, 'expedite', lane.expedite_head, lane.expedite_last),
+            (2, 'default', lane.default_head, lane.default_last)) AS class (number, name, head, last)
+        CROSS JOIN LATERAL (
+            SELECT queued_at, job_id FROM jobs
+            WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis AND priority_class = class.name
+              AND ticket > class.head AND started_at IS NULL AND finished_at IS NULL
+            ORDER BY ticket LIMIT lane.most FOR UPDATE SKIP LOCKED) AS job
+        WHERE class.head < class.last),
+    in_turn AS (
+        SELECT *, turn + row_number() OVER (PARTITION BY org_id ORDER BY class, since, job_id) AS place FROM found)
+    SELECT array_agg(org_id ORDER BY place, rank), array_agg(analysis ORDER BY place, rank), array_agg(job_id ORDER BY place, rank),
+        array_agg(-(class > 0)::integer::bigint ORDER BY place, rank)
+    INTO orgs, names, ids, waited FROM in_turn;
+END $$;
+
+-- The orgs whose lanes have something to give by turns, and the lanes in which retries are due: of those that have nothing but
+-- retries, the longest due, since whoever had a turn leaves them.
+CREATE OR REPLACE FUNCTION turns_wanted(
+    free room, now bigint, OUT candidates text[], OUT due_orgs text[], OUT due_names text[]
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    full_ones CONSTANT text[] := full_orgs(free);
+BEGIN
+    SELECT array_agg(DISTINCT org_id), array_agg(org_id) FILTER (WHERE due), array_agg(name) FILTER (WHERE due)
+    INTO candidates, due_orgs, due_names
+    FROM unnest(free.names, free.rooms) AS mine (name, room)
+    CROSS JOIN LATERAL (
+        (SELECT org_id, false AS due FROM lanes
+         WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
+         ORDER BY virtual_start, served, org_id LIMIT free.slots)
+        UNION ALL
+        (SELECT org_id, true FROM lanes
+         WHERE analysis = mine.name AND due_at <= now AND org_id <> ALL (full_ones)
+         ORDER BY due_at, org_id LIMIT free.slots + 1000)) AS next
+    WHERE coalesce(mine.room, free.slots) > 0;
+END $$;
+
+-- The jobs whose turn it is, dealt out in the order of turns. Tells whether it is worth looking again.
+CREATE OR REPLACE FUNCTION claim_turns(free room, at bigint, now bigint, claim uuid, worker text, lease_time bigint, first boolean)
+RETURNS room LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    candidates text[] := free.held;
+    due_orgs text[];
+    due_names text[];
+    turns record;
+    next record;
+    fit boolean[];
+    found integer;
+BEGIN
+    free.again := false;
+    -- What was looked at first is locked already, and says all where nothing but new jobs waits.
+    IF NOT first OR free.backs OR free.dues THEN
+        SELECT wanted.candidates, wanted.due_orgs, wanted.due_names INTO candidates, due_orgs, due_names
+        FROM turns_wanted(free, now) AS wanted;
+        free := hold_more(free, coalesce(candidates, '{}'));
+    END IF;
+    turns := deal_turns(free, now, candidates);
+    IF turns.orgs IS NULL THEN
+        found := 0;
+    ELSE
+        next := next_in_turn(free, now, turns.orgs, turns.turns, turns.starts);
+        found := coalesce(cardinality(next.ids), 0);
+    END IF;
+    IF found > 0 THEN
+        fit := fitting(free, next.orgs, next.names);
+        IF false = ANY (fit) THEN
+            SELECT array_agg(org_id) AS orgs, array_agg(name) AS names, array_agg(job_id) AS ids, array_agg(waits) AS waited INTO next
+            FROM unnest(next.orgs, next.names, next.ids, next.waited, fit) AS head (org_id, name, job_id, waits, may) WHERE may;
+        END IF;
+        free.again := cardinality(next.ids) < least(found, free.slots);
+        free.claims := free.claims || start_attempts(free, at, claim, worker, lease_time, next.ids, next.waited);
+        PERFORM take_turns(next.orgs, next.names, next.waited, turns.orgs, turns.turns);
+        free := room_after(free, next.orgs, next.names);
+    END IF;
+    IF due_orgs IS NOT NULL THEN
+        PERFORM correct_due(due_orgs, due_names);
+    END IF;
+    free.again := free.again AND free.slots > 0;
+    IF free.again THEN
+        free.clock := (SELECT virtual_now FROM lane_clock);
+    END IF;
+    RETURN free;
+END $$;
+
+-- What a claim was given whose answer was lost.
+CREATE OR REPLACE FUNCTION claimed_by(claim uuid) RETURNS SETOF claimed LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY SELECT org_id, job_id, attempt, analysis, payload, attempt_started_at, lease_expires_at,
+        timeout_seconds, progress_percent, retry_count, max_retries, trace_id, request_id, traceparent, tracestate
+    FROM jobs WHERE deadline_at > 0 AND claim_id = claim;
+END $$;
+
+-- Hands out as many jobs as there are free slots, here and in the whole deployment. In the end a slot is free only if nothing
+-- may take it, or if a job that was lost and is not swept yet will want it.
+CREATE OR REPLACE FUNCTION claim(
+    at bigint, claim uuid, worker text, slots integer, known text[], lease_time bigint, most integer, limited text[],
+    limits integer[], org_limit integer, asked_again boolean
+) RETURNS SETOF claimed LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    now bigint;
+    free room;
+    first boolean := true;
+BEGIN
+    SELECT virtual_now, look_at INTO free.clock, free.look_at FROM lane_clock FOR UPDATE;
+    now := moment(at);
+    IF asked_again AND EXISTS (SELECT 1 FROM jobs WHERE deadline_at > 0 AND claim_id = claim) THEN
+        RETURN QUERY SELECT * FROM claimed_by(claim);
+        RETURN;
+    END IF;
+    free := room_for(free, now, slots, known, lease_time, most, limited, limits, org_limit);
+    IF free.slots > 0 THEN
+        free := hold_lanes(free, now);
+    END IF;
+    free.again := free.backs;
+    WHILE free.again AND free.slots > 0 LOOP
+        free := claim_back(free, at, now, claim, worker, lease_time);
+    END LOOP;
+    IF free.slots > 0 AND cardinality(free.lost_orgs) > 0 THEN
+        free := room_after(free, free.lost_orgs, free.lost_names);
+    END IF;
+    free.again := true;
+    WHILE free.again AND free.slots > 0 LOOP
+        free := claim_turns(free, at, now, claim, worker, lease_time, first);
+        first := false;
+    END LOOP;
+    RETURN QUERY SELECT * FROM unnest(free.claims);
+END $$;
+
+-- Locks jobs in one order, for those that write to them in several steps.
+CREATE OR REPLACE FUNCTION lock_jobs(job_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM 1 FROM unnest(job_ids) AS mine (job_id) JOIN jobs AS job ON job.job_id = mine.job_id
+    ORDER BY job.job_id FOR NO KEY UPDATE OF job;
+END $$;
+
+-- Extends the leases that are still held, and tells which jobs are wished to stop: NULL for a lease that is gone, else a sign
+-- and the reason. A lease that has ended cannot be renewed, even if nobody took the job yet. Leases come in the order of their
+-- keys, in which everybody locks them.
+CREATE OR REPLACE FUNCTION renew(at bigint, org_ids text[], job_ids text[], attempts integer[], lease_time bigint) RETURNS text[]
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    now bigint := moment(at);
+    answers text[] := array_fill(NULL::text, ARRAY[cardinality(org_ids)]);
+    hit record;
+BEGIN
+    FOR hit IN
+        UPDATE jobs SET lease_expires_at = now + lease_time
+        FROM unnest(org_ids, job_ids, attempts) WITH ORDINALITY AS mine (org_id, job_id, attempt, place)
+        WHERE jobs.job_id = mine.job_id AND jobs.org_id = mine.org_id AND jobs.attempt = mine.attempt AND jobs.lease_expires_at > now
+        RETURNING mine.place, cancel_requested_at, cancel_reason
+    LOOP
+        answers[hit.place] := CASE WHEN hit.cancel_requested_at IS NULL THEN 'held' ELSE 'stop ' || coalesce(hit.cancel_reason, '') END;
+    END LOOP;
+    RETURN answers;
+END $$;

@@ -1,0 +1,86 @@
+-- Taking jobs back from workers that vanished or did not stop in time. Not a job itself: it needs no free slot.
+
+-- Takes up to so many attempts back: whose lease is over, or that should have been stopped by now although their lease lives,
+-- out of time or canceled. Rows that another sweep or an end has in hand are left to it. Running it again does nothing.
+CREATE OR REPLACE FUNCTION sweep(
+    at bigint, grace bigint, cancel_grace bigint, retry_base float8, retry_cap float8, most_lost integer, most integer
+) RETURNS TABLE (org_id text, job_id text, outcome text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    now bigint := moment(at);
+    ids text[];
+    orgs text[];
+    late text;
+    hit jobs;
+    one ending;
+BEGIN
+    WITH overdue AS MATERIALIZED (
+        SELECT job.job_id, job.org_id FROM jobs AS job
+        WHERE job.deadline_at > 0 AND (job.lease_expires_at <= now OR job.deadline_at + grace <= now
+            OR job.cancel_requested_at + cancel_grace <= now))
+    SELECT array_agg(job_id ORDER BY job_id), array_agg(DISTINCT org_id) INTO ids, orgs
+    FROM (SELECT * FROM overdue ORDER BY job_id LIMIT most) AS first;
+    IF ids IS NULL THEN
+        RETURN;
+    END IF;
+    -- All lanes at once, in order; jobs are never waited for.
+    PERFORM lock_orgs(orgs);
+    FOREACH late IN ARRAY ids LOOP
+        -- Each by itself: one that cannot be written is told of, and the others go on.
+        BEGIN
+            SELECT * INTO hit FROM jobs AS job WHERE job.job_id = late AND job.deadline_at IS NOT NULL FOR NO KEY UPDATE SKIP LOCKED;
+            CONTINUE WHEN NOT FOUND OR least(
+                hit.lease_expires_at, hit.deadline_at + grace, hit.cancel_requested_at + cancel_grace) > now;
+            one := overdue(now, hit, retry_base, retry_cap, most_lost);
+            IF cardinality(write_ends(now, ARRAY[one])) > 0 THEN
+                RETURN QUERY SELECT one.org_id, one.job_id, one.outcome;
+            END IF;
+        EXCEPTION WHEN integrity_constraint_violation OR data_exception OR raise_exception THEN
+            RAISE WARNING 'the job % cannot be swept: %', late, SQLERRM;
+        END;
+    END LOOP;
+END $$;
+
+-- What becomes of an attempt that is overdue: canceled, tried again, lost or given up.
+CREATE OR REPLACE FUNCTION overdue(now bigint, found_job jobs, retry_base float8, retry_cap float8, most_lost integer) RETURNS ending
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    one ending;
+BEGIN
+    one.place := 1;
+    one.org_id := found_job.org_id;
+    one.job_id := found_job.job_id;
+    one.attempt := found_job.attempt;
+    one.fenced := false;
+    one.leased := true;
+    one.actor := 'system';
+    one.timed_out := false;
+    IF found_job.cancel_requested_at IS NOT NULL THEN
+        one.outcome := 'canceled';
+        one.canceled_by := 'system';
+        one.reason := 'canceled while its worker was gone';
+    ELSIF found_job.deadline_at <= now THEN
+        one.timed_out := true;
+        one.code := 'timeout';
+        one.threshold := regexp_replace(found_job.timeout_seconds::text, '^\d+$', '\&.0');
+        one.message := format('The attempt was stopped after %s s, its time limit.', found_job.timeout_seconds);
+        one.meta := '{"threshold_seconds":' || one.threshold || ',"started_at":' || said(time_text(found_job.attempt_started_at))
+            || ',"detected_at":' || said(time_text(now)) || '}';
+        IF found_job.retry_count < found_job.max_retries THEN
+            one.outcome := 'retry';
+            one.delay := (draw() * least(retry_cap, retry_base * power(2, least(found_job.retry_count, 60))) * 1000000)::bigint;
+        ELSE
+            one.outcome := 'failed';
+            one.code := CASE WHEN found_job.max_retries > 0 THEN 'timeout_max_retries' ELSE 'timeout' END;
+            one.retryable := true;
+            one.hint := 'retry_with_backoff';
+        END IF;
+    ELSIF found_job.lost_count + 1 >= most_lost THEN
+        one := lost_for_good(one, most_lost);
+    ELSE
+        one.outcome := 'lost';
+        one.lost := 1;
+    END IF;
+    RETURN one;
+END $$;

@@ -1,0 +1,72 @@
+-- Those who add endpoints of an org take turns, so that it has no more than it may.
+CREATE OR REPLACE FUNCTION add_endpoint(at bigint, org text, endpoint text, address text, title text, wanted text, most integer)
+RETURNS SETOF endpoint_views LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('langlauf endpoints ' || org, 0));
+    INSERT INTO webhook_endpoints (org_id, endpoint_id, url, name, subjects, created_at, version)
+    SELECT org, endpoint, address, title, wanted, moment(at), 1
+    WHERE (SELECT count(*) FROM webhook_endpoints AS one WHERE one.org_id = org) < most
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        RETURN QUERY SELECT made.* FROM endpoint_views AS made WHERE made.org_id = org AND made.endpoint_id = endpoint;
+    END IF;
+END $$;
+
+-- What waits for an endpoint that is not called any more; what is being sent may still arrive, and is not noted. A message
+-- that somebody has in hand at this moment is left to them: whoever claims it next gives it up.
+CREATE OR REPLACE FUNCTION give_up_waiting(org text, endpoint text, reason text) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    WITH waiting AS (
+        SELECT org_id, notification_id FROM outbox
+        WHERE org_id = org AND lane = endpoint AND endpoint_id = endpoint AND delivery_status = 'pending' AND channel <> 'in_app'
+        ORDER BY scheduled_at FOR UPDATE SKIP LOCKED)
+    UPDATE outbox AS message SET delivery_status = 'failed', last_error = reason, claimed_until = NULL
+    FROM waiting
+    WHERE message.notification_id = waiting.notification_id AND message.org_id = waiting.org_id AND message.delivery_status = 'pending';
+END $$;
+
+-- Lanes are locked before endpoints, here and where an attempt ends.
+CREATE OR REPLACE FUNCTION change_endpoint(
+    at bigint, org text, endpoint text, title text, wanted text, enable boolean, reason text, rotate bigint
+) RETURNS SETOF endpoint_views LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    now CONSTANT bigint := moment(at);
+BEGIN
+    IF enable IS NOT NULL THEN
+        DELETE FROM delivery_lanes WHERE org_id = org AND lane = endpoint;
+    END IF;
+    UPDATE webhook_endpoints SET
+        name = coalesce(title, name),
+        subjects = coalesce(wanted, subjects),
+        version = version + (rotate IS NOT NULL)::integer,
+        former_until = CASE WHEN rotate IS NOT NULL THEN now + rotate ELSE former_until END,
+        disabled_at = CASE WHEN enable THEN NULL WHEN NOT enable THEN coalesce(disabled_at, now) ELSE disabled_at END,
+        disabled_reason = CASE WHEN enable THEN NULL WHEN NOT enable THEN coalesce(disabled_reason, reason) ELSE disabled_reason END
+    WHERE org_id = org AND endpoint_id = endpoint;
+    IF FOUND AND NOT enable THEN
+        PERFORM give_up_waiting(org, endpoint, 'the endpoint is disabled: ' || reason);
+    END IF;
+    RETURN QUERY SELECT changed.* FROM endpoint_views AS changed WHERE changed.org_id = org AND changed.endpoint_id = endpoint;
+END $$;
+
+CREATE OR REPLACE FUNCTION remove_endpoint(org text, endpoint text) RETURNS boolean LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    DELETE FROM delivery_lanes WHERE org_id = org AND lane = endpoint;
+    DELETE FROM webhook_endpoints WHERE org_id = org AND endpoint_id = endpoint;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM give_up_waiting(org, endpoint, 'the endpoint was removed');
+    RETURN true;
+END $$;
+
+CREATE OR REPLACE FUNCTION read_endpoints(org text) RETURNS SETOF endpoint_views LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM set_config('langlauf.org_id', org, true);
+    RETURN QUERY SELECT one.* FROM endpoint_views AS one WHERE one.org_id = org ORDER BY one.created_at, one.endpoint_id;
+END $$;

@@ -1,0 +1,200 @@
+-- Retention. Each kind has a function that finds old jobs page by page, and one that takes from some of them. The finders tell:
+-- how many rows would go, how many bytes they hold, whether nothing of the kind would be left, and whether a delivery is
+-- pending, which keeps everything of the job. A message for people is a record and not a delivery: it stays pending for ever.
+
+-- Jobs that have ended and of which these parts are still kept, behind a position and up to an instant, the oldest first. Jobs
+-- of which a part was taken are not walked over again.
+CREATE OR REPLACE FUNCTION ended_page(
+    keeps smallint[], cutoff bigint, after_time bigint, after_org text, after_job text, most integer
+) RETURNS SETOF jobs LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+        SELECT job.* FROM unnest(keeps) AS part (number) CROSS JOIN LATERAL (
+            SELECT * FROM jobs
+            WHERE kept = part.number AND finished_at IS NOT NULL AND finished_at >= after_time AND finished_at <= cutoff
+              AND (finished_at, org_id, job_id) > (after_time, after_org, after_job)
+            ORDER BY finished_at, org_id, job_id LIMIT most) AS job
+        ORDER BY job.finished_at, job.org_id, job.job_id LIMIT most;
+END $$;
+
+-- The jobs that ended last, from an instant on and up to another.
+CREATE OR REPLACE FUNCTION newest_ended(since bigint, until bigint, most integer) RETURNS SETOF jobs LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+        SELECT job.* FROM unnest('{0, 1, 2, 3}'::smallint[]) AS part (number) CROSS JOIN LATERAL (
+            SELECT * FROM jobs
+            WHERE kept = part.number AND finished_at IS NOT NULL AND finished_at >= since AND finished_at <= until
+            ORDER BY finished_at DESC LIMIT most) AS job
+        ORDER BY job.finished_at DESC LIMIT most;
+END $$;
+
+CREATE OR REPLACE FUNCTION delivers(org text, job text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT 1 FROM outbox
+        WHERE org_id = org AND job_id = job AND channel <> 'in_app' AND delivery_status = 'pending');
+END $$;
+
+-- While a delivery is pending everything of a job is kept back, and while it is held all but its events.
+CREATE OR REPLACE FUNCTION retirable_results(
+    cutoff bigint, after_time bigint, after_org text, after_job text, most integer, finals bigint, partials bigint, completed bigint
+) RETURNS SETOF retirable LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT job.finished_at, job.org_id::text, job.job_id::text, parts.due, parts.bytes, parts.left_over = 0,
+        job.held_at IS NOT NULL OR delivers(job.org_id, job.job_id)
+    FROM (
+        SELECT * FROM ended_page('{2, 3}', cutoff, after_time, after_org, after_job, most)) AS job
+    CROSS JOIN LATERAL (
+        SELECT count(*) FILTER (WHERE goes) AS due, count(*) FILTER (WHERE NOT goes) AS left_over,
+            coalesce(sum(coalesce(octet_length(payload), 0) + coalesce(octet_length(views), 0)), 0)::bigint AS bytes
+        FROM (
+            SELECT payload, views, job.finished_at <= cutoff_of(result_kind, job.status, finals, partials, completed) AS goes
+            FROM job_results
+            WHERE job_results.job_id = job.job_id AND job_results.org_id = job.org_id AND removed_at IS NULL) AS result) AS parts
+    ORDER BY job.finished_at, job.org_id, job.job_id;
+END $$;
+
+CREATE OR REPLACE FUNCTION retirable_events(cutoff bigint, after_time bigint, after_org text, after_job text, most integer)
+RETURNS SETOF retirable LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT job.finished_at, job.org_id::text, job.job_id::text,
+        (SELECT count(*) FROM event_rows AS event WHERE event.job_id = job.job_id AND event.org_id = job.org_id),
+        0::bigint, true, delivers(job.org_id, job.job_id)
+    FROM (
+        SELECT * FROM ended_page('{1, 3}', cutoff, after_time, after_org, after_job, most)) AS job
+    ORDER BY job.finished_at, job.org_id, job.job_id;
+END $$;
+
+CREATE OR REPLACE FUNCTION retirable_jobs(cutoff bigint, after_time bigint, after_org text, after_job text, most integer)
+RETURNS SETOF retirable LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT job.finished_at, job.org_id::text, job.job_id::text, 1::bigint,
+        (SELECT coalesce(sum(octet_length(chunk.payload)), 0)::bigint FROM job_chunks AS chunk
+         WHERE chunk.job_id = job.job_id AND chunk.org_id = job.org_id),
+        true, job.held_at IS NOT NULL OR delivers(job.org_id, job.job_id)
+    FROM (
+        SELECT * FROM ended_page('{0, 1, 2, 3}', cutoff, after_time, after_org, after_job, most)) AS job
+    ORDER BY job.finished_at, job.org_id, job.job_id;
+END $$;
+
+CREATE OR REPLACE FUNCTION may_retire(
+    org_ids text[], job_ids text[], cutoff bigint, with_held boolean, OUT orgs text[], OUT ids text[]
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    SELECT coalesce(array_agg(due.org_id), '{}'), coalesce(array_agg(due.job_id), '{}') INTO orgs, ids FROM (
+        SELECT job.org_id, job.job_id FROM jobs AS job
+        JOIN unnest(org_ids, job_ids) AS named (org_id, job_id) ON job.job_id = named.job_id AND job.org_id = named.org_id
+        WHERE job.finished_at <= cutoff AND (with_held OR job.held_at IS NULL) AND NOT delivers(job.org_id, job.job_id)
+        ORDER BY job.job_id, job.org_id FOR UPDATE OF job SKIP LOCKED) AS due;
+END $$;
+
+-- What is left says that there was a result: its id, its org and when it went.
+CREATE OR REPLACE FUNCTION retire_results(
+    at bigint, org_ids text[], job_ids text[], cutoff bigint, finals bigint, partials bigint, completed bigint
+) RETURNS bigint LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    now bigint := moment(at);
+    orgs text[];
+    ids text[];
+    removed bigint;
+BEGIN
+    SELECT may.orgs, may.ids INTO orgs, ids FROM may_retire(org_ids, job_ids, cutoff, false) AS may;
+    UPDATE job_results AS result SET removed_at = now, payload = NULL, summary_json = NULL, views = NULL
+    FROM unnest(orgs, ids) AS old (org_id, job_id) JOIN jobs AS job ON job.job_id = old.job_id AND job.org_id = old.org_id
+    WHERE result.job_id = old.job_id AND result.org_id = old.org_id AND result.removed_at IS NULL AND job.held_at IS NULL
+      AND job.finished_at <= cutoff_of(result.result_kind, job.status, finals, partials, completed);
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    UPDATE jobs SET result_expired_at = now, kept = kept & 1 FROM unnest(orgs, ids) AS old (org_id, job_id)
+    WHERE jobs.job_id = old.job_id AND jobs.org_id = old.org_id AND result_expired_at IS NULL AND finished_at IS NOT NULL
+      AND NOT EXISTS (
+          SELECT 1 FROM job_results AS result
+          WHERE result.job_id = old.job_id AND result.org_id = old.org_id AND result.removed_at IS NULL);
+    RETURN removed;
+END $$;
+
+CREATE OR REPLACE FUNCTION retire_events(at bigint, org_ids text[], job_ids text[], cutoff bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    orgs text[];
+    ids text[];
+    removed bigint;
+BEGIN
+    SELECT may.orgs, may.ids INTO orgs, ids FROM may_retire(org_ids, job_ids, cutoff, true) AS may;
+    DELETE FROM event_rows AS event USING unnest(orgs, ids) AS old (org_id, job_id)
+    WHERE event.job_id = old.job_id AND event.org_id = old.org_id;
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    UPDATE jobs SET events_expired_at = moment(at), kept = kept & 2 FROM unnest(orgs, ids) AS old (org_id, job_id)
+    WHERE jobs.job_id = old.job_id AND jobs.org_id = old.org_id AND events_expired_at IS NULL AND finished_at IS NOT NULL;
+    RETURN removed;
+END $$;
+
+-- A job goes with its input, log, snapshots, tombstones, messages, chunks and key.
+CREATE OR REPLACE FUNCTION retire_jobs(at bigint, org_ids text[], job_ids text[], cutoff bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    orgs text[];
+    ids text[];
+BEGIN
+    SELECT may.orgs, may.ids INTO orgs, ids FROM may_retire(org_ids, job_ids, cutoff, false) AS may;
+    RETURN remove_jobs(orgs, ids);
+END $$;
+
+-- Removes jobs with all that belongs to them: every table that names a job may have a part of it. For whoever has made sure,
+-- and locked, that they may go.
+CREATE OR REPLACE FUNCTION remove_jobs(orgs text[], ids text[]) RETURNS bigint LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    part text;
+    removed bigint;
+BEGIN
+    FOREACH part IN ARRAY array_remove(tables_of_orgs('job_id'), 'jobs') LOOP
+        EXECUTE format('DELETE FROM %I AS part USING unnest($1, $2) AS old (org_id, job_id)
+            WHERE part.job_id = old.job_id AND part.org_id = old.org_id', part) USING orgs, ids;
+    END LOOP;
+    DELETE FROM jobs USING unnest(orgs, ids) AS old (org_id, job_id)
+    WHERE jobs.job_id = old.job_id AND jobs.org_id = old.org_id;
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
+END $$;
+
+-- Counts over whole tables, for the report.
+CREATE OR REPLACE FUNCTION count_ended(OUT ended bigint, OUT with_end bigint) LANGUAGE sql STABLE AS $$
+    SELECT count(*) FILTER (WHERE status IN ('completed', 'failed', 'canceled')), count(finished_at) FROM jobs
+$$;
+
+CREATE OR REPLACE FUNCTION count_kept(OUT results bigint, OUT events bigint) LANGUAGE sql STABLE AS $$
+    SELECT (SELECT count(*) FROM job_results WHERE removed_at IS NULL), (SELECT count(*) FROM event_rows)
+$$;
+
+-- The youngest jobs beyond each age at which retention takes something: how many were looked at, and how many still have it.
+-- Retention begins with the oldest, so that these are the last it comes to.
+CREATE OR REPLACE FUNCTION kept_beyond(kind text, before bigint, most integer) RETURNS TABLE (looked bigint, kept bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT count(*), count(*) FILTER (WHERE one.held_at IS NULL AND CASE kind
+        WHEN 'events' THEN one.events_expired_at IS NULL
+        WHEN 'results' THEN one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+        ELSE true END)
+    FROM newest_ended(0, before, most) AS one
+$$;
+
+-- The payloads outside of the store that the jobs which ended last name.
+CREATE OR REPLACE FUNCTION newest_blobs(most integer) RETURNS TABLE (org_id text, job_id text, result_id text, ref text)
+LANGUAGE sql STABLE AS $$
+    SELECT result.org_id, result.job_id, result.result_id, result.result_payload_ref
+    FROM newest_ended(0, 9223372036854775807, most) AS ended
+    CROSS JOIN LATERAL (
+        SELECT * FROM job_results AS one WHERE one.org_id = ended.org_id AND one.job_id = ended.job_id OFFSET 0) AS result
+    WHERE result.result_payload_ref <> 'inline:' AND result.removed_at IS NULL
+$$;

@@ -1,0 +1,72 @@
+-- Which tables have rows of orgs, and which of them have rows of a job: what the catalog says, so that none is forgotten.
+CREATE OR REPLACE FUNCTION tables_of_orgs(column_too text) RETURNS text[] LANGUAGE sql STABLE AS $$
+    SELECT array_agg(relname::text ORDER BY relname) FROM pg_class AS class
+    WHERE relnamespace = 'langlauf'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+      AND 2 = (SELECT count(*) FROM (VALUES ('org_id'), (column_too)) AS wanted (name)
+               WHERE EXISTS (SELECT 1 FROM pg_attribute
+                             WHERE attrelid = class.oid AND attname = wanted.name AND NOT attisdropped))
+$$;
+
+-- Erasing an org. How many rows of each table name it.
+CREATE OR REPLACE FUNCTION org_rows(org text) RETURNS TABLE (name text, rows bigint) LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    FOREACH name IN ARRAY tables_of_orgs('org_id') LOOP
+        EXECUTE format('SELECT count(*) FROM %I WHERE org_id = $1', name) INTO rows USING org;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+CREATE OR REPLACE FUNCTION org_held(org text) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT count(*) FROM jobs WHERE org_id = org AND held_at IS NOT NULL
+$$;
+
+-- Its jobs that have not ended, so many: those that wait, those that wait for their next attempt, those that a worker has.
+CREATE OR REPLACE FUNCTION org_unended(org text, most integer) RETURNS TABLE (job_id text) LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+        (SELECT job.job_id FROM jobs AS job WHERE job.org_id = org AND started_at IS NULL AND finished_at IS NULL LIMIT most)
+        UNION (SELECT job.job_id FROM jobs AS job WHERE job.org_id = org AND next_attempt_at IS NOT NULL LIMIT most)
+        UNION (SELECT job.job_id FROM jobs AS job WHERE job.deadline_at > 0 AND job.org_id = org)
+        LIMIT most;
+END $$;
+
+-- Takes some of its jobs away: those that have ended, or, by force, those that a worker has, with their leases: nothing that the
+-- worker writes later is taken.
+CREATE OR REPLACE FUNCTION erase_jobs(org text, most integer, with_held boolean, forced boolean) RETURNS bigint LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ids text[];
+    names text[];
+BEGIN
+    IF forced THEN
+        ids := ARRAY(SELECT job_id FROM jobs WHERE deadline_at > 0 AND org_id = org LIMIT most);
+        PERFORM lock_jobs(ids);
+        SELECT coalesce(array_agg(job.job_id), '{}'), array_agg(job.analysis) INTO ids, names FROM jobs AS job
+        WHERE job.job_id = ANY (ids) AND job.deadline_at IS NOT NULL AND job.org_id = org AND (with_held OR held_at IS NULL);
+        IF names IS NOT NULL THEN
+            PERFORM count_jobs(
+                names, array_fill(0::bigint, ARRAY[cardinality(names)]), array_fill(-1::bigint, ARRAY[cardinality(names)]));
+        END IF;
+    ELSE
+        ids := ARRAY(SELECT job.job_id FROM jobs AS job
+                     WHERE job.org_id = org AND finished_at IS NOT NULL AND (with_held OR held_at IS NULL)
+                     LIMIT most FOR UPDATE SKIP LOCKED);
+    END IF;
+    RETURN remove_jobs(array_fill(org, ARRAY[cardinality(ids)]), ids);
+END $$;
+
+-- Takes some of its rows out of one table. Keys are not removed; a lane that somebody waits in is not either.
+CREATE OR REPLACE FUNCTION erase_rows(org text, name text, most integer) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    removed bigint;
+BEGIN
+    IF name = 'api_keys' OR NOT name = ANY (tables_of_orgs('org_id')) THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format('DELETE FROM %1$I WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM %1$I WHERE org_id = $1 %2$s LIMIT $2 FOR UPDATE SKIP LOCKED)) AND org_id = $1',
+        name, CASE WHEN name = 'lanes' THEN 'AND waiting = 0' END) USING org, most;
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
+END $$;
