@@ -473,7 +473,7 @@ def test_one_that_makes_room_is_gone_although_it_does_not_read(tmp_path: Path) -
 
 def _open_as(descriptor: int) -> str:
     """What a descriptor of this process stands for, by a name that no other one gets."""
-    return os.readlink(f"/proc/self/fd/{descriptor}")
+    return str(Path(f"/proc/self/fd/{descriptor}").readlink())
 
 
 def _all_open() -> set[str]:
