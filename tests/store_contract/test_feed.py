@@ -252,6 +252,6 @@ def test_what_is_no_outbound_event_has_no_place(tmp_path: Path) -> None:
     assert {kind for kind, some in unplaced.items() if some} == set(placed) - set(OUTBOUND) != set()
     folder = Path(__file__).parents[2] / "src/langlauf/store"
     named = ",".join(f"'{kind}'" for kind in OUTBOUND)
-    for text in (folder / "sqlite/migrations/0001_store.sql", folder / "postgres/migrations/0021_feed.sql"):
+    for text in (folder / "sqlite/migrations/0001_store.sql", folder / "postgres/migrations/0001_tables.sql"):
         assert f"IN({named})" in "".join(text.read_text("utf-8").split()), "what is brought from elsewhere too"
     assert msgspec.structs.fields(Place)[0].name == "life"
