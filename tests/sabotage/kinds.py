@@ -43,8 +43,8 @@ KINDS = (
     ),
     Sabotage(
         "drop an event",
-        _SQLITE + "ending.py",
-        (('tx.event(key, seq, EventType.COMPLETED, "worker", facts)', "assert facts"),),
+        _SQLITE + "transaction.py",
+        (("self.event(key, event_seq, EventType.COMPLETED if", "self.event(key, event_seq, EventType.TIMEOUT if"),),
         ("tests/store_contract/test_record.py",),
     ),
     Sabotage(

@@ -27,6 +27,8 @@ class Memory:
         self.feed_places: dict[int, int] = {}
         #: the orgs that want to be called; None where that is not known
         self.listening: frozenset[str] | None = None
+        #: whether a submission asked for somebody to be told
+        self.any_wishes: bool | None = None
         #: how many jobs run, with those whose lease has ended and that no sweep has taken yet
         self.running: int | None = None
         #: the key of the newest job

@@ -76,9 +76,7 @@ def _partials(tx: Transaction, writes: Sequence[tuple[Lease, Partial]]) -> list[
         if limit is not None:
             _tell_progress(tx, key, seq, percent, step, limit)
             continue
-        tx.snapshot(key, "partial", result_seq, write)
-        facts = {"result_id": write.result_id, "result_seq": result_seq, "progress_percent": percent}
-        tx.event(key, seq, EventType.PARTIAL, "worker", facts)
+        tx.snapshot(key, seq, "partial", result_seq, percent, write)
     _change(tx, "record_partial", changes)
     return _with_standing(tx, writes, answers)
 
