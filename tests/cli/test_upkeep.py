@@ -45,7 +45,7 @@ def test_migrate_brings_a_store_up_to_date(tmp_path: Path) -> None:
     """A new file gets every step, an up-to-date one none; only its owner may read it."""
     store = tmp_path / "new" / "store.db"
     first = json.loads(run_command("migrate", "--store", str(store), "--json").stdout)
-    assert first["applied"][0] == "0001_jobs"
+    assert first["applied"][0] == "0001_store"
     again = json.loads(run_command("migrate", "--store", str(store), "--json").stdout)
     assert (again["applied"], again["schema"]) == ([], first["schema"])
     assert store.stat().st_mode & 0o777 == 0o600

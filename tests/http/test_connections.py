@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -457,13 +458,30 @@ def test_one_that_makes_room_is_gone_although_it_does_not_read(tmp_path: Path) -
                 time.sleep(0.01)
                 unread = sum(one.transport.get_write_buffer_size() for one in server.server.server_state.connections)
             assert unread < 2**16
-            before = descriptors()
+            [end] = [
+                _open_as(one.transport.get_extra_info("socket").fileno())
+                for one in server.server.server_state.connections
+                if one.transport.get_write_buffer_size()
+            ]
             others = [Wire(server.url) for _ in range(3)]
             others[-1].send(get())
             assert others[-1].reply().status == 200
+            eventually(lambda: end not in _all_open())
             for other in others:
                 other.socket.close()
-            _until_descriptors(before - 1)
+
+
+def _open_as(descriptor: int) -> str:
+    """What a descriptor of this process stands for, by a name that no other one gets."""
+    return str(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+
+def _all_open() -> set[str]:
+    found = set()
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - of this process, and with it of the server
+        with suppress(FileNotFoundError):
+            found.add(_open_as(int(name)))
+    return found
 
 
 def test_with_all_connections_at_work_health_is_still_answered(tmp_path: Path) -> None:

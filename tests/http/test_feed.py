@@ -154,8 +154,9 @@ def test_a_stream_refuses_what_is_for_pages_and_bad_ids(server: Live) -> None:
     assert server.http.get(FEED, headers={"Last-Event-ID": "7"}).status_code == 200
 
 
-def test_places_with_impossible_numbers_are_refused(server: Live) -> None:
+def test_places_with_impossible_numbers_are_refused(server: Live, history: list[dict[str, Any]]) -> None:
     """Made up, but of the right form: nothing of it reaches the store."""
+    assert history
     place = json.loads(_decoded(_page(server, "org-feed", limit=1)["next_after"]))
     for number, bad in ((2, 2**70), (3, -(2**70)), (5, -1), (5, 2**31), (4, 7), (1, None)):
         changed = [bad if at == number else value for at, value in enumerate(place)]

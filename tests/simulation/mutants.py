@@ -125,6 +125,8 @@ ALONE: tuple[Mutant, ...] = (
     *_unfenced("end_retry"),
     *_unfenced("end_given_back"),
     without("end_canceled", _HELD_BY_ANOTHER),
+    without("completing_jobs", "attempt = ?4", "?4"),
+    without("completing_jobs", "lease_expires_at > ?5", "?5"),
     without("renew_lease", "attempt = :attempt"),
     without("renew_lease", "lease_expires_at > :now"),
     without("record_partial", _SHOWN),
@@ -226,15 +228,6 @@ IN_COMPANY: tuple[Redundant, ...] = (
             ("lease_expires_at > ?3", "lease_expires_at > ?5", "?5"),
         )
     ),
-    *(
-        Redundant(
-            without("completing_jobs", guard, weaker), without("end_completed", other, "?4"), "the change asks again"
-        )
-        for guard, other, weaker in (
-            ("attempt = ?4", "attempt = ?4", "?4"),
-            ("lease_expires_at > ?5", "lease_expires_at > ?3", "?5"),
-        )
-    ),
     Redundant(without("request_cancel", STARTED), _ALWAYS_HELD, "only a job with a live lease is asked to stop"),
     *(
         Redundant(
@@ -282,9 +275,5 @@ NO_GUARDS: dict[tuple[str, str], str] = {
     ("crashes_so_far", "{fence}"): "what is written of it then has the fence",
     ("end_completed", STARTED): _ENDED,
     ("completing_jobs", STARTED): _ENDED,
-    (
-        "end_canceled",
-        "status IN ('queued', 'running', 'partial')",
-    ): "whoever cancels has looked at the job before, and a "
-    "job that has ended has no lease; the trigger on the table refuses what is left",
+    ("end_canceled", "status IN ('queued', 'running', 'partial')"): _BY_LEASE,
 }

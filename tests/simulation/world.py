@@ -51,7 +51,7 @@ class Dice(random.Random):
 
 def statements() -> dict[str, str]:
     """The store's statements by name, as they stand in its files."""
-    return load(PACKAGE, "writes.sql", "deliveries.sql")
+    return load(PACKAGE, "writes.sql")
 
 
 def _quick_connection() -> apsw.Connection:
@@ -81,7 +81,10 @@ class World:
 
     def __init__(self, queries: Mapping[str, str] | None = None) -> None:
         self._dice = Dice()
-        self._queries = {name: sql.replace("{fence}", _FENCE) for name, sql in (queries or statements()).items()}
+        told = load(PACKAGE, "deliveries.sql")
+        self._queries = {
+            name: sql.replace("{fence}", _FENCE) for name, sql in {**told, **(queries or statements())}.items()
+        }
         self.connection = _quick_connection()
         migrate(self.connection)
         self._seen_at = -1

@@ -174,8 +174,8 @@ def test_what_was_read_and_what_is_large_comes_along(beds: Any) -> None:
     [
         "job_inputs (org_id, job_id, payload) VALUES ('org-b', :job, '{}')",
         (
-            "job_events (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, trace_id,"
-            " request_id) VALUES ('org-b', :job, 9, 'e', 'job.progress', 1, 'system', '{}', 't', 'r')"
+            "job_events (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json,"
+            " trace_id, request_id) VALUES ('org-b', :job, 9, 'e', 'job.progress', 1, 'system', '{}', 't', 'r')"
         ),
         (
             "job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, created_at, payload)"

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from langlauf.clock import new_id
 from langlauf.domain.attempt import Partial, Progress
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import after
@@ -17,8 +18,9 @@ from langlauf.store.postgres import lists as postgres_lists
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite import lists as sqlite_lists
 from tests.store_contract.conftest import Harness
+from tests.support.beds import Bed
 from tests.support.orders import ORG, accept, claim, new_job, started, wish_to_cancel
-from tests.support.stores import DAY, SetClock
+from tests.support.stores import DAY, Maker, SetClock
 
 
 async def failed(store: Store, clock: SetClock, code: str = "internal", message: str = "no", **rules: Any) -> str:
@@ -162,6 +164,56 @@ def test_a_search_has_no_more_time_than_it_was_given(harness: Harness, monkeypat
     harness.run(body)
 
 
+def test_no_job_of_one_instant_is_lost_between_pages(harness: Harness) -> None:
+    """However they came in, and also where a page begins before a job that is gone."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = [new_id() for _ in range(8)]
+        gone = made.pop(4)
+        for job_id in [made[3], made[1], made[6], made[0], made[5], made[2], made[4]]:
+            assert isinstance(await store.submit(new_job(clock, job_id=job_id)), Accepted)
+        made.sort(reverse=True)
+        assert await ids(store, limit=2) == made
+        assert await ids(store, limit=3, status=Status.QUEUED) == made
+        for place in (gone, *made):
+            page = await store.tenant(ORG).jobs(JobFilter(before=(clock.now(), place), limit=10))
+            assert [view.job.job_id for view in page.views] == [job_id for job_id in made if job_id < place]
+
+    harness.run(body)
+
+
+def test_no_end_of_one_instant_is_lost_between_pages(harness: Harness) -> None:
+    """Of failures, messages and results each is on one page, wherever the pages end."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        taken = []
+        for _ in range(6):
+            assert isinstance(await store.submit(new_job(clock)), Accepted)
+            taken += await claim(store)
+        bad, good = taken[::2], taken[1::2]
+        for one in bad:
+            assert await store.record(one.lease, Failed(code="internal", message="no", retryable=False))
+        for one in good:
+            assert await store.record(one.lease, Completed(result_id=new_id(), payload="{}"))
+        reads = store.tenant(ORG)
+        found: list[str] = []
+        while page := await reads.failures(since=0, before=(clock.now(), found[-1]) if found else None, limit=2):
+            found += [one.job_id for one in page]
+        assert found == sorted((one.lease.job_id for one in bad), reverse=True)
+        told, before = [], None
+        while True:
+            messages = await reads.inbox(before=before, limit=2)
+            told += [(one.notification.notification_id, one.view.job.job_id) for one in messages.messages]
+            if (before := messages.after) is None:
+                break
+        assert told == sorted(told, reverse=True)
+        assert sorted(job_id for _, job_id in told) == sorted(one.lease.job_id for one in taken)
+        entries = [entry for offset in range(4) for entry in (await reads.history(limit=1, offset=offset))[0]]
+        assert sorted(entry.job_id for entry in entries) == sorted(one.lease.job_id for one in good)
+
+    harness.run(body)
+
+
 def test_failures_say_whether_they_were_run_again(harness: Harness) -> None:
     """Newest first, since an instant, page by page; a long message is cut."""
 
@@ -229,6 +281,41 @@ def test_the_inbox_has_messages_with_their_jobs(harness: Harness) -> None:
         assert (await reads.unread(most=99), await reads.unread(most=2)) == (3, 2)
 
     harness.run(body)
+
+
+def test_messages_that_were_brought_are_among_the_others(bed: Bed) -> None:
+    """In the order of time, on one page each, counted and marked like any other."""
+
+    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+        brought = []
+        for number in range(6):
+            job_id = await make.completed(0)
+            clock.pass_(1)
+            if number % 2:
+                brought.append(f"message-{number}")
+                values = (brought[-1], job_id, f"{job_id}:other", clock.now(), clock.now())
+                bed.query(
+                    "INSERT INTO notifications (org_id, notification_id, job_id, channel, template_key,"
+                    " delivery_status, attempt_count, dedupe_key, scheduled_at, created_at, payload_json)"
+                    " VALUES ('org-a', ?, ?, 'in_app', 'async.job.completed', 'pending', 0, ?, ?, ?, '{}')",
+                    *values,
+                )
+        reads = store.tenant("org-a")
+        told, before = [], None
+        while True:
+            page = await reads.inbox(before=before, limit=2)
+            told += [(one.notification.created_at, one.notification.notification_id) for one in page.messages]
+            if (before := page.after) is None:
+                break
+        assert told == sorted(set(told), reverse=True)
+        assert (len(told), {name for _, name in told} >= set(brought)) == (9, True)
+        for left, (_, notification_id) in zip(range(8, -1, -1), told, strict=True):
+            assert not await store.mark_read(MarkRead(org_id="org-b", notification_id=notification_id))
+            assert await store.mark_read(MarkRead(org_id="org-a", notification_id=notification_id))
+            assert not await store.mark_read(MarkRead(org_id="org-a", notification_id=notification_id))
+            assert await reads.unread(most=20) == left
+
+    bed.play(scene)
 
 
 def test_a_message_is_marked_once_and_by_its_org(harness: Harness) -> None:

@@ -94,6 +94,7 @@ def test_an_org_looks_back_at_what_it_completed(harness: Harness) -> None:
         found = await _past(store)
         assert [run.job_id for run in found] == [second.lease.job_id, first.lease.job_id]
         assert [run.payload for run in found] == ['{"query":"Brig"}', '{"query":"Bern"}']
+        assert await _past(store, 1) == found[:1]
         for run in found:
             assert (await _delivered(store, run.result_id)).snapshot.result_kind == "final"
 

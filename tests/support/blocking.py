@@ -1,5 +1,6 @@
 """Analyses that do what they should not: block the event loop, or hold the interpreter lock on it."""
 
+import asyncio
 import ctypes
 import os
 import time
@@ -15,9 +16,16 @@ def _note(file: str, word: str) -> None:
         lines.write(f"{time.clock_gettime(time.CLOCK_BOOTTIME):.3f} {os.getpid()} {word}\n")
 
 
+def _wait_for(file: Path) -> None:
+    """Who submitted the job is to hear that it was accepted, before the loop stands still."""
+    while not file.exists():
+        time.sleep(0.01)
+
+
 @app.analysis(duplicates=True)
 async def block(job: Job, file: str, how: str, lasting: float) -> dict[str, int]:
     """Blocks in its first attempt, and notes every moment in which it still goes on."""
+    await asyncio.to_thread(_wait_for, Path(f"{file}.accepted"))
     _note(file, f"start {job.attempt}")
     if job.attempt == 1:
         if how == "lock":

@@ -179,11 +179,11 @@ def test_verify_tells_by_its_exit_code(old: Path) -> None:
     assert run(verify, "--store", old).exit_code == 0
     sound = run(verify, "--store", old, "--json")
     assert json.loads(sound.stdout)["violations"] == []
-    query(old, "DELETE FROM notifications")
+    query(old, "UPDATE analyses SET waiting = 7 WHERE analysis = 0")
     broken = run(verify, "--store", f"sqlite:///{old}", "--json")
     assert broken.exit_code == 1
-    assert {one["rule"] for one in json.loads(broken.stdout)["violations"]} == {"in_app_message"}
-    assert "broken: in_app_message" in run(verify, "--store", old).stdout
+    assert {one["rule"] for one in json.loads(broken.stdout)["violations"]} == {"lane_counts"}
+    assert "broken: lane_counts" in run(verify, "--store", old).stdout
     for store in ("missing.db", "memory://", "postgresql://db"):
         assert run(verify, "--store", store).exit_code == 2
 

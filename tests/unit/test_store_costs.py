@@ -156,6 +156,21 @@ def test_the_place_of_a_job_is_found_without_counting() -> None:
     assert many < few * SAME
 
 
+def test_figures_look_at_the_newest_of_a_queue_alone() -> None:
+    """As many rows as are shown, however many wait before them."""
+
+    async def measured(count: int) -> tuple[int, int]:
+        clock = SetClock()
+        async with opened(":memory:", clock) as store:
+            await _one_org(store, clock, count)
+            mine = await _steps(store, lambda: store.tenant("org-m").overview(since=0, most=10))
+            return mine, await _steps(store, lambda: store.overview(since=0, most=10))
+
+    few, many = asyncio.run(measured(MANY // 100)), asyncio.run(measured(MANY))
+    assert many[0] < few[0] * SAME
+    assert many[1] < few[1] * SAME
+
+
 def test_a_page_of_the_feed_is_one_walk_from_its_place() -> None:
     """However many jobs there are, and wherever the page begins; nothing is sorted."""
 

@@ -27,7 +27,7 @@ def damaged(tmp_path: Path) -> Path:
     path = tmp_path / "store.db"
     with_store(path, _CLOCK, lambda store: Maker(store, _CLOCK).one_of_each())
     query(path, "PRAGMA wal_checkpoint(TRUNCATE)")
-    [(root,)] = query(path, "SELECT rootpage FROM sqlite_schema WHERE name = 'notifications'")
+    [(root,)] = query(path, "SELECT rootpage FROM sqlite_schema WHERE name = 'idx_notifications_inbox'")
     with path.open("r+b") as file:
         file.seek((int(str(root)) - 1) * _PAGE)
         file.write(b"\xa5" * _PAGE)

@@ -325,3 +325,24 @@ def test_a_message_that_had_not_been_sent_does_not_wait_for_ever(tmp_path: Path)
     path, _ = bring(tmp_path, document)
     found = query(path, "SELECT channel, delivery_status, last_error IS NOT NULL FROM notifications ORDER BY channel")
     assert found == [("in_app", "pending", 0), ("webhook", "suppressed", 1)]
+
+
+def _queued(**times: str) -> Document:
+    """Jobs that wait, each with the time of its first event."""
+    document = earlier_store()
+    document["jobs"] = {name: {"status": "queued", "org_id": "acme"} for name in times}
+    document["events"] = {
+        name: [{"event_type": "job.queued", "event_seq": 1, "occurred_at": f"2026-01-01T{at}Z"}]
+        for name, at in times.items()
+    }
+    return document
+
+
+def test_what_is_brought_has_places_in_the_feed_in_the_order_of_time(tmp_path: Path) -> None:
+    """Each its own; what a later import brings comes behind, so that nobody who reads a feed misses it."""
+    path, _ = bring(tmp_path, _queued(j1="12:00:02", j2="12:00:01", j3="12:00:02"))
+    (tmp_path / "later.json").write_text(json.dumps(_queued(j4="11:00:00")))
+    assert import_v1(str(path), tmp_path / "later.json", clock=SetClock()).imported
+    places = query(path, "SELECT job_id FROM job_events WHERE feed_at IS NOT NULL ORDER BY feed_at")
+    assert [job_id for (job_id,) in places] == ["j2", "j1", "j3", "j4"]
+    assert verify_file(str(path)) == []

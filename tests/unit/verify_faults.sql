@@ -141,7 +141,7 @@ WHERE job_id = :running AND event_type = 'job.progress';
 -- fault: ended_has_time on plain
 UPDATE jobs SET finished_at = NULL WHERE job_id = :plain;
 
--- fault: ended_has_time on running
+-- fault: ended_has_time on running, in postgres also kept_marks
 UPDATE jobs SET finished_at = attempt_started_at WHERE job_id = :running;
 
 -- fault: times_ordered on plain
@@ -181,7 +181,7 @@ UPDATE jobs SET retry_hint = 'retry_with_backoff' WHERE job_id = :plain;
 UPDATE jobs SET max_retries = 0 WHERE job_id = :retrying;
 
 -- fault: input_kept on queued
-DELETE FROM job_inputs WHERE job_id = :queued;
+UPDATE job_inputs SET payload = NULL WHERE job_id = :queued;
 
 -- fault: lease_or_next_attempt on running, also lane_counts
 UPDATE jobs SET worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL WHERE job_id = :running;
@@ -190,8 +190,7 @@ UPDATE jobs SET worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL WH
 UPDATE jobs SET next_attempt_at = 1 WHERE job_id = :running;
 
 -- fault: no_lease_at_rest on queued, also lane_counts
-INSERT INTO leases (org_id, job_id, attempt, worker_id, expires_at, deadline_at)
-SELECT org_id, job_id, 0, 'w', 9000000000000000, 9000000000000000 FROM jobs WHERE job_id = :queued;
+UPDATE jobs SET worker_id = 'w', lease_expires_at = 9000000000000000, deadline_at = 9000000000000000 WHERE job_id = :queued;
 
 -- fault: no_lease_at_rest on plain, also lane_due
 UPDATE jobs SET next_attempt_at = 1 WHERE job_id = :plain;
@@ -283,10 +282,16 @@ UPDATE event_rows SET feed_at = 1 WHERE job = (SELECT job FROM job_rows WHERE jo
 -- fault: lane_due on retrying
 UPDATE lanes SET due_at = due_at + 1 WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :retrying);
 
+-- fault: lane_due on released, in postgres only
+UPDATE lanes SET back_at = NULL WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :released);
+
+-- fault: lane_counts on the store, in postgres only
+UPDATE waiting_counts SET leased = leased + 1;
+
 -- fault: lane_due on released
 UPDATE lanes SET due_at = NULL WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :released);
 
--- fault: lane_tickets on the store, also lane_counts first_event input_kept
+-- fault: lane_tickets on the store, also lane_counts first_event, in sqlite also input_kept
 -- Two jobs of a lane that have the same ticket; nobody has told the lane and the log of the second one.
 CREATE TABLE twins AS SELECT * FROM jobs WHERE job_id = :queued;
 UPDATE twins SET job_id = 'twin';

@@ -19,6 +19,7 @@ def _submit(url: str, ledger: Path, how: str) -> str:
     body = {"analysis": "block", "file": str(ledger), "how": how, "lasting": 600}
     response = httpx2.post(f"{url}/analyze", json=body, headers=_ASYNC, trust_env=False)
     assert response.status_code == 202, response.text
+    Path(f"{ledger}.accepted").touch()
     job_id: str = response.json()["job"]["job_id"]
     return job_id
 

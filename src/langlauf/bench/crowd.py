@@ -6,15 +6,16 @@ has free slots.
 
 import asyncio
 import time
+from collections.abc import Callable, Coroutine
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from langlauf.bench.figures import ANALYSIS, ORG
 from langlauf.bench.work import RESULT, claim_request, new_job
 from langlauf.clock import SystemClock, new_id
-from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Write
+from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Partial, Write
 from langlauf.domain.bounds import Recorded
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.job import Accepted, NewJob, Submitted
@@ -33,6 +34,9 @@ class Living(Protocol):
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         """Hands out waiting jobs."""
+
+    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
+        """Hands out waiting jobs, or those that come while it waits."""
 
     async def record(self, lease: Lease, write: Write) -> Recorded:
         """Keeps what an attempt writes."""
@@ -118,12 +122,18 @@ class Crowd:
     async def _claim_in_turn(self) -> None:
         while not self._over:
             free = self._slots - len(self._running)
-            for claim in await self._store.claim(claim_request(free, (self._analysis,))) if free else ():
+            if not free:
+                await self._wait_for_work()
+                continue
+            handed = await self._store.claim_next(claim_request(free, (self._analysis,)), self._wait_for_work)
+            for claim in handed.claims:
                 self._starts.append(time.perf_counter() - self._began.pop(claim.lease.job_id))
                 task = asyncio.create_task(self._run(claim))
                 self._running.add(task)
                 task.add_done_callback(self._ended)
-            await self._hints.wait_for_work(1.0)
+
+    async def _wait_for_work(self) -> None:
+        await self._hints.wait_for_work(1.0)
 
     async def _run(self, claim: Claim) -> None:
         end = self._ends.pop(claim.lease.job_id)

@@ -54,6 +54,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     queued_at: Instant | None = None
 
 
+class Handed(msgspec.Struct, frozen=True):
+    """Claims, and a moment of the steady clock before they were made: a lease is never thought longer than it is."""
+
+    claims: list[Claim]
+    asked_at: float
+
+
 class Renewal(msgspec.Struct, frozen=True):
     """What became of a lease at a heartbeat. `cancel_reason` is set where somebody asked the job to stop."""
 

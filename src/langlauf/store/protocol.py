@@ -5,11 +5,11 @@ disk. `StoreUnavailable` means that nothing of it was kept. Reads of tenant data
 bound to one org.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 
 from langlauf.clock import Clock
-from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
+from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.bounds import Recorded
 from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
@@ -187,6 +187,12 @@ class Store(Protocol):
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         """Hands out as many jobs as there are free slots, in fair order, each with a lease."""
+
+    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
+        """The same, and where nothing may start the request stands while `idle()` lasts.
+
+        What is submitted in this process meanwhile may be claimed for it in the transaction that accepts it.
+        """
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
         """Extends the leases that are still held and tells which jobs are wished to stop."""

@@ -130,14 +130,19 @@ class Worker:
     async def _claim_for_ever(self) -> None:
         while not self._draining:
             try:
-                await self._claim_once()
+                await self._claim_next()
             except Exception as error:  # noqa: BLE001 - a worker goes on claiming, whatever went wrong once
                 tell_store_failed(error, trace=True)
-            await self._hints.wait_for_work(self._settings.poll_seconds)
+                await self._wait_for_work()
 
-    async def _claim_once(self) -> None:
+    async def _wait_for_work(self) -> None:
+        await self._hints.wait_for_work(self._settings.poll_seconds)
+
+    async def _claim_next(self) -> None:
+        """Claims what may start, or waits until something may."""
         free = self._settings.max_running - len(self._running)
         if free <= 0:
+            await self._wait_for_work()
             return
         limits = {one.name: one.max_running for one in self._registry if one.max_running is not None}
         request = ClaimRequest(
@@ -149,14 +154,13 @@ class Worker:
             limits=limits,
             max_running_org=self._settings.max_running_org,
         )
-        began = moment()
-        asked_at = steady()  # a lease counts from before it was given, so that it is never thought longer than it is
-        claims = await self._store.claim(request)
-        for claim in claims:
+        handed = await self._store.claim_next(request, self._wait_for_work)
+        began = moment() and moment() - round((steady() - handed.asked_at) * 1e9)  # not when it began to wait
+        for claim in handed.claims:
             ids = {"job_id": claim.lease.job_id, "org_id": claim.lease.org_id, "worker_id": self.worker_id}
             told("claim", trace_from(claim.traceparent, claim.tracestate), began, **ids)
-            self._run(claim, asked_at)
-        if claims and self._settings.watchdog:
+            self._run(claim, handed.asked_at)
+        if handed.claims and self._settings.watchdog:
             self._watchdog.tell()
 
     def _run(self, claim: Claim, asked_at: float) -> None:

@@ -1,12 +1,13 @@
 """A store whose large payloads lie elsewhere. It works over any store, and knows only what every store promises."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from langlauf.clock import Clock
-from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Renewal, Write
+from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Partial, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.bounds import Recorded, bytes_of
 from langlauf.domain.errors import SettingsError, StoreError
@@ -159,6 +160,9 @@ class StoreWithBlobs:
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         return await self.inner.claim(request)
+
+    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
+        return await self.inner.claim_next(request, idle)
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
         return await self.inner.renew(leases, lease_seconds=lease_seconds)

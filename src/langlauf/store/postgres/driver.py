@@ -6,13 +6,13 @@ kind. What decides is in the database: its functions hold the rules, its clock t
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Self, cast
 from uuid import UUID, uuid4
 
 from langlauf.clock import Clock, made_at, steady
-from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
+from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.bounds import Recorded
 from langlauf.domain.duties import PROBE
@@ -180,6 +180,13 @@ class PostgresStore:
         claims = [_claim_of(tuple(row)) for row in rows]
         announce(self._wakes, request, claims)
         return claims
+
+    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
+        asked_at = steady()
+        claims = await self.claim(request)
+        if not claims:
+            await idle()
+        return Handed(claims, asked_at)
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
         if not leases:

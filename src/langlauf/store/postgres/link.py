@@ -139,17 +139,19 @@ class Link:
     async def _ask(self, ask: Callable[[Any], Awaitable[T]], patience: float, *, again: bool = True) -> T:
         deadline = steady() + patience
         pause = _FIRST_PAUSE
+        reason: Exception | None = None
         async with self._turn:
             while True:
                 try:
                     async with asyncio.timeout(max(0.01, deadline - steady())):
                         return await ask(await self._connected())
                 except _CLASHES as error:
-                    reason: Exception = error
+                    reason = error
                 except _AWAY as error:
                     self._drop()
                     _raise_if_canceled(error)
-                    reason = error
+                    # That there was no time for another try says less than what the last one met.
+                    reason = reason if reason is not None and isinstance(error, TimeoutError) else error
                 except asyncpg.PostgresError as error:
                     raise StoreError(f"the database refused a statement: {error}") from error
                 except BaseException:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import apsw
 
-from langlauf.clock import Clock, TimeSource, machine_time
-from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal, Write
+from langlauf.clock import Clock, TimeSource, machine_time, steady
+from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.bounds import Recorded
 from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable, StoreUnwell
@@ -60,6 +60,7 @@ from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.steady import SteadyClock
 from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.store.standing import StandingClaims
 from langlauf.store.whereabouts import Whereabouts
 from langlauf.telemetry import Fact, tell
 
@@ -121,6 +122,8 @@ class SqliteStore:
         self._no_reader = threading.RLock()
         self._commits = 0
         self._memory = Memory()
+        self._hints = hints
+        self._standing = StandingClaims()
         self._durably = True
         self.health = StoreHealth(self._probe, look=self._look, inspect=self._inspect)
         self._opened: health.OpenedFile | None = None
@@ -226,6 +229,11 @@ class SqliteStore:
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         return cast("list[Claim]", await self._writes.do(request))
+
+    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
+        asked_at = steady()
+        claims = await self.claim(request)
+        return Handed(claims, asked_at) if claims else await self._standing.stand(request, idle)
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
         return cast("list[Renewal]", await self._writes.do(claiming.RenewRequest(tuple(leases), lease_seconds)))
@@ -372,7 +380,17 @@ class SqliteStore:
 
     async def _commit(self, batch: Sequence[Any]) -> list[Any]:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._writer_thread, self._run_batch, batch)
+        joined = self._standing.joining(batch)
+        asked = [*batch, *(offer.request for offer in joined)]
+        answers: list[Any] = [None] * len(asked)
+        try:
+            answers = await loop.run_in_executor(self._writer_thread, self._run_batch, asked)
+        finally:
+            self._standing.answer(joined, answers[len(batch) :])
+        for offer, claims in zip(joined, answers[len(batch) :], strict=True):
+            if isinstance(claims, list):
+                announce(self._hints, offer.request, claims)
+        return answers[: len(batch)]
 
     def _run_batch(self, batch: Sequence[Any]) -> list[Any]:
         try:

@@ -134,7 +134,7 @@ class Inspection:
         while self._left and not over():
             lines = connection.execute(f'PRAGMA quick_check("{self._left[0]}")').fetchall()
             if lines and lines[0] != ("ok",):
-                return str(lines[0][0])
+                return " ".join(str(lines[0][0]).split())  # one line, as every message
             del self._left[0]
         return None
 

@@ -23,7 +23,8 @@ from langlauf.store.sqlite.feed import read_feed
 from langlauf.store.sqlite.overview import look
 from langlauf.store.walking import FIRST, Position
 
-_KEYS_AT_ONCE = 1_000
+#: Other readers have their turn behind so many.
+_KEYS_AT_ONCE = _JOBS_AT_ONCE = 1_000
 
 
 class SqliteTenantReads(SqliteDeliveryReads):
@@ -165,10 +166,25 @@ class SqliteTenantReads(SqliteDeliveryReads):
         return [Notification(*row) for row in rows]
 
     async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
-        before_at, before_id = before or FIRST
-        values = {"analysis": analysis, "before_at": before_at, "before_id": before_id, "limit": limit}
-        rows = await self._run(lambda connection: self._rows(connection, "read_completed", **values))
-        return [PastRun(*row) for row in rows]
+        found: list[PastRun] = []
+        place: Position | None = before or FIRST
+        walk = limit
+        while place is not None and len(found) < limit:
+            step = partial(self._completed, analysis=analysis, before=place, walk=walk, wanted=limit - len(found))
+            some, place = await self._run(step)
+            found += some
+            walk = _JOBS_AT_ONCE
+        return found
+
+    def _completed(
+        self, connection: apsw.Connection, *, analysis: str, before: Position, walk: int, wanted: int
+    ) -> tuple[list[PastRun], Position | None]:
+        """Some of those that fit, and where the walk ended unless there is nothing behind."""
+        place = {"before_at": before[0], "before_id": before[1]}
+        walked = self._rows(connection, "walk_completed", analysis=analysis, walk=walk, **place)
+        fitting = [job for job, _, _, fits in walked if fits][:wanted]
+        rows = self._rows(connection, "read_completed", rows=json_text(fitting))
+        return [PastRun(*row) for row in rows], walked[-1][1:3] if len(walked) == walk else None
 
     async def ranks(self) -> list[Rank]:
         rows = await self._run(lambda connection: self._rows(connection, "read_ranks"))

@@ -65,15 +65,21 @@ WHERE notification.org_id = :org_id AND notification.job_id = :job_id
   AND (:channel IS NULL OR notification.channel = :channel)
 ORDER BY notification.created_at DESC, notification.notification_id DESC LIMIT :limit
 
--- name: read_completed
--- Completed jobs of an analysis before a position, with their inputs: so many and no more.
-SELECT one.job_id, one.result_id, one.finished_at,
-    coalesce(one.input, (SELECT large.input FROM inputs AS large WHERE large.job = one.job))
+-- name: walk_completed
+-- So many of the last completed jobs before a position, and whether each is one of an analysis whose result is still there.
+SELECT one.job, one.finished_at, one.job_id,
+    one.result_expired_at IS NULL AND one.analysis = (SELECT analysis FROM analyses WHERE name = :analysis)
 FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
 WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'completed' AND one.finished_at IS NOT NULL
-  AND one.analysis = (SELECT analysis FROM analyses WHERE name = :analysis)
-  AND one.result_expired_at IS NULL AND (one.finished_at, one.job_id) < (:before_at, :before_id)
-ORDER BY one.finished_at DESC, one.job_id DESC LIMIT :limit
+  AND (one.finished_at, one.job_id) < (:before_at, :before_id)
+ORDER BY one.finished_at DESC, one.job_id DESC LIMIT :walk
+
+-- name: read_completed
+-- Of the rows of a walk what looking back wants of them.
+SELECT done.job_id, done.result_id, done.finished_at,
+    coalesce(done.input, (SELECT large.input FROM inputs AS large WHERE large.job = done.job))
+FROM json_each(:rows) AS walked CROSS JOIN job_rows AS done ON done.job = walked.value
+WHERE done.org = (SELECT org FROM orgs WHERE org_id = :org_id)
 
 -- name: read_ended
 -- The newest that ended since then.
@@ -98,12 +104,25 @@ FROM (SELECT * FROM (
 CROSS JOIN job_rows AS ended ON ended.job = newest.job
 CROSS JOIN analyses AS analysis ON analysis.analysis = ended.analysis
 
--- name: read_queued
--- As many rows as jobs of the org wait.
-SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
-WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.started_at IS NULL AND one.finished_at IS NULL
-  AND one.queued_at >= :since
-ORDER BY one.queued_at DESC LIMIT :most
+-- name: read_tails
+-- The lanes and classes whose last job came since then, and what is behind that one.
+SELECT last.org, last.analysis, last.expedite, last.ticket + 1
+FROM lane_rows AS lane
+CROSS JOIN (SELECT 1 AS expedite UNION ALL SELECT 0) AS class
+CROSS JOIN job_rows AS last ON last.job = (
+    SELECT one.job FROM job_rows AS one INDEXED BY idx_jobs_lane_head
+    WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = class.expedite
+      AND one.started_at IS NULL AND one.finished_at IS NULL
+    ORDER BY one.ticket DESC LIMIT 1)
+WHERE lane.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND lane.waiting > 0 AND last.queued_at >= :since LIMIT :most
+
+-- name: read_waiting
+-- Tickets are given in the order of time.
+SELECT one.ticket, one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
+WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+  AND one.analysis = :analysis AND one.expedite = :expedite AND one.ticket < :behind
+  AND one.started_at IS NULL AND one.finished_at IS NULL
+ORDER BY one.ticket DESC LIMIT :most
 
 -- name: read_queues
 -- With the oldest of each class, each one look into the index.

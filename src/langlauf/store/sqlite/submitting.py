@@ -129,7 +129,7 @@ def submit(tx: Transaction, batch: Sequence[NewJob]) -> list[Submitted]:
         for place, new in enumerate(batch)
         if new.refuse_duplicate and (org := tx.org(new.job.org_id))
     ]
-    twins = dict(tx.each("find_duplicates", asked)) if asked else {}
+    twins: dict[int, str | None] = dict(tx.each("find_duplicates", asked)) if asked else {}
     submissions = Submissions(tx)
     answers = [submissions.answer(new, twins.get(place)) for place, new in enumerate(batch)]
     submissions.write()

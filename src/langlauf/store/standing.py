@@ -1,0 +1,57 @@
+"""Claims that stand: what is submitted in this process is claimed in the transaction that accepts it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from langlauf.clock import steady
+from langlauf.domain.attempt import ClaimRequest, Handed
+from langlauf.domain.job import NewJob
+
+
+class _Offer:
+    """A claim that found nothing yet."""
+
+    def __init__(self, request: ClaimRequest) -> None:
+        self.request = request
+        self.handed: asyncio.Future[Handed] = asyncio.get_running_loop().create_future()
+        #: since when a batch is under way that asks for it
+        self.asked_at: float | None = None
+
+
+class StandingClaims:
+    """The claims of this process that wait for something to start."""
+
+    def __init__(self) -> None:
+        self._offers: list[_Offer] = []
+
+    async def stand(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
+        """Waits while `idle()` lasts; a batch that is asking meanwhile is waited for."""
+        offer = _Offer(request)
+        self._offers.append(offer)
+        idling = asyncio.create_task(idle())
+        try:
+            waited_for: set[asyncio.Future[Any]] = {idling, offer.handed}
+            await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+            if not offer.handed.done() and offer.asked_at is not None:
+                await asyncio.wait({offer.handed})
+            return offer.handed.result() if offer.handed.done() else Handed([], steady())
+        finally:
+            idling.cancel()
+            self._offers.remove(offer)
+
+    def joining(self, batch: Sequence[Any]) -> list[_Offer]:
+        """Those that go with a batch: one that accepts jobs. They are told what came of it."""
+        if not self._offers or not any(isinstance(operation, NewJob) for operation in batch):
+            return []
+        joining = [offer for offer in self._offers if offer.asked_at is None and not offer.handed.done()]
+        for offer in joining:
+            offer.asked_at = steady()
+        return joining
+
+    def answer(self, joined: Sequence[_Offer], answers: Sequence[Any]) -> None:
+        """Hands out what was claimed; a claim that found nothing, or came to nothing, stands on."""
+        for offer, answer in zip(joined, answers, strict=True):
+            asked_at, offer.asked_at = offer.asked_at, None
+            if isinstance(answer, list) and answer and asked_at is not None:
+                offer.handed.set_result(Handed(answer, asked_at))
