@@ -115,6 +115,7 @@ CREATE INDEX idx_jobs_org_status_updated ON jobs (org_id, status, finished_at) W
 CREATE INDEX idx_jobs_finished ON jobs (kept, finished_at) WHERE finished_at IS NOT NULL;
 -- These hold few jobs, or none.
 CREATE INDEX idx_jobs_failed ON jobs (org_id, queued_at, job_id) WHERE failed_at IS NOT NULL;
+CREATE INDEX idx_jobs_retry_eligible ON jobs (next_attempt_at, retry_count, max_retries) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX idx_jobs_error_code ON jobs (error_code) WHERE error_code IS NOT NULL;
 CREATE INDEX idx_jobs_retry_of ON jobs (retry_of COLLATE "C", org_id) WHERE retry_of IS NOT NULL;
 CREATE INDEX idx_jobs_held ON jobs (org_id, held_at, job_id) WHERE held_at IS NOT NULL;
