@@ -28,8 +28,8 @@ MOST_WAITING = 10_000
 _LARGE = 1_048_576
 #: What is no hurry lets so many batches of others pass, and no more: where somebody always waits it is done too.
 _MOST_PASSED = 20
-#: Rounds of the event loop before a batch begins: who is about to come goes with it, nobody else is waited for. One wake
-#: brings submissions and, a round later, the claim for them.
+#: Rounds of the event loop before a batch begins: who is about to come goes with it. One wake brings submissions and, a
+#: round later, the claim for them.
 _ROUNDS = 2
 
 
