@@ -78,22 +78,22 @@ class SeenJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=True)
     retryable: Annotated[bool | None, "Whether the error may go away by itself."] = None
     retry_hint: Annotated[RetryHint | None, "`retry_with_backoff`, `check_input_and_retry` or null."] = None
     retry_count: Annotated[Count, "How many failures were retried; losses and releases do not count."] = 0
-    max_retries: Annotated[Count, "How many failures may be."]
+    max_retries: Annotated[Count, "How many failures may be retried."]
     last_retry_at: Annotated[Time | None, "When a retry was last decided upon."] = None
-    retry_reason: Annotated[str | None, Mark.WORDS, "Why."] = None
+    retry_reason: Annotated[str | None, Mark.WORDS, "What that retry was decided upon for."] = None
     #: set while the job has started but no attempt runs
     next_attempt_at: Annotated[Time | None, "When it may go on, where no attempt of it runs."] = None
     timeout_seconds: Annotated[int | float, "How long one attempt may take."]
     retry_of: Annotated[str | None, "The job that it repeats."] = None
     #: also the fencing token, because it grows at every claim
-    attempt: Annotated[Count, "How often it was started."] = 0
+    attempt: Annotated[Count, "How often it was executed."] = 0
     trace_id: Annotated[str, "The trace that it belongs to."]
     request_id: Annotated[str, "The request that made it."]
     event_seq: Annotated[Count, "The number of its latest event."] = 1
     result_expired_at: Annotated[Time | None, "When retention removed its last result."] = None
     held_at: Annotated[Time | None, "Since when its results are [held](operations.md#hold)."] = None
     held_by: Annotated[str | None, "Who holds them."] = None
-    hold_reason: Annotated[str | None, Mark.WORDS, "Why."] = None
+    hold_reason: Annotated[str | None, Mark.WORDS, "Why they are held."] = None
     limit_reached: Annotated[
         LimitReached | None, "The [bound](lifecycle.md#bounds-of-one-job) that it has reached: `events` or `partials`."
     ] = None
