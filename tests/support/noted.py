@@ -31,14 +31,15 @@ from tests.support.earlier import earlier_store
 from tests.support.orders import look
 
 NOTE = "weighed twice"
+_SQLITE, _POSTGRES = "store/sqlite/migrations/0001_store.sql", "store/postgres/migrations/0001_tables.sql"
 #: All that a new field takes, behind an old one: file, what is there, what stands there then.
 CHANGES = (
-    ("domain/job.py", r"^( *)hold_reason: .*\n", r'\g<0>\1note: Annotated[str | None, Mark.WORDS, "A note."] = None\n'),
-    ("store/sqlite/migrations/0001_store.sql", r"^( *)hold_reason +TEXT,\n", r"\g<0>\1note TEXT,\n"),
-    ("store/sqlite/migrations/0001_store.sql", r"\bjob\.hold_reason,", r"\g<0> job.note,"),
-    ("store/sqlite/migrations/0001_store.sql", r"\bNEW\.hold_reason,", r"\g<0> NEW.note,"),
-    ("store/sqlite/migrations/0001_store.sql", r" hold_reason, partial_bytes,", " hold_reason, note, partial_bytes,"),
-    ("store/postgres/migrations/0001_tables.sql", r"^( *)hold_reason +text,\n", r"\g<0>\1note text,\n"),
+    ("domain/job.py", r"^( *)hold_reason: .*\n", r'\g<0>\1trial_note: Annotated[str | None, "A note."] = None\n'),
+    (_SQLITE, r"^( *)hold_reason +TEXT,\n", r"\g<0>\1trial_note TEXT,\n"),
+    (_SQLITE, r"\bjob\.hold_reason,", r"\g<0> job.trial_note,"),
+    (_SQLITE, r"\bheld_by, hold_reason,", r"\g<0> trial_note,"),
+    (_SQLITE, r"\bNEW\.hold_reason,", r"\g<0> NEW.trial_note,"),
+    (_POSTGRES, r"^( *)hold_reason +text,\n", r"\g<0>\1trial_note text,\n"),
 )
 
 
@@ -81,16 +82,16 @@ def _exported(url: str) -> Any:
 def main(url: str, folder: Path) -> None:
     """Tells where the note of a job came out."""
     earlier, copied = folder / "earlier.json", f"sqlite:///{folder}/copied.db"
-    earlier.write_text(json.dumps(earlier_store(note=NOTE, analysis="address")))
+    earlier.write_text(json.dumps(earlier_store(trial_note=NOTE, analysis="address")))
     import_into(place_of(url), earlier, default_analysis="address")
     copy_store(place_of(url), place_of(copied), running=False, watch=lambda *_: None)
     wire = msgspec.json.encode(job_out(asyncio.run(_read(url)), Moment(Phase.WAITING, None, 1), Links("/analyze")))
     told = {
-        "wire": json.loads(wire).get("note"),
-        "client": msgspec.to_builtins(msgspec.json.decode(wire, type=JobSummary)).get("note"),
-        "export": _exported(url).get("note"),
-        "copy": _exported(copied).get("note"),
-        "document": build_document(app.registry)["components"]["schemas"]["JobOut"]["properties"].get("note"),
+        "wire": json.loads(wire).get("trial_note"),
+        "client": msgspec.to_builtins(msgspec.json.decode(wire, type=JobSummary)).get("trial_note"),
+        "export": _exported(url).get("trial_note"),
+        "copy": _exported(copied).get("trial_note"),
+        "document": build_document(app.registry)["components"]["schemas"]["JobOut"]["properties"].get("trial_note"),
     }
     print(json.dumps(told))
 
