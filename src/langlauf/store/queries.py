@@ -39,11 +39,16 @@ def _placeholders() -> dict[str, str]:
     return texts
 
 
-def parse(text: str) -> dict[str, str]:
-    """The queries of a file by name, placeholders filled in."""
+def filled(text: str) -> str:
+    """SQL with the fields of records where placeholders stood."""
     for placeholder, columns in _placeholders().items():
         text = text.replace(placeholder, columns)
-    parts = _NAME.split(text)[1:]
+    return text
+
+
+def parse(text: str) -> dict[str, str]:
+    """The queries of a file by name, placeholders filled in."""
+    parts = _NAME.split(filled(text))[1:]
     found: dict[str, str] = {}
     for name, body in zip(parts[::2], parts[1::2], strict=True):
         if name in found:

@@ -36,7 +36,7 @@ class PostgresLists:
 
         async def step(before: Position, rows: int, wanted: int) -> tuple[list[JobView], Position | None]:
             [(views, end_at, end_id)] = await self._rows("read_jobs", *filters, *before, rows, wanted)
-            return [view_from_database(tuple(row)) for row in views], None if end_at is None else (end_at, end_id)
+            return [view_from_database(row) for row in views], None if end_at is None else (end_at, end_id)
 
         return await walk_jobs(which, step)
 
@@ -57,13 +57,11 @@ class PostgresLists:
         return entries, total
 
     async def held(self, *, before: Position | None, limit: int) -> list[JobView]:
-        return [view_from_database(tuple(row)) for row in await self._rows("read_held", *(before or FIRST), limit)]
+        return [view_from_database(row) for row in await self._rows("read_held", *(before or FIRST), limit)]
 
     async def inbox(self, *, before: Position | None, limit: int) -> InboxPage:
         rows = await self._rows("read_inbox", *(before or FIRST), limit + 1)
-        messages = [
-            Message(Notification(*message), view_from_database(tuple(view)), unread) for message, view, unread in rows
-        ]
+        messages = [Message(Notification(*message), view_from_database(view), unread) for message, view, unread in rows]
         return inbox_page(messages, limit)
 
     async def unread(self, *, most: int) -> int:

@@ -40,14 +40,14 @@ class PostgresTenantReads(PostgresLists):
 
     async def job(self, job_id: str) -> JobView | None:
         rows = await self._rows("read_job", job_id)
-        return view_from_database(tuple(rows[0])) if rows else None
+        return view_from_database(rows[0]) if rows else None
 
     async def status(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
         rows = await self._rows("read_status", job_id, events, inline_limit)
         if not rows:
             return None
         view, latest, result = rows[0]
-        return StatusView(view_from_database(tuple(view)), [event_from(row) for row in reversed(latest)], result)
+        return StatusView(view_from_database(view), [event_from(row) for row in reversed(latest)], result)
 
     async def payload(self, job_id: str) -> str | None:
         return await self._text("read_payload", job_id)
@@ -88,7 +88,7 @@ class PostgresTenantReads(PostgresLists):
             return None
         view, requested, delivered, text, views = rows[0]
         given = StoredResult(snapshot=Snapshot(*delivered), payload=text, views=views)
-        return ResultView(view_from_database(tuple(view)).job, Snapshot(*requested), given)
+        return ResultView(view_from_database(view).job, Snapshot(*requested), given)
 
     async def source(self, result_id: str) -> Source | None:
         rows = await self._rows("read_payload_size", result_id, SMALL)
