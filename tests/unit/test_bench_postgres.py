@@ -55,7 +55,7 @@ def test_heartbeats_progress_and_partials_enter_nothing_in_an_index(report: dict
     shares = report["cost"]["hot_shares"]
     assert shares.pop("first partials") < 0.1
     assert list(shares) == ["renewals", "progress", "later partials"]
-    assert all(share > 0.9 for share in shares.values()), shares
+    assert all(share > 0.8 for share in shares.values()), shares
 
 
 def test_the_store_is_measured_beside_bare_statements(report: dict[str, Any]) -> None:
