@@ -33,9 +33,6 @@ class PostgresOrgs:
     async def remove_rows(self, org_id: str, table: str, limit: int) -> int:
         return await self._number("erase_rows", name_of(org_id), table, limit)
 
-    async def remove_blobs(self, org_id: str) -> int:  # noqa: ARG002 - nothing lies outside of the database
-        return 0
-
     async def _number(self, function: str, *values: Any) -> int:
         [(number,)] = await self._asked(function, *values)
         return int(number)

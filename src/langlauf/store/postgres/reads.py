@@ -14,6 +14,8 @@ from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.source import SMALL, Source
 from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
+from langlauf.store.blobs.large import LargePayloads
+from langlauf.store.blobs.reads import ResultReads
 from langlauf.store.postgres.copies import Copies, Shared
 from langlauf.store.postgres.feed import read_feed
 from langlauf.store.postgres.links import Links
@@ -27,12 +29,13 @@ from langlauf.store.walking import FIRST, Position
 _KEYS_AT_ONCE = 1_000
 
 
-class PostgresTenantReads(PostgresLists):
+class PostgresTenantReads(ResultReads, PostgresLists):
     """Everything here belongs to one org; anything else does not exist."""
 
-    def __init__(self, org_id: str, links: Links, copies: Copies) -> None:
+    def __init__(self, org_id: str, links: Links, copies: Copies, blobs: LargePayloads) -> None:
         super().__init__(org_id, links)
         self._copies = copies
+        self._blobs = blobs
 
     async def _text(self, function: str, *values: str) -> str | None:
         found: str | None = await self._links.call(function, self._org_id, *map(name_of, values))
@@ -42,7 +45,7 @@ class PostgresTenantReads(PostgresLists):
         rows = await self._rows("read_job", job_id)
         return view_from_database(tuple(rows[0])) if rows else None
 
-    async def status(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
+    async def _status_in_rows(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
         rows = await self._rows("read_status", job_id, events, inline_limit)
         if not rows:
             return None
@@ -82,7 +85,7 @@ class PostgresTenantReads(PostgresLists):
     async def results(self, job_id: str) -> list[Snapshot]:
         return [Snapshot(*row) for row in await self._rows("read_results", job_id)]
 
-    async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
+    async def _result_in_rows(self, result_id: str, *, latest: bool, payload: bool) -> ResultView | None:
         rows = await self._rows("read_result", result_id, latest, payload)
         if not rows:
             return None
@@ -90,7 +93,7 @@ class PostgresTenantReads(PostgresLists):
         given = StoredResult(snapshot=Snapshot(*delivered), payload=text, views=views)
         return ResultView(view_from_database(tuple(view)).job, Snapshot(*requested), given)
 
-    async def source(self, result_id: str) -> Source | None:
+    async def _source_in_rows(self, result_id: str) -> Source | None:
         rows = await self._rows("read_payload_size", result_id, SMALL)
         if not rows:
             return None

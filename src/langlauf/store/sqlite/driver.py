@@ -30,6 +30,7 @@ from langlauf.domain.waiting import Load
 from langlauf.hints import Hints
 from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
+from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.health import Ailment, StoreHealth
 from langlauf.store.migrate import migrations_in
 from langlauf.store.operations import Recording, letters_of, org_of
@@ -141,6 +142,7 @@ class SqliteStore:
         self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
         self.mail = mail.SqliteMail(self._writes.do)
         self.duties = duties.SqliteDuties(self._read, self._writes.do, self._queries)
+        self.blobs = LargePayloads(self)
 
     @classmethod
     async def open(cls, path: str, *, hints: Hints, clock: Clock | None = None, time: TimeSource | None = None) -> Self:
@@ -239,6 +241,8 @@ class SqliteStore:
         return cast("list[Renewal]", await self._writes.do(claiming.RenewRequest(tuple(leases), lease_seconds)))
 
     async def record(self, lease: Lease, write: Write) -> Recorded:
+        if self.blobs.wants(write):
+            write = await self.blobs.keep(lease, write)
         return cast("Recorded", await self._writes.do(Recording(lease, write)))
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
@@ -285,10 +289,13 @@ class SqliteStore:
         # Retention fills the log, and takes it over into the file in its own thread: no writer is to stop for that.
         await loop.run_in_executor(self._writer_thread, self._writer.wal_autocheckpoint, _PAGES_MEANWHILE)
         try:
-            return await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
+            report = await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
         finally:
             await loop.run_in_executor(self._writer_thread, self._writer.wal_autocheckpoint, _PAGES)
             await shelf.close()
+        if not dry_run:
+            await self.blobs.clean_up()
+        return report
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
         return await retiring.kept_payloads(self._read, self._queries, jobs)
@@ -301,7 +308,7 @@ class SqliteStore:
             return self._read(read, org_id)
 
         run_long = run if self._long_reads is None else self._long_reads.run
-        return SqliteTenantReads(org_id, run, self._queries, run_long=run_long)
+        return SqliteTenantReads(org_id, run, self._queries, self.blobs, run_long=run_long)
 
     async def depth(self) -> Depth:
         now = self.clock.now()
@@ -375,6 +382,7 @@ class SqliteStore:
         await loop.run_in_executor(self._writer_thread, self._writer.close)
         self._reader_thread.shutdown()
         self._writer_thread.shutdown()
+        await self.blobs.close()
 
     # -- the threads ---------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Notification
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView
+from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.paging import LONGEST_MESSAGE, inbox_page, merged, unread_walk
 from langlauf.store.rows import json_text, view_from
 from langlauf.store.sqlite.transaction import Row
@@ -30,13 +31,20 @@ class SqliteLists:
     """Everything here belongs to one org; anything else does not exist."""
 
     def __init__(
-        self, org_id: str, run: RunRead, queries: Mapping[str, str], *, run_long: RunRead | None = None
+        self,
+        org_id: str,
+        run: RunRead,
+        queries: Mapping[str, str],
+        blobs: LargePayloads,
+        *,
+        run_long: RunRead | None = None,
     ) -> None:
         self._org_id = org_id
         self._run = run
         #: for what takes longer than others are to wait for
         self._run_long = run_long or run
         self._queries = queries
+        self._blobs = blobs
 
     def _rows(self, connection: apsw.Connection, query: str, /, **values: Any) -> list[Row]:
         """The choke point: no query of a tenant runs without its org."""

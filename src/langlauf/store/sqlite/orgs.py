@@ -133,9 +133,6 @@ class SqliteOrgs:
     async def remove_rows(self, org_id: str, table: str, limit: int) -> int:
         return cast("int", await self._write(RemoveRows(org_id, table, limit)))
 
-    async def remove_blobs(self, org_id: str) -> int:  # noqa: ARG002 - nothing lies outside of the file
-        return 0
-
     async def _found(self, query: str, /, **values: Any) -> list[Row]:
         def read(connection: apsw.Connection) -> list[Row]:
             return connection.execute(self._queries[query], values).fetchall()

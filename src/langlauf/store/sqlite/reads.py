@@ -16,6 +16,7 @@ from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.source import SMALL, Source
 from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
+from langlauf.store.blobs.reads import ResultReads
 from langlauf.store.rows import event_from, json_text, view_from
 from langlauf.store.source import Pieces, Small
 from langlauf.store.sqlite.delivery_reads import SqliteDeliveryReads
@@ -27,13 +28,13 @@ from langlauf.store.walking import FIRST, Position
 _KEYS_AT_ONCE = _JOBS_AT_ONCE = 1_000
 
 
-class SqliteTenantReads(SqliteDeliveryReads):
+class SqliteTenantReads(ResultReads, SqliteDeliveryReads):
     """Everything here belongs to one org; anything else does not exist."""
 
     async def job(self, job_id: str) -> JobView | None:
         return await self._run(lambda connection: self._job(connection, job_id))
 
-    async def status(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
+    async def _status_in_rows(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
         def read(connection: apsw.Connection) -> StatusView | None:
             rows = self._rows(connection, "read_status", job_id=job_id, limit=inline_limit)
             if not rows:
@@ -119,7 +120,7 @@ class SqliteTenantReads(SqliteDeliveryReads):
         rows = await self._run(lambda connection: self._rows(connection, "read_snapshots", job_id=job_id))
         return [Snapshot(*row) for row in rows]
 
-    async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
+    async def _result_in_rows(self, result_id: str, *, latest: bool, payload: bool) -> ResultView | None:
         def read(connection: apsw.Connection) -> ResultView | None:
             rows = self._rows(connection, "read_snapshot", result_id=result_id, whole=payload and not latest)
             if not rows:
@@ -136,7 +137,7 @@ class SqliteTenantReads(SqliteDeliveryReads):
 
         return await self._run(read)
 
-    async def source(self, result_id: str) -> Source | None:
+    async def _source_in_rows(self, result_id: str) -> Source | None:
         rows = await self._run(
             lambda connection: self._rows(connection, "read_payload_size", result_id=result_id, small=SMALL)
         )
