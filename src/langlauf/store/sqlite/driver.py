@@ -55,6 +55,7 @@ from langlauf.store.sqlite import (
 )
 from langlauf.store.sqlite.batch import run_batch
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, cannot_open, migrate, open_connection
+from langlauf.store.sqlite.desk import Change
 from langlauf.store.sqlite.long_reads import LongReads
 from langlauf.store.sqlite.memory import Memory
 from langlauf.store.sqlite.reads import SqliteTenantReads
@@ -140,7 +141,7 @@ class SqliteStore:
         self.orgs = orgs.SqliteOrgs(self._read, self._writes.do_later, self._queries)
         self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
         self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
-        self.mail = mail.SqliteMail(self._writes.do)
+        self.mail = mail.SqliteMail(self._read, self._writes.do, self._queries)
         self.duties = duties.SqliteDuties(self._read, self._writes.do, self._queries)
         self.blobs = LargePayloads(self)
 
@@ -189,7 +190,7 @@ class SqliteStore:
     # -- its health ----------------------------------------------------------------------------------------------------
 
     async def _probe(self) -> None:
-        await self._writes.do(health.ProbeWrite())
+        await self._writes.do(Change(health.probe_write))
 
     async def _look(self) -> None:
         """Notices a file that is not the opened one any more. In a thread: a file system may hang."""
