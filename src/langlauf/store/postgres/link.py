@@ -121,6 +121,17 @@ class Link:
             await self._ask(lambda connection: connection.fetch(statement, *values, next(before, True)), patience)
         )
 
+    async def slow_rows(self, function: str, *values: Any) -> list[Any]:
+        """The same, asked once, for a function that may take longer than those that somebody waits for."""
+        statement = f"SELECT * FROM {_called(function, len(values))}"  # noqa: S608 - the name is one of ours
+
+        async def ask(connection: Any) -> list[Any]:
+            async with connection.transaction():
+                await connection.execute(f"SET LOCAL statement_timeout = '{int(LONG)}s'")
+                return list(await connection.fetch(statement, *values))
+
+        return await self.use(ask)
+
     async def use(self, work: Callable[[Any], Awaitable[T]], *, patience: float = LONG) -> T:
         """Runs something of several statements on the connection, once."""
         return await self._ask(work, patience, again=False)
