@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import asyncpg
-
 from langlauf.clock import SystemClock, steady
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant, after
@@ -28,7 +26,7 @@ from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.blocking import BlockingConnection, Row
 from langlauf.store.postgres.link import CONNECT_SECONDS, connect
 from langlauf.store.postgres.migrating import PACKAGE, applied_migrations
-from langlauf.store.postgres.opening import OLDEST, whereabouts
+from langlauf.store.postgres.opening import OLDEST, shares, whereabouts
 from langlauf.store.queries import load
 from langlauf.store.whereabouts import Whereabouts
 
@@ -67,23 +65,9 @@ class PostgresExaminer(SharedExaminer):
             reserved_connections=reserved,
             most_connections=most,
             pooled=process != greeted,
-            shared=self._shares(),
+            shared=self._connection.run(shares(self._connection.connection, self._address, seconds=self._seconds)),
             pooler_expected=self._address.through_pooler,
         )
-
-    def _shares(self) -> bool:
-        """Whether a second connection of ours is answered by the process that should be kept for the first."""
-
-        async def ask() -> bool:
-            second = await asyncpg.connect(self._address.dsn, timeout=CONNECT_SECONDS)
-            try:
-                theirs = await second.fetchval("SELECT pg_backend_pid()", timeout=self._seconds)
-                ours = await self._connection.connection.fetchval("SELECT pg_backend_pid()", timeout=self._seconds)
-            finally:
-                await second.close(timeout=CONNECT_SECONDS)
-            return bool(theirs == ours)
-
-        return self._connection.run(ask())
 
     def session(self) -> SessionSeen:
         async def ask() -> Any:

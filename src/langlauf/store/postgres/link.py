@@ -19,7 +19,6 @@ from langlauf.clock import steady
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.store.health import Ailment, StoreHealth
 from langlauf.store.postgres.address import Address, read_address
-from langlauf.store.postgres.health import ailment_of
 
 T = TypeVar("T")
 #: How long a question may take in all, with every new connection. Whoever waits behind one that gave up waits as long
@@ -79,6 +78,8 @@ END $$;
 _AT_ONCE = struct.pack("ii", 1, 0)
 #: What one statement of upkeep may take, such as a count over all rows.
 LONG = 120.0
+
+_AILMENTS = {asyncpg.ReadOnlySQLTransactionError: Ailment.READ_ONLY, asyncpg.DiskFullError: Ailment.FULL}
 
 
 class Link:
@@ -234,6 +235,11 @@ def _forget_unsent(connection: Any) -> None:
             twin.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
     except (AttributeError, OSError):
         return  # it is closed already: nothing is left to send
+
+
+def ailment_of(error: Exception) -> Ailment:
+    """What a failed question says about the database: it is only readable, full, or away."""
+    return next((ailment for kind, ailment in _AILMENTS.items() if isinstance(error, kind)), Ailment.AWAY)
 
 
 @cache

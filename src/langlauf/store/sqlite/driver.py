@@ -45,7 +45,6 @@ from langlauf.store.sqlite import (
     deliveries,
     duties,
     health,
-    loading,
     mail,
     orgs,
     overview,
@@ -322,11 +321,11 @@ class SqliteStore:
         return await self._read(read)
 
     async def paces(self) -> dict[str, float]:
-        return await self._read(lambda connection: loading.paces(connection, self._queries))
+        return await self._read(lambda connection: backlog.paces(connection, self._queries))
 
     async def load(self) -> Load:
         now = self.clock.now()
-        return await self._read(lambda connection: loading.load(connection, self._queries, now))
+        return await self._read(lambda connection: backlog.load(connection, self._queries, now))
 
     async def overview(self, *, since: Instant, most: int) -> Overview:
         def rows(connection: apsw.Connection, query: str, /, **values: int) -> list[Row]:
