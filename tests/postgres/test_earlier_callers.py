@@ -191,7 +191,7 @@ def test_two_callers_take_each_job_once(database: str) -> None:
         blocked = await asyncpg.connect(database)
         async with blocked.transaction():
             held = "00000000-0000-4000-8000-000000000000"
-            await blocked.execute("SELECT FROM langlauf.leases WHERE job_id = $1 FOR UPDATE", held)
+            await blocked.execute("SELECT FROM langlauf.jobs WHERE job_id = $1 FOR UPDATE", held)
             async with first.transaction():
                 [count, ids] = await asyncio.wait_for(first.fetchrow(JOB), 60)
                 assert (count, len(ids)) == (3, 3)
@@ -533,6 +533,7 @@ FROM generate_series(1, 8000) AS n, LATERAL (VALUES (
 _LEASES = """
 INSERT INTO langlauf.leases (org_id, job_id, attempt, worker_id, expires_at, deadline_at)
 SELECT org_id, job_id, 1, 'w', queued_at, queued_at FROM langlauf.jobs
+WHERE status = 'running' AND next_attempt_at IS NULL
 """
 
 

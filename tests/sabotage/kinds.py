@@ -18,7 +18,7 @@ KINDS = (
     Sabotage(
         "take the fence from one write",
         _SQLITE + "writes.sql",
-        (("AND limit_reached IS NOT 'events' AND {fence}", "AND limit_reached IS NOT 'events'"),),
+        (("AND attempt = ?4 AND lease_expires_at > ?5 AND status", "AND ?4 AND ?5 AND status"),),
         ("tests/store_contract/test_record.py",),
     ),
     Sabotage(
@@ -43,14 +43,14 @@ KINDS = (
     ),
     Sabotage(
         "drop an event",
-        _SQLITE + "ending.py",
-        (('tx.event(key, seq, EventType.COMPLETED, "worker", facts)', "assert facts"),),
+        _SQLITE + "transaction.py",
+        (("self.event(key, event_seq, EventType.COMPLETED if", "self.event(key, event_seq, EventType.TIMEOUT if"),),
         ("tests/store_contract/test_record.py",),
     ),
     Sabotage(
         "let progress fall",
         _SQLITE + "writes.sql",
-        (("max(progress_percent, :percent)", ":percent"),),
+        (("progress_percent = max(progress_percent, ?6)", "progress_percent = ?6"),),
         ("tests/simulation/test_schedules.py", "tests/store_contract/test_record.py"),
     ),
     Sabotage(

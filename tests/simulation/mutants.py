@@ -104,7 +104,7 @@ STARTED = "status IN ('running', 'partial')"
 NOT_FULL = "org NOT IN (SELECT value FROM json_each(:full))"
 LEASED = "deadline_at IS NOT NULL"
 _LANE_HEAD = _freely("lane_heads", "idx_jobs_lane_head")
-_NEWS = "(:percent > progress_percent OR :step <> coalesce(step, ''))"
+_NEWS = "(?6 > progress_percent OR ?7 <> coalesce(step, ''))"
 _PRESENT = "virtual_start <= (SELECT virtual_now FROM lane_clock)"
 #: Which org has the next turn is a matter of fairness. Without it, empty lanes go at once.
 _AT_ONCE = Edit("tidy_lanes", _PRESENT, "TRUE")
@@ -112,13 +112,13 @@ _AT_ONCE = Edit("tidy_lanes", _PRESENT, "TRUE")
 #: The reasons for which the sweep takes an attempt, as its page and its second look ask for them.
 _OVERDUE = ("lease_expires_at <= :now", "deadline_at + :grace <= :now", "cancel_requested_at + :cancel_grace <= :now")
 _ANY_OVERDUE = f"({' OR '.join(_OVERDUE)})"
-_SHOWN = "NOT EXISTS (SELECT 1 FROM result_rows AS shown WHERE shown.result_id = :result_id)"
+_SHOWN = "NOT EXISTS (SELECT 1 FROM result_rows AS shown WHERE shown.result_id = ?9)"
+_ATTEMPT, ALIVE = "attempt = ?4", "lease_expires_at > ?5"
+_NOT_FULL_YET, _ANY_ROOM = "limit_reached IS NOT 'events'", "limit_reached IS NULL"
 _HELD_BY_ANOTHER = "(:unheld AND (lease_expires_at IS NULL OR lease_expires_at <= :now) OR {fence})"
 
 #: Guards whose absence shows by itself.
 ALONE: tuple[Mutant, ...] = (
-    *_unfenced("record_progress"),
-    *_unfenced("record_partial"),
     *_unfenced("record_checkpoint"),
     *_unfenced("holds_lease"),
     *_unfenced("end_failed"),
@@ -129,7 +129,11 @@ ALONE: tuple[Mutant, ...] = (
     without("completing_jobs", "lease_expires_at > ?5", "?5"),
     without("renew_lease", "attempt = :attempt"),
     without("renew_lease", "lease_expires_at > :now"),
-    without("record_partial", _SHOWN),
+    *(without(look, guard) for look in ("reporting_jobs", "showing_jobs") for guard in (_ATTEMPT, ALIVE)),
+    without("reporting_jobs", _NEWS),
+    without("reporting_jobs", _NOT_FULL_YET),
+    without("showing_jobs", _SHOWN),
+    without("showing_jobs", _ANY_ROOM),
     without("end_retry", "cancel_requested_at IS NULL"),
     without("end_given_back", "cancel_requested_at IS NULL"),
     without("request_cancel", "cancel_requested_at IS NULL"),
@@ -151,8 +155,6 @@ ALONE: tuple[Mutant, ...] = (
     without("lane_heads", "finished_at IS NULL", also=(_LANE_HEAD,)),
     without("tidy_lanes", "waiting = 0", also=(_AT_ONCE,)),
     without("tidy_lanes", "due_at IS NULL", also=(_AT_ONCE,)),
-    without("record_progress", "limit_reached IS NOT 'events'"),
-    without("record_partial", "limit_reached IS NULL"),
     Mutant(
         "a duplicate may have another input",
         (
@@ -167,21 +169,31 @@ ALONE: tuple[Mutant, ...] = (
     ),
     Mutant(
         "progress has no bound",
-        (Edit("record_progress", "iif(event_seq + 1 >= :last_news, 'events', limit_reached)", "limit_reached"),),
+        tuple(
+            Edit(statement, "iif(event_seq + 1 >= ?9, 'events', limit_reached)", "iif(?9, limit_reached, NULL)")
+            for statement in ("reporting_jobs", "record_progress")
+        ),
     ),
-    Mutant("progress may take the room for the end", (Edit("record_progress", "+ 1 >= :last_news", "> :last_news"),)),
+    Mutant(
+        "progress may take the room for the end",
+        tuple(Edit(statement, "+ 1 >= ?9", "> ?9") for statement in ("reporting_jobs", "record_progress")),
+    ),
     Mutant(
         "partials have no bound",
-        (Edit("record_partial", "WHEN partial_bytes + :size > :most_bytes THEN 'partials'", ""),),
+        tuple(
+            Edit(statement, "WHEN partial_bytes + ?10 > ?11 THEN 'partials'", "")
+            for statement in ("showing_jobs", "record_partial")
+        ),
     ),
-    Mutant("partials do not count", (Edit("record_partial", ":size, 0)", "0, 0)"),)),
-    without("record_progress", _NEWS),
-    without("record_progress", _NEWS, ":percent > progress_percent"),
-    without("record_progress", _NEWS, ":step <> coalesce(step, '')"),
+    Mutant("partials do not count", (Edit("record_partial", "?10, 0)", "0, 0)"),)),
     # Not guards, but promises of the same statements.
-    Mutant("progress may fall", (Edit("record_progress", "max(progress_percent, :percent)", ":percent"),)),
     Mutant(
-        "progress may fall with a partial", (Edit("record_partial", "max(progress_percent, :percent)", ":percent"),)
+        "progress may fall",
+        (Edit("record_progress", "progress_percent = max(progress_percent, ?6)", "progress_percent = ?6"),),
+    ),
+    Mutant(
+        "progress may fall with a partial",
+        (Edit("record_partial", "progress_percent = max(progress_percent, ?6)", "progress_percent = ?6"),),
     ),
     Mutant(
         "a chunk may change",
@@ -213,8 +225,6 @@ IN_COMPANY: tuple[Redundant, ...] = (
     *(
         Redundant(without(statement, STARTED), without(statement, "{fence}"), _FENCE_FIRST)
         for statement in (
-            "record_progress",
-            "record_partial",
             "record_checkpoint",
             "end_failed",
             "end_retry",
@@ -227,6 +237,14 @@ IN_COMPANY: tuple[Redundant, ...] = (
             ("attempt = ?4", "attempt = ?4", "?4"),
             ("lease_expires_at > ?3", "lease_expires_at > ?5", "?5"),
         )
+    ),
+    *(
+        Redundant(without(change, guard), without(look, guard), _LOOKED_FOR)
+        for look, change, guards in (
+            ("reporting_jobs", "record_progress", (_ATTEMPT, ALIVE, _NEWS, _NOT_FULL_YET)),
+            ("showing_jobs", "record_partial", (_ATTEMPT, ALIVE, _SHOWN, _ANY_ROOM)),
+        )
+        for guard in guards
     ),
     Redundant(without("request_cancel", STARTED), _ALWAYS_HELD, "only a job with a live lease is asked to stop"),
     *(
@@ -273,7 +291,16 @@ NO_GUARDS: dict[tuple[str, str], str] = {
     ("sweepable_one", "attempt = :attempt"): _BY_LEASE,
     ("sweepable_one", "lease_expires_at IS NOT NULL"): _BY_LEASE,
     ("crashes_so_far", "{fence}"): "what is written of it then has the fence",
-    ("end_completed", STARTED): _ENDED,
-    ("completing_jobs", STARTED): _ENDED,
+    **{
+        (statement, STARTED): _ENDED
+        for statement in (
+            "end_completed",
+            "completing_jobs",
+            "reporting_jobs",
+            "record_progress",
+            "showing_jobs",
+            "record_partial",
+        )
+    },
     ("end_canceled", "status IN ('queued', 'running', 'partial')"): _BY_LEASE,
 }

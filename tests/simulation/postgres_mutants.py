@@ -233,7 +233,7 @@ UNSEEN: Mapping[tuple[str, str], str] = {
     ("submit", "(batch, moment(at), '{}') ON CONFLICT DO NOTHING"): _TURNS,
     ("submit", "ORDER BY org_id, key ON CONFLICT DO NOTHING"): _TURNS,
     ("record_checkpoints", "ORDER BY job.job_id FOR SHARE OF job"): _TURNS,
-    ("sweep", "AND job.deadline_at IS NOT NULL FOR NO KEY UPDATE SKIP LOCKED"): _AGAIN,
+    ("sweep", "AND job.deadline_at IS NOT NULL OFFSET 0 FOR NO KEY UPDATE SKIP LOCKED"): _AGAIN,
     ("tidy", "FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
     ("tidy", "back_at IS NULL AND"): "a job that was given back is due as well",
 }

@@ -29,7 +29,6 @@ from langlauf.store.sqlite.connection import migrate, open_connection
 Step = tuple[str, Sequence[Any]]
 #: The numbers of the org and of the analysis.
 _LANE = {"org": 1, "analysis": 1}
-_BOUNDS = {"last_news": Bounds().last_news, "most_bytes": Bounds().partial_bytes}
 
 
 def measure_ceiling(path: Path, jobs: int, group: int) -> float:
@@ -119,8 +118,11 @@ def _claim(jobs: _Jobs) -> list[Step]:
 def _partial(jobs: _Jobs) -> list[Step]:
     ids = [new_id() for _ in jobs.new]
     facts = [{"result_id": result_id, "result_seq": 1, "progress_percent": 50} for result_id in ids]
-    said = {"org": 1, "now": jobs.now, "percent": 50, "step": None, "replayed": False, "size": len(RESULT), **_BOUNDS}
-    changes = [{**said, "job_id": new.job.job_id, "result_id": ids[at]} for at, new in enumerate(jobs.new)]
+    size, most, last = len(RESULT), Bounds().partial_bytes, Bounds().last_news
+    changes = [
+        (at, new.job.job_id, 1, 1, jobs.now, 50, None, False, ids[at], size, most, last)
+        for at, new in enumerate(jobs.new)
+    ]
     return [
         ("record_partial", changes),
         ("insert_result", [jobs.snapshot(at, ids[at], "partial", 1) for at in jobs.places()]),

@@ -28,6 +28,9 @@ MOST_WAITING = 10_000
 _LARGE = 1_048_576
 #: What is no hurry lets so many batches of others pass, and no more: where somebody always waits it is done too.
 _MOST_PASSED = 20
+#: Rounds of the event loop before a batch begins: who is about to come goes with it. One wake brings submissions and, a
+#: round later, the claim for them.
+_ROUNDS = 2
 
 
 class GroupCommit(Generic[Operation, Answer]):
@@ -91,6 +94,8 @@ class GroupCommit(Generic[Operation, Answer]):
     async def _run_batches(self) -> None:
         try:
             while self._waiting or self._large or self._later:
+                for _ in range(_ROUNDS):
+                    await asyncio.sleep(0)
                 await self._run_one(self._next_batch())
         finally:
             self._drain = None

@@ -1,4 +1,4 @@
-"""One org has thousands of jobs waiting; another one's job is not held up by more than one job that runs."""
+"""One org has thousands of jobs waiting, one has jobs that always fail; a third one's job waits for one at most."""
 
 import asyncio
 import random
@@ -21,6 +21,10 @@ _RUN_SECONDS = 0.3
 #: More than run while a probe is made.
 _SPARE_PER_PROBE = 30
 _WATCH_EVERY = 500
+#: Jobs that are stopped as soon as they run, and tried again as often as may be.
+_FAILING = 300
+_FAILING_OPTIONS = {"async_mode": {"requested": True, "max_retries": 100, "allow_duplicate": True}}
+_FAILING_TIMEOUT = 0.05
 _PATIENCE = 60.0
 
 
@@ -29,19 +33,31 @@ async def run(plan: Plan) -> list[Figure]:
     waiting_wanted = plan.times(_WAITING)
     probes = max(_FEWEST_PROBES, plan.times(_PROBES))
     chance = plan.chance("fairness")
-    async with Fleet(plan, "fairness", SETTINGS) as fleet, Api(fleet, "many") as many, Api(fleet, "few") as few:
+    async with (
+        Fleet(plan, "fairness", SETTINGS) as fleet,
+        Api(fleet, "many") as many,
+        Api(fleet, "few") as few,
+        Api(fleet, "failing") as failing,
+    ):
         await fleet.serve(1)
         alone = [await _probe(few) for _ in range(_FEWEST_PROBES)]
         await _flood(plan, many, waiting_wanted + _SPARE_PER_PROBE * probes, chance)
         beside = [await _probe_at_a_random_moment(few, chance) for _ in range(probes)]
         waiting = int(await many.metric("langlauf_jobs_waiting"))
+        await _keep_failing(failing, max(_LANES, plan.times(_FAILING)))
+        beside_both = [await _probe_at_a_random_moment(few, chance) for _ in range(probes)]
+        retries = sum(job["retry_count"] for job in await failing.page())
         running_job = await _mean_run(many)
         await fleet.stop()
         sound = await verified(fleet.store)
+    fair = statistics.median(alone) + running_job
     return [
         at_least("jobs of one org that wait", waiting, waiting_wanted),
         told("probe jobs of the other org", len(beside)),
         *_ratios(statistics.median(alone), running_job, beside),
+        at_least("retries of the third org meanwhile, of its newest jobs", retries, 1),
+        took("submit to end beside flood and retries, median", statistics.median(beside_both)),
+        at_most("the same ratio beside flood and retries, worst", max(beside_both) / fair, 1.0),
         all_of("stores that verify calls sound", int(sound), 1),
     ]
 
@@ -91,6 +107,15 @@ async def _flood(plan: Plan, api: Api, wanted: int, chance: random.Random) -> No
         count = waiting
         await asyncio.gather(*(lane() for _ in range(_LANES)))
     plan.watch(wanted, wanted)
+
+
+async def _keep_failing(api: Api, count: int) -> None:
+    """Submits jobs that run out of time at once, each time they are tried."""
+
+    async def one() -> None:
+        await api.submit("nap", input={"seconds": 30}, timeout_seconds=_FAILING_TIMEOUT, options=_FAILING_OPTIONS)
+
+    await asyncio.gather(*(one() for _ in range(count)))
 
 
 async def _mean_run(api: Api) -> float:

@@ -17,10 +17,6 @@ from langlauf.bench.figures import ANALYSIS, ORG
 from langlauf.bench.postgres.server import connected
 from langlauf.bench.work import RESULT, new_job
 from langlauf.clock import SystemClock, new_id
-from langlauf.domain.instant import to_text
-from langlauf.domain.job import NewJob
-from langlauf.domain.notification import TEMPLATES, dedupe_key
-from langlauf.domain.state import Status
 from langlauf.store.queries import load
 from langlauf.store.rows import json_text
 
@@ -96,28 +92,13 @@ def _stages(org: str, count: int, tickets: int) -> list[Step]:
     inputs = [new.job.request_payload_hash for new in group], [new.payload for new in group]
     numbers = list(range(tickets + 1, tickets + count + 1))
     partials, finals = [new_id() for _ in group], [new_id() for _ in group]
-    dedupe = [dedupe_key(job_id, "in_app", TEMPLATES[Status.COMPLETED]) for job_id in ids]
-    messages = [_message(new, final, now) for new, final in zip(group, finals, strict=True)]
     return [
         ("submit", (org, ids, *inputs, *traces, numbers, ANALYSIS, now)),
-        ("claim", (org, ids, *traces, ANALYSIS, now, uuid4())),
-        ("partial", (org, ids, *traces, partials, _facts(partials, 1, 50), RESULT, now)),
-        ("complete", (org, ids, *traces, finals, _facts(finals, 2, 100), dedupe, messages, RESULT, now)),
+        ("claim", (org, ids, ANALYSIS, now, uuid4())),
+        ("partial", (org, ids, partials, _facts(partials, 1, 50), RESULT, now)),
+        ("complete", (org, ids, finals, _facts(finals, 2, 100), RESULT, now)),
     ]
 
 
 def _facts(result_ids: list[str], seq: int, percent: int) -> list[str]:
     return [json_text({"result_id": one, "result_seq": seq, "progress_percent": percent}) for one in result_ids]
-
-
-def _message(new: NewJob, result_id: str, now: int) -> str:
-    facts = {
-        "job_id": new.job.job_id,
-        "status": Status.COMPLETED,
-        "result_id": result_id,
-        "progress_percent": 100,
-        "error_code": None,
-        "retry_hint": None,
-        "finished_at": to_text(now),
-    }
-    return json_text(facts)

@@ -27,7 +27,7 @@ ORDER BY ticket LIMIT 1 FOR UPDATE SKIP LOCKED
 """
 _BY_INDEX = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off;"
 _NO_VACUUM = "ALTER TABLE {} SET (autovacuum_enabled = off)"
-_TABLES = ("jobs", "leases", "lanes", "lane_clock", "waiting_counts", "pace")
+_TABLES = ("jobs", "lanes", "lane_clock", "waiting_counts", "pace")
 
 
 async def measure_dead(server: str, taken: int, samples: int, watch_fill: Watch, watch: Watch) -> list[Compared]:

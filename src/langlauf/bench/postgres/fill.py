@@ -22,8 +22,8 @@ from langlauf.store.postgres.driver import PostgresStore
 _ROWS_PER_STEP = 100_000
 #: The copies are this far apart: a million of them fill a month.
 _MICROSECONDS_APART = 2_500_000
-_WAITING = ("jobs", "job_inputs", "job_events")
-_FINISHED = (*_WAITING, "job_results", "notifications")
+_WAITING = ("jobs", "event_rows")
+_FINISHED = (*_WAITING, "job_results")
 _SETTINGS = """
 SET synchronous_commit = off;
 SET maintenance_work_mem = '512MB';
@@ -78,10 +78,7 @@ _CHANGED = {
     "job_id": _id("8"),
     # The final snapshot is the one that the job names.
     "result_id": f"CASE WHEN is_final THEN {_id('9')} ELSE {_id('a')} END",
-    "notification_id": _id("b"),
-    "event_id": _id("8"),
     "request_payload_hash": "encode(sha256(number::text::bytea), 'hex')",
-    "dedupe_key": f"{_id('8')} || substr(dedupe_key, length(job_id) + 1)",
     "ticket": "place",
 }
 
@@ -154,7 +151,7 @@ async def _copy_statement(connection: Any, table: str, filling: Filling) -> str:
     return f"""
         WITH real AS MATERIALIZED (
             SELECT model.*, {is_final} AS is_final, first.queued_at AS real_time
-            FROM {table} AS model JOIN job_inputs AS first USING (job_id) WHERE job_id = $1::text),
+            FROM {table} AS model JOIN jobs AS first USING (job_id) WHERE job_id = $1::text),
         copies AS (
             SELECT real.*, number,
                 real_time - ({filling.jobs} - number) * {_MICROSECONDS_APART} AS made,

@@ -43,7 +43,7 @@ def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
     job, org, job_id, attempt, seq, analysis, timeout, percent, retries, max_retries, trace_id, request_id, *rest = row
     queued_at, traceparent, tracestate, payload = rest
     kind = EventType.RUNNING if attempt == 1 else EventType.ATTEMPT_STARTED
-    tx.event((job, org, job_id), seq, kind, "worker", {"attempt": attempt})
+    tx.event((job, org, job_id), seq, kind, "worker", f'{{"attempt":{attempt}}}')
     tx.running(analysis, +1)
     return Claim(
         lease=Lease(tx.org_id(org), job_id, attempt),

@@ -17,8 +17,9 @@ OLDEST_SAFE_SQLITE = (3, 51, 3)
 #: as long again: so a request is refused within ten seconds.
 BUSY_MILLISECONDS = 4_000
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
-#: Prepared statements: more than there are queries of jobs.
-_STATEMENTS_KEPT = 300
+#: Places for prepared statements. The driver gives each execution the next place and drops what was there: one that is
+#: run for many rows must not push out all others.
+_STATEMENTS_KEPT = 4_000
 
 
 def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:

@@ -4,10 +4,13 @@
 -- The orgs that want to be called. Most stores have none: then nobody looks further.
 SELECT DISTINCT org_id FROM webhook_endpoints WHERE disabled_at IS NULL
 
+-- name: wishes_exist
+SELECT EXISTS (SELECT 1 FROM job_wishes)
+
 -- name: any_wishes
 -- Of some jobs, by their keys, those whose submission named somebody to be told.
 SELECT job.job FROM json_each(:jobs) AS ended CROSS JOIN job_rows AS job ON job.job = ended.value
-WHERE EXISTS (SELECT 1 FROM job_wishes) AND EXISTS (SELECT 1 FROM job_wishes AS wish WHERE wish.job_id = job.job_id)
+WHERE EXISTS (SELECT 1 FROM job_wishes AS wish WHERE wish.job_id = job.job_id)
 
 -- name: fill_outbox
 -- The messages about one event: to each endpoint that hears of such, and at the end of a job to whom its submission named.

@@ -22,9 +22,7 @@ def complete(tx: Transaction, ends: Sequence[tuple[Lease, Completed]]) -> list[b
     for place, job, seq, partials, analysis, paced_percent, paced_at in tx.each("completing_jobs", asked):
         lease, outcome = ends[place]
         key = (job, asked[place][2], lease.job_id)
-        tx.snapshot(key, "final", partials + 1, outcome)
-        facts = {"result_id": outcome.result_id, "result_seq": partials + 1, "progress_percent": 100}
-        tx.event(key, seq, EventType.COMPLETED, "worker", facts)
+        tx.snapshot(key, seq, "final", partials + 1, 100, outcome)
         tx.running(analysis, -1)
         seconds = whole_run(paced_percent, paced_at, now)
         if seconds is not None:

@@ -27,6 +27,8 @@ class Memory:
         self.feed_places: dict[int, int] = {}
         #: the orgs that want to be called; None where that is not known
         self.listening: frozenset[str] | None = None
+        #: whether a submission asked for somebody to be told
+        self.any_wishes: bool | None = None
         #: how many jobs run, with those whose lease has ended and that no sweep has taken yet
         self.running: int | None = None
         #: the key of the newest job
@@ -34,7 +36,7 @@ class Memory:
 
     def forget(self) -> None:
         """Everything is looked up again."""
-        self.__init__()  # type: ignore[misc]  # what it begins with is said once
+        vars(self).update(vars(Memory()))
 
     def follow(self, connection: apsw.Connection) -> bool:
         """Forgets all where another connection has written; asked inside of a transaction. True: it was so."""

@@ -20,7 +20,9 @@ def fill_outbox(
     if memory.listening is None:
         memory.listening = frozenset(str(org_id) for (org_id,) in connection.execute(queries["any_endpoints"]))
     listening = memory.listening
-    ends = [job for job, _, kind in events if kind in LAST_WORDS]
+    if memory.any_wishes is None:
+        memory.any_wishes = bool(connection.execute(queries["wishes_exist"]).get)
+    ends = [job for job, _, kind in events if kind in LAST_WORDS] if memory.any_wishes else []
     wished: set[Any] = set()
     if ends:
         wished = {job for (job,) in connection.execute(queries["any_wishes"], {"jobs": json_text(ends)})}

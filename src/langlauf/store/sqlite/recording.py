@@ -1,5 +1,6 @@
 """What attempts write. Each statement carries the fence: without the lease nothing changes."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,73 +12,94 @@ from langlauf.domain.progress import stored_percent
 from langlauf.store.batching import rounds
 from langlauf.store.operations import Recording
 from langlauf.store.sqlite.ending import complete, write_end
-from langlauf.store.sqlite.transaction import Key, Transaction
+from langlauf.store.sqlite.transaction import Key, Row, Transaction
 
 
 def record(tx: Transaction, batch: Sequence[Recording]) -> list[Recorded]:
-    """What became of the writes: refused where an attempt's lease is gone. Completed jobs are ended together."""
+    """What became of the writes: refused where an attempt's lease is gone. Writes of one kind are made together."""
     answers = [Recorded.REFUSED] * len(batch)
     for places in rounds(batch, lambda one: [one.lease.job_id]):
         tx.write_snapshots()  # a snapshot that comes twice is seen the second time
-        ends: list[tuple[Lease, Completed]] = []
-        ending: list[int] = []
+        kinds: defaultdict[type, list[int]] = defaultdict(list)
         for place in places:
-            lease, write = batch[place].lease, batch[place].write
-            if isinstance(write, Completed):
-                ends.append((lease, write))
-                ending.append(place)
-            else:
-                answers[place] = _record(tx, lease, batch[place])
-        for place, done in zip(ending, complete(tx, ends), strict=True):
-            answers[place] = Recorded(done)
+            kinds[type(batch[place].write)].append(place)
+        for kind, mine in kinds.items():
+            for place, answer in zip(mine, _record(tx, kind, [batch[place] for place in mine]), strict=True):
+                answers[place] = answer
     return answers
 
 
-def _record(tx: Transaction, lease: Lease, recording: Recording) -> Recorded:
-    write = recording.write
-    if isinstance(write, Progress):
-        return _progress(tx, lease, write)
-    if isinstance(write, Partial):
-        return _partial(tx, lease, write)
-    if isinstance(write, Checkpoint):
-        return _checkpoint(tx, lease, write)
-    return Recorded(write_end(tx, lease, write))
+def _record(tx: Transaction, kind: type, batch: Sequence[Recording]) -> Sequence[Recorded]:
+    writes: list[tuple[Lease, Any]] = [(one.lease, one.write) for one in batch]
+    if kind is Completed:
+        return [Recorded(done) for done in complete(tx, writes)]
+    if kind is Progress:
+        return _progress(tx, writes)
+    if kind is Partial:
+        return _partials(tx, writes)
+    if kind is Checkpoint:
+        return [_checkpoint(tx, lease, write) for lease, write in writes]
+    return [Recorded(write_end(tx, lease, write)) for lease, write in writes]
 
 
-def _progress(tx: Transaction, lease: Lease, write: Progress) -> Recorded:
-    held = tx.fenced(lease)
-    row = tx.one("record_progress", **held, **_shared(write))
-    if row is None:
-        # No news and a job that is past its bounds are fine; a lease that is gone is not.
-        return _standing(tx, held)
-    job, seq, percent, step, limit = row
-    key = (job, held["org"], lease.job_id)
-    _tell_progress(tx, key, seq, percent, step, limit if limit == "events" else None)
-    return recorded(limit)
+def _progress(tx: Transaction, writes: Sequence[tuple[Lease, Progress]]) -> list[Recorded]:
+    values = [(*_shared(tx, place, *one), one[1].bounds.last_news) for place, one in enumerate(writes)]
+    answers: list[Recorded | None] = [None] * len(writes)
+    changes: list[Row] = []
+    for place, job, seq, percent, step, limit in tx.each("reporting_jobs", values):
+        key = (job, values[place][2], writes[place][0].job_id)
+        _tell_progress(tx, key, seq, percent, step, limit if limit == "events" else None)
+        changes.append(values[place])
+        answers[place] = recorded(limit)
+    _change(tx, "record_progress", changes)
+    return _with_standing(tx, writes, answers)
 
 
-def _partial(tx: Transaction, lease: Lease, write: Partial) -> Recorded:
-    held = tx.fenced(lease)
-    row = tx.one(
-        "record_partial",
-        **held,
-        **_shared(write),
-        result_id=write.result_id,
-        size=write.stored_bytes,
-        most_bytes=write.bounds.partial_bytes,
-    )
-    if row is None:
-        # A snapshot that was there already and a job that is past its bounds are fine; a lease that is gone is not.
-        return _standing(tx, held)
-    job, seq, percent, step, limit, result_seq = row
-    key = (job, held["org"], lease.job_id)
-    if limit is not None:
-        _tell_progress(tx, key, seq, percent, step, limit)
-        return recorded(limit)
-    tx.snapshot(key, "partial", result_seq, write)
-    facts = {"result_id": write.result_id, "result_seq": result_seq, "progress_percent": percent}
-    tx.event(key, seq, EventType.PARTIAL, "worker", facts)
-    return Recorded.WRITTEN
+def _partials(tx: Transaction, writes: Sequence[tuple[Lease, Partial]]) -> list[Recorded]:
+    values = [
+        (
+            *_shared(tx, place, lease, write),
+            write.result_id,
+            write.stored_bytes,
+            write.bounds.partial_bytes,
+            write.bounds.last_news,
+        )
+        for place, (lease, write) in enumerate(writes)
+    ]
+    answers: list[Recorded | None] = [None] * len(writes)
+    changes: list[Row] = []
+    for place, job, seq, percent, step, limit, result_seq in tx.each("showing_jobs", values):
+        lease, write = writes[place]
+        key = (job, values[place][2], lease.job_id)
+        changes.append(values[place])
+        answers[place] = recorded(limit)
+        if limit is not None:
+            _tell_progress(tx, key, seq, percent, step, limit)
+            continue
+        tx.snapshot(key, seq, "partial", result_seq, percent, write)
+    _change(tx, "record_partial", changes)
+    return _with_standing(tx, writes, answers)
+
+
+def _shared(tx: Transaction, place: int, lease: Lease, write: Progress | Partial) -> Row:
+    """The values that reports and snapshots have in common, in the order of the statements."""
+    held = (place, lease.job_id, tx.org(lease.org_id), lease.attempt, tx.now)
+    return (*held, stored_percent(write.percent), write.step, write.replayed)
+
+
+def _change(tx: Transaction, statement: str, changes: Sequence[Row]) -> None:
+    if changes and tx.run_many(statement, changes) != len(changes):
+        raise RuntimeError(f"a job was found under its lease that {statement} cannot change")
+
+
+def _with_standing(
+    tx: Transaction, writes: Sequence[tuple[Lease, Any]], answers: Sequence[Recorded | None]
+) -> list[Recorded]:
+    """The answers. No news, a snapshot that was there, a job past its bounds are fine; a lease that is gone is not."""
+    return [
+        _standing(tx, tx.fenced(lease)) if answer is None else answer
+        for (lease, _), answer in zip(writes, answers, strict=True)
+    ]
 
 
 def _checkpoint(tx: Transaction, lease: Lease, write: Checkpoint) -> Recorded:
@@ -86,15 +108,6 @@ def _checkpoint(tx: Transaction, lease: Lease, write: Checkpoint) -> Recorded:
         return Recorded.WRITTEN
     # Nothing was inserted: either the chunk was there already, which is fine, or the lease is gone.
     return Recorded(_standing(tx, held) is not Recorded.REFUSED)
-
-
-def _shared(write: Progress | Partial) -> dict[str, Any]:
-    return {
-        "percent": stored_percent(write.percent),
-        "step": write.step,
-        "replayed": write.replayed,
-        "last_news": write.bounds.last_news,
-    }
 
 
 def _standing(tx: Transaction, held: dict[str, Any]) -> Recorded:

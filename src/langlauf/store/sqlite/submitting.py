@@ -120,6 +120,7 @@ class Submissions:
         for wish in new.wishes:
             values = (job.org_id, job.job_id, wish.channel, wish.target, wish.lane, wish.language)
             tx.run_many("insert_wish", [values])
+            tx.memory.any_wishes = True
 
 
 def submit(tx: Transaction, batch: Sequence[NewJob]) -> list[Submitted]:

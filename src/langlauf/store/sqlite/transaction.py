@@ -20,10 +20,13 @@ from langlauf.store.sqlite.memory import Memory
 from langlauf.store.sqlite.outgoing import fill_outbox
 
 Row = tuple[Any, ...]
+Shown = Partial | Completed
 #: The key of a job and of its org, and its id.
 Key = tuple[int, int, str]
 #: How much the newest run counts in the mean of recent runs.
 _NEWEST_RUN_WEIGHT = 0.2
+#: As plain texts: an enumeration computes the hash of a member in Python each time.
+_OUTBOUND = frozenset(kind.value for kind in OUTBOUND)
 #: The length of a UUID: the ids of events follow from such an id, and are kept for any other.
 _UUID = 36
 
@@ -127,12 +130,12 @@ class Transaction:
         """Appends to a job's log; the request behind the change is the job's unless another one is named."""
         job, org, job_id = key
         place = None
-        if kind in OUTBOUND:
+        if kind._value_ in _OUTBOUND:
             place = self._feed_place(org)
             self._going_out.append((job, seq, kind))
         event_id = None if len(job_id) == _UUID else new_id()
         text = payload if isinstance(payload, str) else json_text(payload)
-        self._events.append((job, seq, org, kind.value, self.now, place, actor, text, event_id, None, request_id))
+        self._events.append((job, seq, org, kind._value_, self.now, place, actor, text, event_id, None, request_id))
         self._touched.add(org)
 
     def _feed_place(self, org: int) -> Instant:
@@ -144,8 +147,10 @@ class Transaction:
         self.memory.feed_places[org] = place
         return place
 
-    def snapshot(self, key: Key, kind: ResultKind, seq: int, write: Partial | Completed) -> None:
-        """Appends a snapshot of a job."""
+    def snapshot(self, key: Key, event_seq: int, kind: ResultKind, seq: int, percent: int, write: Shown) -> None:
+        """Appends a snapshot of a job, and the event that tells of it."""
+        told = json_text({"result_id": write.result_id, "result_seq": seq, "progress_percent": percent})
+        self.event(key, event_seq, EventType.COMPLETED if kind == "final" else EventType.PARTIAL, "worker", told)
         job, org, _ = key
         ref = None if write.payload_ref == INLINE else write.payload_ref
         row = (job, seq, org, write.result_id, kind, SCHEMA_VERSION, ref, self.now, write.summary)

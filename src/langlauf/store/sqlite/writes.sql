@@ -203,46 +203,55 @@ UPDATE job_rows SET lease_expires_at = :expires_at
 WHERE job_id = :job_id AND org = :org AND attempt = :attempt AND lease_expires_at > :now
 RETURNING CASE WHEN cancel_requested_at IS NOT NULL THEN coalesce(cancel_reason, '') END
 
+-- name: reporting_jobs
+-- What a report of progress changes, with the place of who asks; nothing where it is no news, or the attempt has no lease any
+-- more. The last news that a log has room for says that it is the last.
+SELECT ?1, job, event_seq + 1, max(progress_percent, ?6), coalesce(?7, step), iif(event_seq + 1 >= ?9, 'events', limit_reached)
+FROM job_rows
+WHERE job_id = ?2 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND status IN ('running', 'partial')
+  AND (?6 > progress_percent OR ?7 <> coalesce(step, '')) AND limit_reached IS NOT 'events'
+
 -- name: record_progress
 -- What changes neither the percent nor the step is no news and touches nothing. The pace of an attempt is measured from
--- where it began to compute: not from what stored chunks brought, nor from what an attempt before it had done. The last
--- news that a log has room for says that it is the last.
+-- where it began to compute: not from what stored chunks brought, nor from what an attempt before it had done.
 UPDATE job_rows SET
-    limit_reached = iif(event_seq + 1 >= :last_news, 'events', limit_reached),
-    progress_percent = max(progress_percent, :percent),
-    step = coalesce(:step, step),
-    progress_at = iif(:percent > progress_percent OR :replayed, :now, progress_at),
-    paced_at = iif((:percent > progress_percent AND paced_at IS NULL) OR :replayed, :now, paced_at),
-    paced_percent = iif((:percent > progress_percent AND paced_at IS NULL) OR :replayed,
-                        max(:percent, progress_percent), paced_percent),
+    limit_reached = iif(event_seq + 1 >= ?9, 'events', limit_reached),
+    progress_percent = max(progress_percent, ?6),
+    step = coalesce(?7, step),
+    progress_at = iif(?6 > progress_percent OR ?8, ?5, progress_at),
+    paced_at = iif((?6 > progress_percent AND paced_at IS NULL) OR ?8, ?5, paced_at),
+    paced_percent = iif((?6 > progress_percent AND paced_at IS NULL) OR ?8, max(?6, progress_percent), paced_percent),
     event_seq = event_seq + 1,
-    updated_at = :now
-WHERE job_id = :job_id AND org = :org AND status IN ('running', 'partial')
-  AND (:percent > progress_percent OR :step <> coalesce(step, '')) AND limit_reached IS NOT 'events' AND {fence}
-RETURNING job, event_seq, progress_percent, step, limit_reached
+    updated_at = ?5
+WHERE job_id = ?2 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND status IN ('running', 'partial')
+  AND (?6 > progress_percent OR ?7 <> coalesce(step, '')) AND limit_reached IS NOT 'events'
+
+-- name: showing_jobs
+-- What a partial snapshot changes, with the place of who asks; nothing where the attempt has no lease any more. A worker that
+-- was told of a failed commit writes again: a snapshot that is there already changes nothing. The first one that does not fit any
+-- more is progress without a snapshot, and says so; those after it change nothing.
+SELECT ?1, job, event_seq + 1, max(progress_percent, ?6), coalesce(?7, step),
+    CASE WHEN event_seq + 1 >= ?12 THEN 'events' WHEN partial_bytes + ?10 > ?11 THEN 'partials' END, partial_count + 1
+FROM job_rows
+WHERE job_id = ?2 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND status IN ('running', 'partial')
+  AND NOT EXISTS (SELECT 1 FROM result_rows AS shown WHERE shown.result_id = ?9) AND limit_reached IS NULL
 
 -- name: record_partial
--- A worker that was told of a failed commit writes again: a snapshot that is there already changes nothing. The first one
--- that does not fit any more is progress without a snapshot, and says so; those after it change nothing.
 UPDATE job_rows SET
-    limit_reached = CASE WHEN event_seq + 1 >= :last_news THEN 'events'
-                         WHEN partial_bytes + :size > :most_bytes THEN 'partials' END,
-    status = iif((event_seq + 1 < :last_news AND partial_bytes + :size <= :most_bytes), 'partial', status),
-    progress_percent = max(progress_percent, :percent),
-    step = coalesce(:step, step),
-    partial_count = partial_count + (event_seq + 1 < :last_news AND partial_bytes + :size <= :most_bytes),
-    partial_bytes = partial_bytes + iif((event_seq + 1 < :last_news AND partial_bytes + :size <= :most_bytes), :size, 0),
-    result_id = iif((event_seq + 1 < :last_news AND partial_bytes + :size <= :most_bytes), :result_id, result_id),
-    progress_at = iif(:percent > progress_percent OR :replayed, :now, progress_at),
-    paced_at = iif((:percent > progress_percent AND paced_at IS NULL) OR :replayed, :now, paced_at),
-    paced_percent = iif((:percent > progress_percent AND paced_at IS NULL) OR :replayed,
-                        max(:percent, progress_percent), paced_percent),
+    limit_reached = CASE WHEN event_seq + 1 >= ?12 THEN 'events' WHEN partial_bytes + ?10 > ?11 THEN 'partials' END,
+    status = iif((event_seq + 1 < ?12 AND partial_bytes + ?10 <= ?11), 'partial', status),
+    progress_percent = max(progress_percent, ?6),
+    step = coalesce(?7, step),
+    partial_count = partial_count + (event_seq + 1 < ?12 AND partial_bytes + ?10 <= ?11),
+    partial_bytes = partial_bytes + iif((event_seq + 1 < ?12 AND partial_bytes + ?10 <= ?11), ?10, 0),
+    result_id = iif((event_seq + 1 < ?12 AND partial_bytes + ?10 <= ?11), ?9, result_id),
+    progress_at = iif(?6 > progress_percent OR ?8, ?5, progress_at),
+    paced_at = iif((?6 > progress_percent AND paced_at IS NULL) OR ?8, ?5, paced_at),
+    paced_percent = iif((?6 > progress_percent AND paced_at IS NULL) OR ?8, max(?6, progress_percent), paced_percent),
     event_seq = event_seq + 1,
-    updated_at = :now
-WHERE job_id = :job_id AND org = :org AND status IN ('running', 'partial') AND {fence}
-  AND NOT EXISTS (SELECT 1 FROM result_rows AS shown WHERE shown.result_id = :result_id)
-  AND limit_reached IS NULL
-RETURNING job, event_seq, progress_percent, step, limit_reached, partial_count
+    updated_at = ?5
+WHERE job_id = ?2 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND status IN ('running', 'partial')
+  AND NOT EXISTS (SELECT 1 FROM result_rows AS shown WHERE shown.result_id = ?9) AND limit_reached IS NULL
 
 -- name: record_checkpoint
 -- The first value of a chunk counts; a checkpoint has no event, it is not news for people.

@@ -69,6 +69,27 @@ CREATE TRIGGER leases_are_taken INSTEAD OF INSERT ON leases FOR EACH ROW EXECUTE
 CREATE TRIGGER job_events_are_taken INSTEAD OF INSERT ON job_events FOR EACH ROW EXECUTE FUNCTION take_record();
 CREATE TRIGGER notifications_are_taken INSTEAD OF INSERT ON notifications FOR EACH ROW EXECUTE FUNCTION take_record();
 
+-- And what it is to remove one: a part of a job goes, never the job.
+CREATE OR REPLACE FUNCTION drop_record() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_TABLE_NAME = 'job_inputs' THEN
+        UPDATE jobs SET payload = NULL WHERE job_id = OLD.job_id AND org_id = OLD.org_id;
+    ELSIF TG_TABLE_NAME = 'leases' THEN
+        UPDATE jobs SET worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL, claim_id = NULL
+        WHERE job_id = OLD.job_id AND org_id = OLD.org_id;
+    ELSIF TG_TABLE_NAME = 'job_events' THEN
+        DELETE FROM event_rows WHERE job_id = OLD.job_id AND event_seq = OLD.event_seq;
+    ELSE
+        DELETE FROM outbox WHERE notification_id = OLD.notification_id AND org_id = OLD.org_id;
+    END IF;
+    RETURN OLD;
+END $$;
+
+CREATE TRIGGER job_inputs_are_dropped INSTEAD OF DELETE ON job_inputs FOR EACH ROW EXECUTE FUNCTION drop_record();
+CREATE TRIGGER leases_are_dropped INSTEAD OF DELETE ON leases FOR EACH ROW EXECUTE FUNCTION drop_record();
+CREATE TRIGGER job_events_are_dropped INSTEAD OF DELETE ON job_events FOR EACH ROW EXECUTE FUNCTION drop_record();
+CREATE TRIGGER notifications_are_dropped INSTEAD OF DELETE ON notifications FOR EACH ROW EXECUTE FUNCTION drop_record();
+
 -- A job as it is read.
 CREATE VIEW job_views WITH (security_invoker = true) AS
 SELECT job_id, org_id, analysis, status, priority_class, request_payload_hash, request_payload_ref, queued_at, updated_at,

@@ -18,17 +18,20 @@ BEGIN
         SELECT job.job_id, job.org_id FROM jobs AS job
         WHERE job.deadline_at > 0 AND (job.lease_expires_at <= now OR job.deadline_at + grace <= now
             OR job.cancel_requested_at + cancel_grace <= now))
-    SELECT array_agg(job_id ORDER BY job_id), array_agg(DISTINCT org_id) INTO ids, orgs
-    FROM (SELECT * FROM overdue ORDER BY job_id LIMIT most) AS first;
+    SELECT array_agg(taken.job_id ORDER BY taken.job_id), array_agg(DISTINCT taken.org_id) INTO ids, orgs
+    FROM (SELECT * FROM overdue ORDER BY job_id LIMIT most) AS first
+    CROSS JOIN LATERAL (
+        SELECT job.job_id, job.org_id FROM jobs AS job WHERE job.job_id = first.job_id AND job.deadline_at IS NOT NULL
+        OFFSET 0 FOR NO KEY UPDATE SKIP LOCKED) AS taken;
     IF ids IS NULL THEN
         RETURN;
     END IF;
-    -- All lanes at once, in order; jobs are never waited for.
+    -- All lanes at once, in order, behind the jobs: jobs are never waited for, and whoever finds none waits for nobody.
     PERFORM lock_orgs(orgs);
     FOREACH late IN ARRAY ids LOOP
         -- Each by itself: one that cannot be written is told of, and the others go on.
         BEGIN
-            SELECT * INTO hit FROM jobs AS job WHERE job.job_id = late AND job.deadline_at IS NOT NULL FOR NO KEY UPDATE SKIP LOCKED;
+            SELECT * INTO hit FROM jobs AS job WHERE job.job_id = late AND job.deadline_at IS NOT NULL;
             CONTINUE WHEN NOT FOUND OR least(
                 hit.lease_expires_at, hit.deadline_at + grace, hit.cancel_requested_at + cancel_grace) > now;
             one := overdue(now, hit, retry_base, retry_cap, most_lost);

@@ -95,7 +95,7 @@ CREATE TABLE jobs (
         AND partial_bytes >= 0 AND timeout_seconds > 0 AND length(org_id) BETWEEN 1 AND 128
         AND priority_class IN ('default', 'expedite') AND canceled_by IN ('user', 'system', 'worker')
         AND retry_hint IN ('retry_with_backoff', 'check_input_and_retry') AND limit_reached IN ('events', 'partials'))
-) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 5000);
 
 -- Every version of a row is entered anew in every index that has room for it, unless no column of any index was changed. So no
@@ -115,6 +115,7 @@ CREATE INDEX idx_jobs_org_status_updated ON jobs (org_id, status, finished_at) W
 CREATE INDEX idx_jobs_finished ON jobs (kept, finished_at) WHERE finished_at IS NOT NULL;
 -- These hold few jobs, or none.
 CREATE INDEX idx_jobs_failed ON jobs (org_id, queued_at, job_id) WHERE failed_at IS NOT NULL;
+CREATE INDEX idx_jobs_retry_eligible ON jobs (next_attempt_at, retry_count, max_retries) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX idx_jobs_error_code ON jobs (error_code) WHERE error_code IS NOT NULL;
 CREATE INDEX idx_jobs_retry_of ON jobs (retry_of COLLATE "C", org_id) WHERE retry_of IS NOT NULL;
 CREATE INDEX idx_jobs_held ON jobs (org_id, held_at, job_id) WHERE held_at IS NOT NULL;

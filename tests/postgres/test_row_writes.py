@@ -1,0 +1,109 @@
+"""What a job writes: few rows, few entries of indexes, and none for what happens while it runs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from langlauf.domain.attempt import Claim, Lease, Partial, Progress
+from langlauf.domain.outcome import Completed
+from langlauf.hints import Hints
+from langlauf.store.postgres.driver import PostgresStore
+from tests.support.orders import accept, claim
+from tests.support.postgres import fetch
+from tests.support.postgres_stores import migrated_database
+from tests.support.processes import eventually
+from tests.support.stores import SetClock
+
+_BATCHES, _SIZE = 4, 32
+_HOT, _TRIES = 0.9, 5
+_JOBS = _BATCHES * _SIZE
+_WRITES = """
+SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables
+WHERE schemaname = 'langlauf' AND relname NOT IN ('schema_made', 'migrations', 'installed', 'feed_home', 'duties')
+"""
+_UPDATES = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'jobs'"
+#: The conditions of the indexes of jobs.
+_ENTRIES = """
+SELECT coalesce(pg_get_expr(indpred, indrelid), 'true') FROM pg_index WHERE indrelid = 'langlauf.jobs'::regclass
+"""
+Play = Callable[[PostgresStore, Sequence[Claim]], Awaitable[None]]
+
+
+async def _lives(url: str, play: Play, *, end: bool = True) -> None:
+    """Jobs in batches, from submission to completion; the connections are closed, so that all is counted."""
+    clock = SetClock()
+    store = await PostgresStore.open(url, hints=Hints(), notify=False, clock=clock)
+    try:
+        for _ in range(_BATCHES):
+            await asyncio.gather(*(accept(store, clock) for _ in range(_SIZE)))
+            claims = await claim(store, _SIZE, max_running=1_000)
+            assert len(claims) == _SIZE
+            await play(store, claims)
+            if end:
+                await asyncio.gather(*(_complete(store, made.lease) for made in claims))
+    finally:
+        await store.close()
+
+
+async def _complete(store: PostgresStore, lease: Lease) -> None:
+    assert await store.record(lease, Completed(result_id=lease.job_id, payload="{}"))
+
+
+async def _nothing(_: PostgresStore, __: Sequence[Claim]) -> None:
+    return
+
+
+async def _busy(store: PostgresStore, claims: Sequence[Claim]) -> None:
+    leases = [made.lease for made in claims]
+    for number in range(4):
+        assert all(one.held for one in await store.renew(leases, lease_seconds=15))
+        percent = 20 * number + 5
+        await asyncio.gather(*(store.record(lease, Progress(percent=percent, step="on")) for lease in leases))
+        await asyncio.gather(
+            *(
+                store.record(lease, Partial(result_id=f"{lease.job_id}-{number}", payload="{}", percent=percent))
+                for lease in leases
+            )
+        )
+
+
+def _counted(url: str, sql: str) -> tuple[int, ...]:
+    """What a statement says when all connections that wrote are gone: each tells what it did when it ends."""
+    others = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    eventually(lambda: not fetch(url, others))
+    [found] = fetch(url, sql)
+    return tuple(int(one) for one in found)
+
+
+def test_a_job_writes_few_rows() -> None:
+    """Its own three times, three events and a result; what counts and numbers is written once for a batch."""
+    with migrated_database() as url:
+        (before,) = _counted(url, _WRITES)
+        asyncio.run(_lives(url, _nothing))
+        (after,) = _counted(url, _WRITES)
+    assert 7 * _JOBS <= after - before <= 8 * _JOBS
+
+
+def test_what_happens_while_a_job_runs_enters_no_index() -> None:
+    """Heartbeats, progress and partials; a claim, the first partial and an end change what indexes ask for."""
+
+    def share() -> float:
+        with migrated_database() as url:
+            asyncio.run(_lives(url, _busy))
+            updates, hot = _counted(url, _UPDATES)
+        assert updates == (2 + 3 * 4) * _JOBS
+        return hot / (updates - 3 * _JOBS)
+
+    # Others on the server may keep what is dead from being cleared away: then a page is full sooner.
+    assert any(share() > _HOT for _ in range(_TRIES))
+
+
+def test_a_job_is_in_four_indexes_at_any_time() -> None:
+    """While it waits, while it runs, and once it has ended."""
+    with migrated_database() as url:
+        for play in (False, True):
+            asyncio.run(_lives(url, _nothing, end=play))
+        conditions = [condition for (condition,) in fetch(url, _ENTRIES)]
+        for status in ("running", "completed"):
+            sums = ", ".join(f"sum(({condition})::integer)::float8 / count(*)" for condition in conditions)
+            [found] = fetch(url, f"SELECT {sums} FROM langlauf.jobs WHERE status = '{status}'")
+            assert sum(found) == 4, status
