@@ -10,12 +10,17 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from langlauf.bench.cost import BATCH, PAYLOAD_BYTES, RESULT
 from langlauf.bench.crowd import Lived
-from langlauf.bench.figures import History, Http, JobCost, Polls, Report, Spread, spread
+from langlauf.bench.figures import History, Http, JobCost, Polls, Report, Spread, StoreCost, median_store_cost, spread
+from langlauf.bench.fill import Filling, fill
 from langlauf.bench.lifecycle import measure_lifecycle
 from langlauf.bench.polls import ratios_of
 from langlauf.bench.report import lines_of
+from langlauf.bench.work import new_job
 from langlauf.cli.main import main
+from langlauf.clock import SystemClock
+from langlauf.store.sqlite.connection import migrate, open_connection
 
 FEW = ("bench", "--only", "lifecycle", "--jobs", "4", "--concurrency", "2", "--rounds", "1")
 #: names in the report, and the figures of a history that they come from
@@ -165,9 +170,9 @@ def test_nothing_is_measured_with_none_of_something(flag: str) -> None:
 
 
 def test_a_complete_run_measures_everything(tmp_path: Path) -> None:
-    """Store, HTTP and polls, each with its sizes and ratios; servers and stores are gone afterwards."""
-    arguments = ["bench", "--jobs", "200", "--rounds", "1", "--history", "50,200", "--json", "--folder", str(tmp_path)]
-    done = CliRunner().invoke(main, arguments)
+    """Cost, store, HTTP, polls and queues, each with its sizes and ratios; servers and stores are gone afterwards."""
+    sizes = ["--jobs", "200", "--rounds", "1", "--history", "50,200", "--backlog", "60,300"]
+    done = CliRunner().invoke(main, ["bench", *sizes, "--json", "--folder", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert list(tmp_path.iterdir()) == []
     report = msgspec.json.decode(done.stdout)
@@ -177,3 +182,107 @@ def test_a_complete_run_measures_everything(tmp_path: Path) -> None:
     assert [one["finished_jobs"] for one in polls["histories"]] == [50, 200]
     small, large = (msgspec.convert(one, History) for one in polls["histories"])
     assert polls["ratios"] == msgspec.to_builtins(ratios_of(small, large))
+    assert_cost(report["cost"])
+    assert report["cost"]["hot_shares"] is None
+    assert [one["what"] for one in report["compared"]["backlog"]] == [
+        "claim of one job",
+        "claim of 50 jobs, each",
+        "submission of one job",
+    ]
+    for one in report["compared"]["backlog"]:
+        assert one["beside"] == ["60 waiting", "300 waiting"]
+        assert one["ratio"] == pytest.approx(one["figures"][1] / one["figures"][0], abs=0.001)
+        assert one["processor_ratio"] > 0
+
+
+def assert_cost(found: dict[str, Any]) -> None:
+    """Full batches, the parts of the processor time, and as many rows and bytes as a job cannot do without."""
+    assert (found["jobs"], found["batch"], found["payload_bytes"]) == (224, BATCH, PAYLOAD_BYTES)
+    assert list(found["stages_us"]) == ["submit", "claim", "complete"]
+    assert all(used > 0 for used in found["stages_us"].values())
+    assert found["processor_us"] == pytest.approx(sum(found["stages_us"].values()), abs=0.01)
+    # The job three times, its three events and its result; what belongs to a batch is divided by its jobs.
+    assert 7 <= found["row_writes"] < 8
+    assert found["bytes_per_job"] > 2 * PAYLOAD_BYTES
+
+
+def test_input_and_result_of_the_cost_have_their_size() -> None:
+    """Both are JSON; without a size an input is as small as it can be."""
+    payload = new_job(SystemClock(), payload_bytes=PAYLOAD_BYTES).payload
+    assert (len(payload), len(RESULT)) == (PAYLOAD_BYTES, PAYLOAD_BYTES)
+    assert "Bahnhofstrasse" in msgspec.json.decode(payload)["query"]
+    assert len(new_job(SystemClock()).payload) < 100
+    assert set(msgspec.json.decode(RESULT)) == {"answer"}
+
+
+def store_cost(scale: float, hot: dict[str, float] | None = None) -> StoreCost:
+    """Figures that are that many times as large as those of 1."""
+    stages = {"submit": 10 * scale, "claim": 20 * scale, "complete": 30 * scale}
+    return StoreCost(
+        jobs=64, batch=32, payload_bytes=300, processor_us=60 * scale, stages_us=stages, row_writes=7 * scale,
+        bytes_per_job=1_500 * scale, hot_shares=hot,
+    )  # fmt: skip
+
+
+def test_a_cost_is_the_middle_of_its_rounds() -> None:
+    """Each figure by itself; what one round could not tell is not told."""
+    middle = median_store_cost([store_cost(3), store_cost(1), store_cost(2)])
+    assert middle == store_cost(2)
+    blind = msgspec.structs.replace(store_cost(1), processor_us=None)
+    assert median_store_cost([store_cost(3), blind]).processor_us is None
+    shares = [store_cost(1, {"renewals": share}) for share in (0.5, 0.9, 1.0)]
+    assert median_store_cost(shares).hot_shares == {"renewals": 0.9}
+
+
+def test_the_table_shows_the_cost() -> None:
+    """One line for each figure; what SQLite has not is left out."""
+    base = Report(measured_at="2026-01-01T00:00:00Z", python="3", sqlite="3", cores=2)
+    shown = {what: (figure, how) for what, figure, how in lines_of(msgspec.structs.replace(base, cost=store_cost(2)))}
+    assert shown == {
+        "a job in batches of 32: processor time of the store, µs": ("120", "submit 20, claim 40, complete 60"),
+        "a job in batches of 32: rows written": ("14.0", "300 bytes of input and of result, no partial"),
+        "a job that has ended: bytes, with all indexes": ("3,000", "300 bytes of input and of result, no partial"),
+    }
+    server = msgspec.structs.replace(
+        store_cost(1, {"renewals": 0.955}), processor_us=None, background_us=5.0, packed_bytes_per_job=1_000.0
+    )
+    figures = {what: figure for what, figure, _ in lines_of(msgspec.structs.replace(base, cost=server))}
+    assert figures["a job in batches of 32: processor time of the store, µs"] == "not here"
+    assert figures["a job in batches of 32: processor time of the server's other processes, µs"] == "5"
+    assert figures["a job that has ended: bytes, packed"] == "1,000"
+    assert figures["renewals: share of updates that enter nothing in an index"] == "0.95"
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_filled_store_has_what_it_should(tmp_path: Path, finished: bool) -> None:
+    """Jobs in their lanes, each with its own id and rows; counts that fit; and the schema as it was."""
+    path = tmp_path / "filled.db"
+    filling = Filling(jobs=61, orgs=4, analyses=3, finished=finished)
+    fill(path, filling, lambda _, __: None)
+    fresh = open_connection(str(tmp_path / "fresh.db"))
+    connection = open_connection(str(path))
+    try:
+        migrate(fresh)
+        made = "SELECT type, name, sql FROM sqlite_schema ORDER BY 1, 2"
+        assert connection.execute(made).fetchall() == fresh.execute(made).fetchall()
+        status = "completed" if finished else "queued"
+        assert connection.execute(
+            "SELECT count(*), count(DISTINCT job_id), count(DISTINCT org_id), count(DISTINCT analysis) FROM jobs "
+            "WHERE status = ?",
+            (status,),
+        ).fetchall() == [(61, 61, 4, 3)]
+        assert connection.execute("SELECT count(*), count(DISTINCT job_id) FROM job_events").fetchall() == [
+            (61 * (4 if finished else 1), 61)
+        ]
+        assert connection.execute("SELECT count(*) FROM job_results").get == (2 * 61 if finished else 0)
+        assert finished or connection.execute(
+            "SELECT org_id, analysis, waiting FROM lanes ORDER BY 1, 2"
+        ).fetchall() == (
+            connection.execute("SELECT org_id, analysis, count(*) FROM jobs GROUP BY 1, 2 ORDER BY 1, 2").fetchall()
+        )
+        waiting = connection.execute("SELECT sum(waiting) FROM waiting_counts").get
+        assert waiting == (0 if finished else 61)
+        assert connection.execute("SELECT count(*) FROM lanes WHERE waiting > 0").get == (0 if finished else 12)
+    finally:
+        connection.close()
+        fresh.close()

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from langlauf.bench.plan import ON_POSTGRES
 from langlauf.cli.main import main
-from tests.support.postgres import fetch, shared_server
+from tests.support.postgres import fetch, own_server
 
 SIZES = ("--jobs", "60", "--rounds", "1", "--concurrency", "16", "--orgs", "3")
 BESIDE = ("--history", "20,60", "--backlog", "60,120", "--taken", "100")
@@ -22,13 +22,13 @@ def _databases(server: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The JSON of one run."""
-    server = shared_server()
+    """The JSON of one run, on a server that nobody else uses: what is left there is of this run."""
     file = tmp_path_factory.mktemp("bench") / "found.json"
-    before = _databases(server)
-    done = CliRunner().invoke(main, ["bench", "--store", server, *SIZES, *BESIDE, "--json", str(file), "--markdown"])
-    assert done.exit_code == 0, done.output
-    assert _databases(server) <= before, "its databases are dropped"
+    with own_server(settings={"fsync": "off"}) as server:
+        where = ["--store", server.url()]
+        done = CliRunner().invoke(main, ["bench", *where, *SIZES, *BESIDE, "--json", str(file), "--markdown"])
+        assert done.exit_code == 0, done.output
+        assert _databases(server.url()) == set(), "its databases are dropped"
     assert "| store, 16 jobs at once: ratio to the raw ceiling |" in done.stdout
     return file
 
@@ -37,6 +37,25 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def report(file: Path) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.json.decode(file.read_bytes())
     return found
+
+
+def test_the_cost_of_a_job_is_that_of_the_store_itself(report: dict[str, Any]) -> None:
+    found = report["cost"]
+    assert (found["jobs"], found["batch"]) == (64, 32)
+    assert list(found["stages_us"]) == ["submit", "claim", "complete"]
+    assert found["processor_us"] == pytest.approx(sum(found["stages_us"].values()), abs=0.01)
+    assert found["background_us"] >= 0
+    # The job three times, its three events and its result; what belongs to a batch is divided by its jobs.
+    assert 7 <= found["row_writes"] < 8
+    assert 2 * found["payload_bytes"] < found["packed_bytes_per_job"] <= found["bytes_per_job"]
+
+
+def test_heartbeats_progress_and_partials_enter_nothing_in_an_index(report: dict[str, Any]) -> None:
+    """But for the first partial of a job, which changes its state, and where a page has no room for another version."""
+    shares = report["cost"]["hot_shares"]
+    assert shares.pop("first partials") < 0.1
+    assert list(shares) == ["renewals", "progress", "later partials"]
+    assert all(share > 0.9 for share in shares.values()), shares
 
 
 def test_the_store_is_measured_beside_bare_statements(report: dict[str, Any]) -> None:
@@ -117,11 +136,11 @@ def test_capacity_needs_a_run_that_measured_it(tmp_path: Path) -> None:
 
 
 def test_each_store_has_its_measurements() -> None:
-    on_sqlite = CliRunner().invoke(main, ["bench", "--only", "backlog"])
+    on_sqlite = CliRunner().invoke(main, ["bench", "--only", "orgs"])
     on_postgres = CliRunner().invoke(main, ["bench", "--store", "postgresql://localhost/", "--only", "http"])
     elsewhere = CliRunner().invoke(main, ["bench", "--store", "jobs.db"])
     assert (on_sqlite.exit_code, on_postgres.exit_code, elsewhere.exit_code) == (2, 2, 2)
-    assert "backlog" in ON_POSTGRES
+    assert "orgs" in ON_POSTGRES
 
 
 def test_a_server_that_is_not_there_is_told() -> None:

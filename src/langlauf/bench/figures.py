@@ -91,6 +91,52 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True):
     ceiling_cost: JobCost | None = None
 
 
+class StoreCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What the store itself takes for a job with a small input and a small result and no partial; medians of rounds."""
+
+    jobs: int
+    #: writes of one kind in a transaction
+    batch: int
+    payload_bytes: int
+    #: microseconds of a processor per job: of the thread that writes, or of the database's connections; None where
+    #: these are on another machine
+    processor_us: float | None
+    #: of that, by what is done: submit, claim, complete
+    stages_us: dict[str, float]
+    #: of all other processes of the database, for the same jobs
+    background_us: float | None = None
+    row_writes: float
+    #: of a job that has ended, with all indexes
+    bytes_per_job: float
+    #: the same without the room that dead rows have left for later ones
+    packed_bytes_per_job: float | None = None
+    #: of the updates of jobs' rows, how many entered nothing in an index, by what they were for
+    hot_shares: dict[str, float] | None = None
+
+
+def median_store_cost(found: Sequence[StoreCost]) -> StoreCost:
+    """The medians of several rounds, all of the same jobs."""
+
+    def middle(figures: Sequence[float | None]) -> float | None:
+        known = [one for one in figures if one is not None]
+        return round(statistics.median(known), 3) if known and len(known) == len(figures) else None
+
+    def by_name(dicts: Sequence[dict[str, float]]) -> dict[str, float]:
+        return {name: round(statistics.median(one[name] for one in dicts), 3) for name in dicts[0]}
+
+    shares = [one.hot_shares for one in found if one.hot_shares]
+    return msgspec.structs.replace(
+        found[0],
+        processor_us=middle([one.processor_us for one in found]),
+        stages_us=by_name([one.stages_us for one in found]),
+        background_us=middle([one.background_us for one in found]),
+        row_writes=middle([one.row_writes for one in found]),
+        bytes_per_job=middle([one.bytes_per_job for one in found]),
+        packed_bytes_per_job=middle([one.packed_bytes_per_job for one in found]),
+        hot_shares=by_name(shares) if shares else None,
+    )
+
+
 class Http(msgspec.Struct, frozen=True, kw_only=True):
     """The same over HTTP, with the server in a process of its own."""
 
@@ -200,6 +246,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     cores: int
     #: the version of the server, where its store was measured
     postgres: str | None = None
+    cost: StoreCost | None = None
     lifecycle: Lifecycle | None = None
     http: Http | None = None
     polls: Polls | None = None

@@ -5,18 +5,17 @@ files or in databases of a server, is a place; what is measured is the same in e
 """
 
 import statistics
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import uvloop
 
 from langlauf.bench.ceiling import measure_ceiling
+from langlauf.bench.counting import CountingStore
 from langlauf.bench.crowd import Crowd, Lived
 from langlauf.bench.figures import JobCost, Lifecycle, Round, Watch, median_cost, median_spread, spread
 from langlauf.clock import SystemClock
 from langlauf.hints import Hints
-from langlauf.store.sqlite.driver import SqliteStore
 
 
 class Place(Protocol):
@@ -29,16 +28,6 @@ class Place(Protocol):
 
     def ceiling(self, number: int, jobs: int, group: int) -> tuple[float, JobCost | None]:
         """A round of the ceiling in groups of that size: jobs per second, and what it cost."""
-
-
-class CountingStore(SqliteStore):
-    """Counts its transactions."""
-
-    transactions = 0
-
-    def _run_transaction(self, batch: Sequence[Any]) -> list[Any]:
-        self.transactions += 1
-        return super()._run_transaction(batch)
 
 
 class SqlitePlace:

@@ -3,8 +3,8 @@
 import msgspec
 
 #: What can be measured of each store.
-ON_SQLITE = ("lifecycle", "http", "polls")
-ON_POSTGRES = ("lifecycle", "hosts", "backlog", "orgs", "history", "dead", "notify", "capacity")
+ON_SQLITE = ("cost", "lifecycle", "http", "polls", "backlog")
+ON_POSTGRES = ("cost", "lifecycle", "hosts", "backlog", "orgs", "history", "dead", "notify", "capacity")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ import uvloop
 
 from langlauf.bench.client import Connection
 from langlauf.bench.figures import ORG, History, Polls, Ratios, Watch
-from langlauf.bench.fill import fill
+from langlauf.bench.fill import Filling, fill
 from langlauf.bench.http import serving
 from langlauf.bench.work import claim_request, new_job
 from langlauf.clock import SystemClock
@@ -76,7 +76,7 @@ def measure_polls(folder: Path, histories: tuple[int, ...], watch_fill: Watch, w
     for size in sizes:
         path = folder / f"history-{size}.db"
         began = time.perf_counter()
-        fill(path, size, watch_fill)
+        fill(path, Filling(jobs=size, finished=True), watch_fill)
         filled.append((path, size, time.perf_counter() - began))
     found = uvloop.run(_compare(filled, watch))
     return Polls(histories=found, ratios=ratios_of(found[0], found[-1]))
@@ -176,6 +176,6 @@ def _some_ids(path: Path, jobs: int) -> list[str]:
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         rows = random.sample(range(1, jobs + 1), wanted)
-        return [str(connection.execute("SELECT job_id FROM jobs WHERE rowid = ?", (row,)).get) for row in rows]
+        return [str(connection.execute("SELECT job_id FROM job_rows WHERE job = ?", (row,)).get) for row in rows]
     finally:
         connection.close()

@@ -49,7 +49,7 @@ def _host_lines(one: Hosts) -> list[Line]:
 
 def _compared_lines(pair: Compared) -> list[Line]:
     beside = " and ".join((pair.beside[0], pair.beside[-1]))
-    used = "" if pair.processor_ratio is None else f"processor time of the database: {pair.processor_ratio:.2f}"
+    used = "" if pair.processor_ratio is None else f"processor time of the store: {pair.processor_ratio:.2f}"
     wanted = "; ".join(word for word in (pair.wanted, used) if word)
     return [
         (f"{pair.what}, {beside}: ratio", f"{pair.ratio:.2f}", wanted),

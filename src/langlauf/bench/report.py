@@ -5,13 +5,15 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from langlauf.bench.figures import Http, Lifecycle, Polls, Report
+from langlauf.bench.figures import Http, Lifecycle, Polls, Report, StoreCost
 from langlauf.bench.postgres_lines import Line, postgres_lines
 
 
 def lines_of(report: Report) -> list[Line]:
     """Every figure of a report, ratios first."""
     lines: list[Line] = []
+    if report.cost:
+        lines += _cost_lines(report.cost)
     if report.lifecycle:
         wanted = "1/3 or more" if report.postgres else "0.5 or more at 64 jobs at once"
         lines += _lifecycle_lines(report.lifecycle, wanted)
@@ -20,6 +22,27 @@ def lines_of(report: Report) -> list[Line]:
     if report.polls:
         lines += _polls_lines(report.polls)
     return lines + postgres_lines(report)
+
+
+def _cost_lines(found: StoreCost) -> list[Line]:
+    where = f"a job in batches of {found.batch}"
+    stages = ", ".join(f"{name} {used:,.0f}" for name, used in found.stages_us.items())
+    processor = "not here" if found.processor_us is None else f"{found.processor_us:,.0f}"
+    of_what = f"{found.payload_bytes} bytes of input and of result, no partial"
+    lines = [
+        (f"{where}: processor time of the store, µs", processor, stages),
+        (f"{where}: rows written", f"{found.row_writes:.1f}", of_what),
+        ("a job that has ended: bytes, with all indexes", f"{found.bytes_per_job:,.0f}", of_what),
+    ]
+    if found.background_us is not None:
+        name = f"{where}: processor time of the server's other processes, µs"
+        lines.insert(1, (name, f"{found.background_us:,.0f}", "log, checkpoints, vacuum, and whoever else uses it"))
+    if found.packed_bytes_per_job is not None:
+        without = "without the room that dead rows left for others"
+        lines.append(("a job that has ended: bytes, packed", f"{found.packed_bytes_per_job:,.0f}", without))
+    for kind, share in (found.hot_shares or {}).items():
+        lines.append((f"{kind}: share of updates that enter nothing in an index", f"{share:.2f}", "HOT"))
+    return lines
 
 
 def _lifecycle_lines(found: Lifecycle, wanted: str) -> list[Line]:

@@ -8,7 +8,9 @@ from tempfile import TemporaryDirectory
 
 import apsw
 
-from langlauf.bench.figures import Report, Watch
+from langlauf.bench.backlog import measure_backlog
+from langlauf.bench.cost import measure_cost
+from langlauf.bench.figures import Compared, Report, Watch
 from langlauf.bench.http import measure_http
 from langlauf.bench.lifecycle import SqlitePlace, measure_lifecycle
 from langlauf.bench.plan import Plan
@@ -16,12 +18,18 @@ from langlauf.bench.polls import measure_polls
 from langlauf.clock import SystemClock
 from langlauf.domain.instant import to_text
 
+#: Of a thing that takes milliseconds, in each round.
+_SAMPLES_PER_ROUND = 50
+
 
 def run(plan: Plan, folder: Path, watcher: Callable[[str], Watch]) -> Report:
     """Measures the SQLite store in turn; `watcher` opens a progress bar of that name."""
-    lifecycle = http = polls = None
+    cost = lifecycle = http = polls = None
+    compared: dict[str, list[Compared]] = {}
     with TemporaryDirectory(prefix="langlauf-bench-", dir=folder) as made:
         where = Path(made)
+        if "cost" in plan.names:
+            cost = measure_cost(where, jobs=plan.jobs, rounds=plan.rounds, watch=watcher("cost of a job"))
         if "lifecycle" in plan.names:
             lifecycle = measure_lifecycle(
                 SqlitePlace(where),
@@ -42,12 +50,17 @@ def run(plan: Plan, folder: Path, watcher: Callable[[str], Watch]) -> Report:
             )
         if "polls" in plan.names:
             polls = measure_polls(where, plan.histories, watcher("filling"), watcher("polls"))
+        if "backlog" in plan.names:
+            fill, watch = watcher("filling queues"), watcher("claims beside queues")
+            compared["backlog"] = measure_backlog(where, plan.backlogs, plan.rounds * _SAMPLES_PER_ROUND, fill, watch)
     return Report(
         measured_at=to_text(SystemClock().now()),
         python=platform.python_version(),
         sqlite=apsw.sqlite_lib_version(),
         cores=os.cpu_count() or 1,
+        cost=cost,
         lifecycle=lifecycle,
         http=http,
         polls=polls,
+        compared=compared or None,
     )

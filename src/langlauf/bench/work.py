@@ -13,11 +13,12 @@ LEASE_SECONDS = 15.0
 _NO_LIMIT = 1_000_000_000
 
 
-def new_job(clock: Clock, org: str = ORG, analysis: str = ANALYSIS) -> NewJob:
-    """A submission that equals no other one."""
+def new_job(clock: Clock, org: str = ORG, analysis: str = ANALYSIS, *, payload_bytes: int = 0) -> NewJob:
+    """A submission that equals no other one; its input has so many bytes, or as few as it needs."""
     now = clock.now()
     job_id = new_id()
     payload = f'{{"query":"Bahnhofstrasse 1, {job_id}"}}'
+    payload = payload[:-2] + "." * (payload_bytes - len(payload)) + payload[-2:]
     job = Job(
         job_id=job_id,
         org_id=org,

@@ -63,7 +63,7 @@ class _Sizes(click.ParamType[tuple[int, ...]]):
     type=_Sizes(),
     default="1000,1000000",
     show_default=True,
-    help="Finished jobs in the stores that are polled; a million take 4 GB and a minute or two to fill.",
+    help="Finished jobs in the stores that are polled; a million take 2 GB and a minute or two to fill.",
 )
 @click.option(
     "--backlog",
@@ -71,7 +71,7 @@ class _Sizes(click.ParamType[tuple[int, ...]]):
     type=_Sizes(),
     default="1000,5000000",
     show_default=True,
-    help="Waiting jobs beside which is claimed; a million take 1.5 GB and a minute to fill. PostgreSQL only.",
+    help="Waiting jobs beside which is claimed; a million take 0.6 GB, on PostgreSQL 1.5, and a minute to fill.",
 )
 @click.option(
     "--taken",

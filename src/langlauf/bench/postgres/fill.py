@@ -77,7 +77,7 @@ _CHANGED = {
     "analysis": "name",
     "job_id": _id("8"),
     # The final snapshot is the one that the job names.
-    "result_id": f"CASE WHEN is_final THEN {_id('9')} ELSE {_id('a')} END",
+    "result_id": f"CASE WHEN result_id IS NULL THEN NULL WHEN is_final THEN {_id('9')} ELSE {_id('a')} END",
     "request_payload_hash": "encode(sha256(number::text::bytea), 'hex')",
     "ticket": "place",
 }

@@ -12,6 +12,7 @@ from langlauf.bench.capacity import Costs, Need, cost_per_job, most_jobs_per_sec
 from langlauf.bench.figures import Compared, Hosts, Lifecycle, Modelled, Predicted, Report, Watch, median_cost
 from langlauf.bench.lifecycle import measure_lifecycle
 from langlauf.bench.plan import Plan
+from langlauf.bench.postgres.cost import measure_cost_on_postgres
 from langlauf.bench.postgres.dead import measure_dead
 from langlauf.bench.postgres.notify import measure_notify
 from langlauf.bench.postgres.place import PostgresPlace
@@ -35,6 +36,10 @@ Watcher = Callable[[str], Watch]
 def run_on_postgres(plan: Plan, server: str, watcher: Watcher) -> Report:
     """Measures in turn; `watcher` opens a progress bar of that name."""
     server_version = uvloop.run(version(server))
+    cost = None
+    if "cost" in plan.names:
+        watch = watcher("cost of a job")
+        cost = uvloop.run(measure_cost_on_postgres(server, jobs=plan.jobs, rounds=plan.rounds, watch=watch))
     lifecycle = _lifecycle(plan, server, watcher) if "lifecycle" in plan.names else None
     hosts = _hosts(plan, server, watcher("hosts")) if "hosts" in plan.names else None
     compared = _compared(plan, server, watcher)
@@ -51,6 +56,7 @@ def run_on_postgres(plan: Plan, server: str, watcher: Watcher) -> Report:
         sqlite=apsw.sqlite_lib_version(),
         cores=os.cpu_count() or 1,
         postgres=server_version,
+        cost=cost,
         lifecycle=lifecycle,
         hosts=hosts,
         compared=compared or None,

@@ -5,6 +5,7 @@ Durations tell little while others use the machine; what a process used of a pro
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,6 +73,29 @@ def process_seconds(pid: int) -> float | None:
         return int((_PROC / str(pid) / "schedstat").read_text("utf-8").split()[0]) / 1e9
     except (OSError, ValueError, IndexError):
         return None
+
+
+def cluster_seconds(backends: Sequence[int]) -> float | None:
+    """Of all processes of the server whose connections these are, also of those that have ended; None elsewhere."""
+    try:
+        server = _parent(backends[0])
+        children = [int(one.name) for one in _PROC.iterdir() if one.name.isdigit() and _parent(int(one.name)) == server]
+        ended = sum(int(word) for word in _stat(server)[13:15]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
+    return ended + sum(process_seconds(child) or 0.0 for child in children)
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(_stat(pid)[1])
+    except FileNotFoundError:  # it has just ended
+        return 0
+
+
+def _stat(pid: int) -> list[str]:
+    """What /proc tells of a process, from its state on."""
+    return (_PROC / str(pid) / "stat").read_text("utf-8").rpartition(")")[2].split()
 
 
 def _machine_seconds() -> float | None:

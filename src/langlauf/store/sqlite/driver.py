@@ -61,7 +61,7 @@ from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.steady import SteadyClock
 from langlauf.store.sqlite.transaction import Row, Transaction
-from langlauf.store.standing import StandingClaims
+from langlauf.store.standing_claims import StandingClaims
 from langlauf.store.whereabouts import Whereabouts
 from langlauf.telemetry import Fact, tell
 

@@ -17,7 +17,7 @@ from langlauf.domain.result import SCHEMA_VERSION, ResultKind
 from langlauf.domain.views import JobView
 from langlauf.store.rows import json_text, view_from
 from langlauf.store.sqlite.memory import Memory
-from langlauf.store.sqlite.outgoing import fill_outbox
+from langlauf.store.sqlite.outbox import fill_outbox
 
 Row = tuple[Any, ...]
 Shown = Partial | Completed
