@@ -19,10 +19,12 @@ from langlauf.cli.options import flag_of
 from langlauf.doctor.probe import STEPS
 from langlauf.doctor.registry import CHECKS
 from langlauf.domain.event import EventType
+from langlauf.domain.fields import SEEN_FIELDS, sentences
 from langlauf.domain.job import Phase
 from langlauf.domain.state import Status, mermaid
 from langlauf.http.openapi import build_document
 from langlauf.http.problems import TITLES
+from langlauf.http.schemas import JobStatusOut
 from langlauf.settings import SETTINGS
 from langlauf.telemetry import Fact
 from langlauf.ui.pages import page_routes
@@ -99,6 +101,15 @@ def test_every_error_code_is_in_the_table() -> None:
     """A caller finds each code of the API with its status."""
     documented = {words(cells[1])[0] for cells in rows(sections("docs/http_api.md")["Errors"])}
     assert documented == set(TITLES)
+
+
+def test_every_field_of_a_job_is_in_the_table() -> None:
+    """Each member of the answer in its order, with the sentence that the table of fields has for it."""
+    documented = rows(sections("docs/http_api.md")["GET /analyze/jobs/{job_id}"])
+    assert [words(name)[0] for name, _ in documented] == list(JobStatusOut.__struct_fields__)
+    says = {words(name)[0]: sentence for name, sentence in documented}
+    assert {name: says[name] for name in SEEN_FIELDS} == sentences()
+    assert all(says.values())
 
 
 def test_every_event_is_in_the_table() -> None:

@@ -5,11 +5,12 @@ words that may grow in number are plain text. A test holds them against the serv
 """
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from langlauf.domain.job import PriorityClass
+from langlauf.domain.fields import unbound
+from langlauf.domain.job import PriorityClass, SeenJob
 from langlauf.domain.state import Status
 
 View = Literal["latest", "requested"]
@@ -33,64 +34,30 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT_OPTIONS = SubmitOptions()
 
 
-class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A job without its events and result, as lists and acceptance show it."""
+if TYPE_CHECKING:
+    _Seen = SeenJob[datetime, dict[str, Any]]
+else:
+    _Seen = msgspec.defstruct(
+        "_Seen",
+        [
+            (field.name, unbound(field.type, any_word=True), *([] if field.required else [field.default]))
+            for field in msgspec.structs.fields(SeenJob[datetime, dict[str, Any]])
+        ],
+        frozen=True,
+        kw_only=True,
+    )
 
-    job_id: str
-    org_id: str
-    analysis: str
-    requested_by_user_id: str | None
-    api_key_id: str | None
-    status: Status
+
+class JobSummary(_Seen, frozen=True, kw_only=True):
+    """A job without its events and result, as lists and acceptance show it.
+
+    Its fields are those that clients see; what an older server does not know is as if there were none of it.
+    """
+
     #: what is going on right now: waiting, backoff, working, silent, canceling or done
     phase: str
-    priority_class: str
-    request_payload_hash: str
-    progress_percent: int
-    step: str | None
-    #: seconds until it ends, as far as anybody can tell
-    estimated_seconds: float | None
-    partial_count: int
-    error_count: int
-    result_id: str | None
-    queued_at: datetime
-    started_at: datetime | None
-    attempt_started_at: datetime | None
-    finished_at: datetime | None
-    updated_at: datetime
-    cancel_requested_at: datetime | None
-    canceled_at: datetime | None
-    canceled_by: str | None
-    cancel_reason: str | None
-    failed_at: datetime | None
-    error_code: str | None
-    error_message: str | None
-    error_meta: dict[str, Any] | None
-    retryable: bool | None
-    #: retry_with_backoff or check_input_and_retry
-    retry_hint: str | None
-    retry_count: int
-    max_retries: int
-    last_retry_at: datetime | None
-    retry_reason: str | None
-    next_attempt_at: datetime | None
-    timeout_seconds: int | float
-    retry_of: str | None
-    #: how often it was executed so far
-    attempt: int
-    trace_id: str
-    request_id: str
-    #: the number of its latest event
-    event_seq: int
-    result_expired_at: datetime | None
     status_url: str
     result_url: str | None
-    #: since when its results are kept from retention, who wanted that, and why
-    held_at: datetime | None = None
-    held_by: str | None = None
-    hold_reason: str | None = None
-    #: `events` or `partials`: past that bound its progress and partials are no longer stored
-    limit_reached: str | None = None
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,13 +1,14 @@
 """A job as the store keeps it, what makes a new one, and what is derived from it."""
 
 import hashlib
-from enum import StrEnum
-from typing import Literal
+from enum import Enum, StrEnum
+from typing import Annotated, Generic, Literal, TypeVar
 
 import msgspec
 
 from langlauf.domain.bounds import LimitReached
 from langlauf.domain.delivery import Wish
+from langlauf.domain.errors import RetryHint
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.state import TERMINAL, Status
 
@@ -19,80 +20,109 @@ LONGEST_TIMEOUT = 10 * 365 * 86_400.0
 #: How many seconds to stay away from a full queue of which nothing is known.
 USUAL_RETRY = 10
 
+Name = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.:-]{1,128}$")]
+Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$", description="SHA-256 of the input.")]
+Time = TypeVar("Time")
+Details = TypeVar("Details")
 
-class Job(msgspec.Struct, frozen=True):
-    """One run of an analysis for one org. Fields are in the order of the table's columns."""
 
-    job_id: str
-    org_id: str
-    analysis: str
-    status: Status
-    priority_class: PriorityClass
-    request_payload_hash: str
-    request_payload_ref: str
-    queued_at: Instant
-    updated_at: Instant
-    timeout_seconds: float
-    max_retries: int
-    trace_id: str
-    request_id: str
-    requested_by_user_id: str | None = None
-    api_key_id: str | None = None
-    progress_percent: int = 0
-    step: str | None = None
-    estimated_seconds: float | None = None
-    partial_count: int = 0
-    error_count: int = 0
-    result_id: str | None = None
-    started_at: Instant | None = None
-    attempt_started_at: Instant | None = None
-    finished_at: Instant | None = None
-    cancel_requested_at: Instant | None = None
-    canceled_at: Instant | None = None
-    canceled_by: CanceledBy | None = None
-    cancel_reason: str | None = None
-    failed_at: Instant | None = None
-    error_code: str | None = None
-    error_message: str | None = None
-    #: JSON text, kept as it is stored
-    error_meta: str | None = None
-    retryable: bool | None = None
-    retry_hint: str | None = None
-    retry_count: int = 0
-    last_retry_at: Instant | None = None
-    retry_reason: str | None = None
-    #: set while the job has started but no attempt runs: when it may be claimed again
-    next_attempt_at: Instant | None = None
-    retry_of: str | None = None
-    #: counts executions; also the fencing token, because it grows at every claim
-    attempt: int = 0
-    event_seq: int = 1
+class Mark(Enum):
+    """What else there is to know of a field."""
+
+    #: people or analyses wrote it: it is cleaned of secrets, and `verify` looks for some
+    WORDS = "words"
+    #: it says something about this store and not about the job: an export leaves it out
+    HERE = "here"
+
+
+class SeenJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=True):
+    """What clients see of a job, in the order in which they do, each with a sentence for the reference.
+
+    This and `Job` are the one table of its fields: columns, rows, the wire, the client, exports and the reference
+    follow from it. Generic, because a store keeps times as numbers and details as text, and the wire does not.
+    """
+
+    job_id: Annotated[str, "Its id."]
+    org_id: Annotated[Name, "The org that it belongs to."]
+    analysis: Annotated[str, "What it runs."]
+    requested_by_user_id: Annotated[str | None, "The `X-User-Id` of its request."] = None
+    api_key_id: Annotated[str | None, "The key that submitted it."] = None
+    status: Annotated[Status, "Its [state](lifecycle.md#states)."]
+    priority_class: Annotated[PriorityClass, "`expedite` goes before `default` jobs of the same org."]
+    request_payload_hash: Annotated[Hash, "SHA-256 of the analysis and its input."]
+    progress_percent: Annotated[Percent, "How much is done; 100 only once it is completed."] = 0
+    step: Annotated[str | None, Mark.WORDS, "What the analysis said that it does."] = None
+    estimated_seconds: Annotated[
+        Seconds | None, "How long it will [probably](lifecycle.md#estimates) take from now on."
+    ] = None
+    partial_count: Annotated[Count, "How many partial snapshots it has written."] = 0
+    error_count: Annotated[Count, "How many of its attempts failed."] = 0
+    result_id: Annotated[str | None, "Its newest snapshot."] = None
+    queued_at: Annotated[Time, "When it was accepted."]
+    started_at: Annotated[Time | None, "When its first attempt began."] = None
+    attempt_started_at: Annotated[Time | None, "When its latest attempt began."] = None
+    finished_at: Annotated[Time | None, "When it ended, however it did."] = None
+    updated_at: Annotated[Time, "When anything of it changed last."]
+    cancel_requested_at: Annotated[Time | None, "When a running job was asked to stop."] = None
+    canceled_at: Annotated[Time | None, "When it was canceled."] = None
+    canceled_by: Annotated[CanceledBy | None, "`user`, `system` or `worker`."] = None
+    cancel_reason: Annotated[str | None, Mark.WORDS, "Why it was canceled."] = None
+    failed_at: Annotated[Time | None, "When it failed."] = None
+    error_code: Annotated[str | None, "What went wrong, in one word."] = None
+    error_message: Annotated[str | None, Mark.WORDS, "The same for people."] = None
+    #: JSON text as it is stored; its trace is for the operator alone
+    error_meta: Annotated[Details | None, "Details of the error; the operator also sees its `trace`."] = None
+    retryable: Annotated[bool | None, "Whether the error may go away by itself."] = None
+    retry_hint: Annotated[RetryHint | None, "`retry_with_backoff`, `check_input_and_retry` or null."] = None
+    retry_count: Annotated[Count, "How many failures were retried; losses and releases do not count."] = 0
+    max_retries: Annotated[Count, "How many failures may be retried."]
+    last_retry_at: Annotated[Time | None, "When a retry was last decided upon."] = None
+    retry_reason: Annotated[str | None, Mark.WORDS, "What that retry was decided upon for."] = None
+    #: set while the job has started but no attempt runs
+    next_attempt_at: Annotated[Time | None, "When it may go on, where no attempt of it runs."] = None
+    timeout_seconds: Annotated[int | float, "How long one attempt may take."]
+    retry_of: Annotated[str | None, "The job that it repeats."] = None
+    #: also the fencing token, because it grows at every claim
+    attempt: Annotated[Count, "How often it was executed."] = 0
+    trace_id: Annotated[str, "The trace that it belongs to."]
+    request_id: Annotated[str, "The request that made it."]
+    event_seq: Annotated[Count, "The number of its latest event."] = 1
+    result_expired_at: Annotated[Time | None, "When retention removed its last result."] = None
+    held_at: Annotated[Time | None, "Since when its results are [held](operations.md#hold)."] = None
+    held_by: Annotated[str | None, "Who holds them."] = None
+    hold_reason: Annotated[str | None, Mark.WORDS, "Why they are held."] = None
+    limit_reached: Annotated[
+        LimitReached | None, "The [bound](lifecycle.md#bounds-of-one-job) that it has reached: `events` or `partials`."
+    ] = None
+
+
+class Job(SeenJob[Instant, str], frozen=True, kw_only=True):
+    """One run of an analysis for one org: what clients see of it, and what a store keeps for itself."""
+
+    request_payload_ref: Annotated[str, Mark.HERE]
     #: how often a worker vanished under this job; apart from failures
     lost_count: int = 0
     #: how often the process that ran it died; apart from both
     crash_count: int = 0
-    #: set by retention when the last result or the events of the job were removed
-    result_expired_at: Instant | None = None
+    #: set by retention when the events of the job were removed
     events_expired_at: Instant | None = None
     #: set where the job came from the earlier JSON store, whose log may have holes
-    imported_at: Instant | None = None
+    imported_at: Annotated[Instant | None, Mark.HERE] = None
     #: counts up along the waiting jobs of one org, analysis and class; given by the store
-    ticket: int = 0
+    ticket: Annotated[int, Mark.HERE] = 0
     #: from where on the progress of the current attempt tells its pace, and when it rose last; no instant where that is
     #: not known yet
-    paced_percent: int = 0
-    paced_at: Instant | None = None
-    progress_at: Instant | None = None
+    paced_percent: Annotated[int, Mark.HERE] = 0
+    paced_at: Annotated[Instant | None, Mark.HERE] = None
+    progress_at: Annotated[Instant | None, Mark.HERE] = None
     #: the trace that its request belonged to, where it named one
-    traceparent: str | None = None
-    tracestate: str | None = None
-    #: since when somebody wants its results kept whatever their age, who, and why
-    held_at: Instant | None = None
-    held_by: str | None = None
-    hold_reason: str | None = None
-    #: what its stored partials take, and the bound that it has reached
+    traceparent: Annotated[str | None, Mark.HERE] = None
+    tracestate: Annotated[str | None, Mark.HERE] = None
+    #: what its stored partials take
     partial_bytes: int = 0
-    limit_reached: LimitReached | None = None
 
     @property
     def terminal(self) -> bool:

@@ -15,7 +15,7 @@ from langlauf.http.negotiating import wants_stream
 from langlauf.http.order import idempotency_key
 from langlauf.http.paging import read_cursor, write_cursor
 from langlauf.http.preferences import Preferences
-from langlauf.http.presenting import event_out, job_fields, job_out, notification_out, raw, snapshot_out
+from langlauf.http.presenting import event_out, job_members, job_out, notification_out, raw, snapshot_out
 from langlauf.http.problems import Problem, not_found
 from langlauf.http.requests import choice, free_text, refuse_unknown, whole_number
 from langlauf.http.responses import answer
@@ -69,9 +69,9 @@ class Jobs:
             raise not_found()
         moment = await self._services.reads.moment(found.view)
         links = self._context.links(request)
-        fields = job_fields(found.view.job, moment, links, operator=caller.is_operator)
+        members = job_members(found.view.job, moment, links, operator=caller.is_operator)
         events = [event_out(event) for event in found.events]
-        job = JobStatusOut(**fields, events=events, result=raw(found.result))
+        job = JobStatusOut(*members, events=events, result=raw(found.result))
         headers = {"Retry-After": str(moment.poll_after), "ETag": self._etag(found.view)}
         body = StatusAnswer(request_id=caller.request_id, job=job)
         return answer(body, headers=headers, cache=REVALIDATED)
@@ -175,8 +175,8 @@ class Jobs:
         moment = await self._services.reads.moment(found.view)
         links = self._context.links(request)
         events = [event_out(event) for event in found.events]
-        fields = job_fields(found.view.job, moment, links, operator=caller.is_operator)
-        job = JobWithEventsOut(**fields, events=events)
+        members = job_members(found.view.job, moment, links, operator=caller.is_operator)
+        job = JobWithEventsOut(*members, events=events)
         headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(job_id)}
         body = CancelAnswer(request_id=caller.request_id, job=job)
         return answer(body, 200 if found.view.job.terminal else 202, headers=headers)

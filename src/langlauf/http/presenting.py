@@ -4,8 +4,10 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from langlauf.domain.event import Event
+from langlauf.domain.fields import SEEN_FIELDS, is_time
 from langlauf.domain.inbox import Message
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.job import Job
@@ -16,6 +18,9 @@ from langlauf.http.schemas import EventOut, InboxOut, JobOut, NotificationOut, S
 from langlauf.service.read import Moment
 
 _NULL = msgspec.Raw(b"null")
+_TIMES = [place for place, name in enumerate(SEEN_FIELDS) if is_time(name)]
+_ESTIMATE, _DETAILS, _TIMEOUT = map(SEEN_FIELDS.index, ("estimated_seconds", "error_meta", "timeout_seconds"))
+_PHASE = SEEN_FIELDS.index("status") + 1
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -64,61 +69,22 @@ def _number(value: float) -> int | float:
 
 def job_out(job: Job, moment: Moment, links: Links, *, operator: bool = False) -> JobOut:
     """A job on the wire, as the operator or as its org sees it."""
-    return JobOut(**job_fields(job, moment, links, operator=operator))
+    return JobOut(*job_members(job, moment, links, operator=operator))
 
 
-def job_fields(job: Job, moment: Moment, links: Links, *, operator: bool = False) -> dict[str, Any]:
-    """The fields of a job on the wire, by name."""
-    return {
-        "job_id": job.job_id,
-        "org_id": job.org_id,
-        "analysis": job.analysis,
-        "requested_by_user_id": job.requested_by_user_id,
-        "api_key_id": job.api_key_id,
-        "status": job.status,
-        "phase": moment.phase,
-        "priority_class": job.priority_class,
-        "request_payload_hash": job.request_payload_hash,
-        "progress_percent": job.progress_percent,
-        "step": job.step,
-        "estimated_seconds": moment.estimated_seconds,
-        "partial_count": job.partial_count,
-        "error_count": job.error_count,
-        "result_id": job.result_id,
-        "queued_at": to_datetime(job.queued_at),
-        "started_at": _time(job.started_at),
-        "attempt_started_at": _time(job.attempt_started_at),
-        "finished_at": _time(job.finished_at),
-        "updated_at": to_datetime(job.updated_at),
-        "cancel_requested_at": _time(job.cancel_requested_at),
-        "canceled_at": _time(job.canceled_at),
-        "canceled_by": job.canceled_by,
-        "cancel_reason": job.cancel_reason,
-        "failed_at": _time(job.failed_at),
-        "error_code": job.error_code,
-        "error_message": job.error_message,
-        "error_meta": _shown_meta(job.error_meta, operator=operator),
-        "retryable": job.retryable,
-        "retry_hint": job.retry_hint,
-        "retry_count": job.retry_count,
-        "max_retries": job.max_retries,
-        "last_retry_at": _time(job.last_retry_at),
-        "retry_reason": job.retry_reason,
-        "next_attempt_at": _time(job.next_attempt_at),
-        "timeout_seconds": _number(job.timeout_seconds),
-        "retry_of": job.retry_of,
-        "attempt": job.attempt,
-        "trace_id": job.trace_id,
-        "request_id": job.request_id,
-        "event_seq": job.event_seq,
-        "result_expired_at": _time(job.result_expired_at),
-        "held_at": _time(job.held_at),
-        "held_by": job.held_by,
-        "hold_reason": job.hold_reason,
-        "limit_reached": job.limit_reached,
-        "status_url": links.job(job.job_id),
-        "result_url": links.result(job.result_id) if job.result_id else None,
-    }
+def job_members(job: Job, moment: Moment, links: Links, *, operator: bool = False) -> list[Any]:
+    """The members of a job on the wire, in their order."""
+    members: list[Any] = [*astuple(job)[: len(SEEN_FIELDS)]]
+    for place in _TIMES:
+        if (at := members[place]) is not None:
+            members[place] = to_datetime(at)
+    members[_ESTIMATE] = moment.estimated_seconds
+    members[_DETAILS] = _shown_meta(job.error_meta, operator=operator)
+    members[_TIMEOUT] = _number(job.timeout_seconds)
+    members.insert(_PHASE, moment.phase)
+    members.append(links.job(job.job_id))
+    members.append(links.result(job.result_id) if job.result_id else None)
+    return members
 
 
 def event_out(event: Event) -> EventOut:

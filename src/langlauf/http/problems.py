@@ -9,8 +9,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
+from langlauf.domain.errors import RetryHint
+from langlauf.domain.job import Count, Name
 from langlauf.domain.state import Status
-from langlauf.http.schemas import Address, Code, Count, JobOut, Name, RetryHint
+from langlauf.http.schemas import Address, Code, JobOut
 
 #: What selects an answer; a cache between must know.
 VARY = "Authorization, X-API-Key, Cookie, X-Org-Id, X-Tenant-Id, Accept, Prefer"

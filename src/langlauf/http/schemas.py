@@ -1,13 +1,13 @@
 """The shapes on the wire. The same structs encode the answers and make the OpenAPI document."""
 
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from langlauf.domain.bounds import LimitReached
 from langlauf.domain.event import ActorType, EventType
-from langlauf.domain.job import CanceledBy, Phase, PriorityClass
+from langlauf.domain.job import Count, Name, Phase, PriorityClass, SeenJob
 from langlauf.domain.keys import LONGEST_NAME
 from langlauf.domain.mail_address import LONGEST as LONGEST_MAIL_ADDRESS
 from langlauf.domain.mail_address import PATTERN as MAIL_PATTERN
@@ -30,13 +30,7 @@ _DurationText = Annotated[str, msgspec.Meta(max_length=20, extra_json_schema=DUR
 Duration = Annotated[float, msgspec.Meta(gt=0, extra_json_schema={"maximum": LONGEST_DURATION})] | _DurationText
 TokenDuration = Annotated[float, msgspec.Meta(gt=0, extra_json_schema={"maximum": LONGEST_SECONDS})] | _DurationText
 MaxRetries = Annotated[int, msgspec.Meta(ge=0, le=100)]
-Name = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.:-]{1,128}$")]
-RetryHint = Literal["retry_with_backoff", "check_input_and_retry"]
 Code = Annotated[str, msgspec.Meta(pattern="^[a-z0-9_]+$")]
-Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
-Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$", description="SHA-256 of the input.")]
 NotificationId = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 Address = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-reference"})]
 #: The record of a job that was made by this program, whose id therefore is a UUID.
@@ -141,57 +135,24 @@ class ReadBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     until: Annotated[datetime, msgspec.Meta(tz=True)] | msgspec.UnsetType = msgspec.UNSET
 
 
-class JobOut(msgspec.Struct, kw_only=True):
-    """A job as a client may see it."""
+def _members() -> Iterator[tuple[str, Any]]:
+    """What clients see of a job: the fields of its table, and what is derived from them."""
+    for field in msgspec.structs.fields(SeenJob[datetime, dict[str, Any]]):
+        yield field.name, field.type
+        if field.name == "status":
+            yield "phase", Phase
+    yield "status_url", Address
+    yield "result_url", Address | None
 
-    job_id: str
-    org_id: Name
-    analysis: str
-    requested_by_user_id: str | None
-    api_key_id: str | None
-    status: Status
-    phase: Phase
-    priority_class: PriorityClass
-    request_payload_hash: Hash
-    progress_percent: Percent
-    step: str | None
-    estimated_seconds: Seconds | None
-    partial_count: Count
-    error_count: Count
-    result_id: str | None
-    queued_at: datetime
-    started_at: datetime | None
-    attempt_started_at: datetime | None
-    finished_at: datetime | None
-    updated_at: datetime
-    cancel_requested_at: datetime | None
-    canceled_at: datetime | None
-    canceled_by: CanceledBy | None
-    cancel_reason: str | None
-    failed_at: datetime | None
-    error_code: str | None
-    error_message: str | None
-    error_meta: dict[str, Any] | None
-    retryable: bool | None
-    retry_hint: RetryHint | None
-    retry_count: Count
-    max_retries: Count
-    last_retry_at: datetime | None
-    retry_reason: str | None
-    next_attempt_at: datetime | None
-    timeout_seconds: int | float
-    retry_of: str | None
-    attempt: Count
-    trace_id: str
-    request_id: str
-    event_seq: Count
-    result_expired_at: datetime | None
-    held_at: datetime | None
-    held_by: str | None
-    hold_reason: str | None
-    limit_reached: LimitReached | None
-    status_url: Address
-    result_url: Address | None
+
+if TYPE_CHECKING:
+    _Members = msgspec.Struct
+else:
+    _Members = msgspec.defstruct("_Members", _members())
+
+
+class JobOut(_Members):
+    """A job as a client may see it."""
 
 
 class EventOut(msgspec.Struct, kw_only=True):

@@ -6,9 +6,10 @@ from typing import Annotated
 import msgspec
 
 from langlauf.domain.delivery import SUBJECTS, Subject
+from langlauf.domain.job import Count, Name, Seconds
 from langlauf.domain.keys import LONGEST_NAME
 from langlauf.domain.notification import DeliveryStatus
-from langlauf.http.schemas import Address, Answer, Count, Name, NotificationOut, Seconds, WebhookAddress
+from langlauf.http.schemas import Address, Answer, NotificationOut, WebhookAddress
 from langlauf.service.webhooks import LONGEST_OVERLAP, Standing
 
 _DurationText = Annotated[str, msgspec.Meta(max_length=20, pattern=r"^\s*[0-9]+(\.[0-9]+)?\s*[smhd]?\s*$")]

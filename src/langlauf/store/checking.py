@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from langlauf.domain.errors import PayloadUnavailable
+from langlauf.domain.fields import WORDS
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.job import Job, payload_hash
 from langlauf.domain.redact import redacted
@@ -140,7 +141,7 @@ def place_of(org_id: str, job_id: str) -> tuple[str, str]:
 
 def _judged(job: Job, judge: LogJudge) -> Iterator[Violation]:
     found = {} if job.events_expired_at is not None else judge.finish()
-    for field in ("error_message", "retry_reason", "step", "cancel_reason", "hold_reason"):
+    for field in WORDS:
         text = getattr(job, field)
         if text and redacted(text) != text:
             found["no_secrets"] = field

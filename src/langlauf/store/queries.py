@@ -34,16 +34,20 @@ def _placeholders() -> dict[str, str]:
         fields = record.__struct_fields__
         texts[f"{{{word}_columns}}"] = ", ".join(f"{word}.{name}" for name in fields)
         texts[f"{{{word}_names}}"] = ", ".join(fields)
-        texts[f"{{{word}_values}}"] = ", ".join("?" * len(fields))
         texts[f"{{{word}_named}}"] = ", ".join(f":{name}" for name in fields)
     return texts
 
 
-def parse(text: str) -> dict[str, str]:
-    """The queries of a file by name, placeholders filled in."""
+def filled(text: str) -> str:
+    """SQL with the fields of records where placeholders stood."""
     for placeholder, columns in _placeholders().items():
         text = text.replace(placeholder, columns)
-    parts = _NAME.split(text)[1:]
+    return text
+
+
+def parse(text: str) -> dict[str, str]:
+    """The queries of a file by name, placeholders filled in."""
+    parts = _NAME.split(filled(text))[1:]
     found: dict[str, str] = {}
     for name, body in zip(parts[::2], parts[1::2], strict=True):
         if name in found:

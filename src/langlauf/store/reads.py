@@ -34,7 +34,7 @@ class SharedReads(ResultReads):
         """The choke point: the rows of a query of the org. Values have the order that a function of that name has."""
 
     @abstractmethod
-    def _view(self, row: Sequence[Any]) -> JobView:
+    def _view(self, row: Any) -> JobView:
         """A job from a row."""
 
     @abstractmethod

@@ -1,22 +1,21 @@
 """Rows as records, and values of our own making as the JSON text that rows keep."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, cast
 
 import msgspec
 
 from langlauf.domain.delivery import Delivery, Endpoint, Subject, Wish
 from langlauf.domain.event import Event, EventType
+from langlauf.domain.fields import JOB_FIELDS
 from langlauf.domain.job import Job
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
 
 _encode = msgspec.json.Encoder().encode
-_STATUS = Job.__struct_fields__.index("status")
-_RETRYABLE = Job.__struct_fields__.index("retryable")
+_seen_by_name = itemgetter(*JOB_FIELDS, "lease_expires_at")
 _EVENT_FIELDS = len(Event.__struct_fields__)
-#: Where a view of the database has the end of the lease: what a job got later stands behind it.
-_BEFORE_LEASE = Job.__struct_fields__.index("tracestate") + 1
 _EVENT_TYPE = Event.__struct_fields__.index("event_type")
 
 
@@ -26,12 +25,12 @@ def json_text(value: Any) -> str:
 
 
 def job_from(row: Sequence[Any]) -> Job:
-    """A job from its columns."""
-    values = list(row)
-    values[_STATUS] = Status(values[_STATUS])
-    if values[_RETRYABLE] is not None:
-        values[_RETRYABLE] = bool(values[_RETRYABLE])
-    return Job(*values)
+    """A job from its columns, which a query named in the order of the table. What is null is what it is by default."""
+    values = {name: value for name, value in zip(JOB_FIELDS, row, strict=True) if value is not None}
+    values["status"] = Status(values["status"])
+    if "retryable" in values:
+        values["retryable"] = bool(values["retryable"])
+    return Job(**values)
 
 
 def view_from(row: Sequence[Any]) -> JobView:
@@ -39,9 +38,9 @@ def view_from(row: Sequence[Any]) -> JobView:
     return JobView(job_from(row[:-1]), row[-1])
 
 
-def view_from_database(row: Sequence[Any]) -> JobView:
-    """The same from a row of the database's view."""
-    return JobView(job_from((*row[:_BEFORE_LEASE], *row[_BEFORE_LEASE + 1 :])), row[_BEFORE_LEASE])
+def view_from_database(row: Mapping[str, Any]) -> JobView:
+    """The same from a row of the database's view, by name: a later release may have added columns."""
+    return view_from(_seen_by_name(row))
 
 
 def event_from(row: Sequence[Any]) -> Event:

@@ -4,18 +4,18 @@
 summaries, input) are carried as text and never rebuilt, so that no digit is lost on the way.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
-from langlauf.domain.bounds import LimitReached
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.event import ActorType, Event
+from langlauf.domain.fields import EXPORTED, is_time, unbound
 from langlauf.domain.instant import Instant, from_text, to_text
 from langlauf.domain.job import CanceledBy, Job, PriorityClass
 from langlauf.domain.notification import Channel, DeliveryStatus, Notification
-from langlauf.domain.result import ResultKind, StoredResult
+from langlauf.domain.result import ResultKind, Snapshot, StoredResult
 from langlauf.domain.state import Status
 
 SCHEMA_VERSION = 5
@@ -24,8 +24,10 @@ T = TypeVar("T")
 Number = int | float
 #: What an integer column of every store holds.
 SmallNumber = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
-#: What the earlier system knew nothing of.
+#: What the earlier system knew nothing of, and what says something about this store alone.
 _OURS_ALONE = frozenset({"read_at", "endpoint_id", "target", "lane", "claimed_until", "tries_from"})
+_OF_A_MESSAGE = tuple(name for name in Notification.__struct_fields__ if name not in _OURS_ALONE)
+_OF_A_RESULT = tuple(name for name in Snapshot.__struct_fields__ if name not in ("result_payload_ref", "removed_at"))
 
 
 class NotAnEarlierStore(LanglaufError):
@@ -39,8 +41,21 @@ class EarlierChunk(msgspec.Struct, kw_only=True):
     created_at: str
 
 
-class EarlierJob(msgspec.Struct, kw_only=True):
-    """A job as the earlier system kept it: almost everything may be missing."""
+def _known() -> Iterator[tuple[str, Any, Any]]:
+    """What an export says of a job, by the table of its fields: all of it may be missing."""
+    for field in msgspec.structs.fields(Job):
+        if field.name in EXPORTED:
+            yield field.name, str | None if is_time(field.name) else unbound(field.type) | None, None
+
+
+if TYPE_CHECKING:
+    _Known = msgspec.Struct
+else:
+    _Known = msgspec.defstruct("_Known", _known(), kw_only=True)
+
+
+class EarlierJob(_Known, kw_only=True):
+    """A job as the earlier system kept it: almost everything may be missing. Named is what is not read as it stands."""
 
     status: Status
     job_id: str | None = None
@@ -59,9 +74,7 @@ class EarlierJob(msgspec.Struct, kw_only=True):
     requested_by_user_id: str | int | None = None
     #: the earlier system's code has the same under this name
     owner_user_id: str | int | None = None
-    api_key_id: str | None = None
     progress_percent: Number | None = None
-    step: str | None = None
     estimated_seconds: Number | None = None
     partial_count: int | None = None
     error_count: int | None = None
@@ -79,24 +92,18 @@ class EarlierJob(msgspec.Struct, kw_only=True):
     error_meta: msgspec.Raw = ABSENT
     retryable: bool | None = None
     retry_hint: str | None = None
-    retry_count: int | None = None
-    last_retry_at: str | None = None
-    retry_reason: str | None = None
     next_attempt_at: str | None = None
-    retry_of: str | None = None
     attempt: int | None = None
     event_seq: int | None = None
-    lost_count: int | None = None
-    crash_count: int | None = None
     result_expired_at: str | None = None
     events_expired_at: str | None = None
-    held_at: str | None = None
-    held_by: str | None = None
-    hold_reason: str | None = None
     partial_bytes: int | None = None
-    limit_reached: LimitReached | None = None
     idempotency_key: str | None = None
-    chunks: dict[str, EarlierChunk] = {}
+    chunks: dict[str, EarlierChunk] = msgspec.field(default_factory=dict)
+
+
+#: Fields of the table that need no filler: there, or not.
+PLAIN_FIELDS = tuple(name for name in EXPORTED if name not in EarlierJob.__annotations__)
 
 
 class EarlierEvent(msgspec.Struct, kw_only=True):
@@ -214,24 +221,9 @@ def text_of(raw: msgspec.Raw) -> str | None:
     return msgspec.json.format(content, indent=-1).decode()
 
 
-#: What says something about this store and not about the job.
-_NOT_EXPORTED = frozenset(
-    {
-        "request_payload_ref",
-        "imported_at",
-        "ticket",
-        "paced_percent",
-        "paced_at",
-        "progress_at",
-        "traceparent",
-        "tracestate",
-    }
-)
-
-
 def job_entry(job: Job, payload: str, key: str | None, chunks: Mapping[str, tuple[str, Instant]]) -> dict[str, Any]:
     """A job as an entry of `jobs`."""
-    entry = _entry(job, json_fields=("error_meta",), leave_out=_NOT_EXPORTED)
+    entry = _entry(job, json_fields=("error_meta",), names=EXPORTED)
     entry["request_payload_json"] = msgspec.Raw(payload.encode())
     if job.requested_by_user_id is not None:
         entry["owner_user_id"] = job.requested_by_user_id
@@ -252,9 +244,7 @@ def event_entry(event: Event) -> dict[str, Any]:
 
 def result_entry(result: StoredResult) -> dict[str, Any]:
     """A snapshot as an entry of `results`; its schema is named as it came."""
-    entry = _entry(
-        result.snapshot, json_fields=("summary_json",), leave_out=frozenset({"result_payload_ref", "removed_at"})
-    )
+    entry = _entry(result.snapshot, json_fields=("summary_json",), names=_OF_A_RESULT)
     if result.schema_text is not None:
         entry["schema_version"] = result.schema_text
     entry["result_payload"] = None if result.payload is None else msgspec.Raw(result.payload.encode())
@@ -265,18 +255,14 @@ def result_entry(result: StoredResult) -> dict[str, Any]:
 
 def notification_entry(notification: Notification) -> dict[str, Any]:
     """A message as an entry of `notifications`."""
-    return _entry(notification, json_fields=("payload_json",), leave_out=_OURS_ALONE)
+    return _entry(notification, json_fields=("payload_json",), names=_OF_A_MESSAGE)
 
 
-def _entry(
-    record: msgspec.Struct, *, json_fields: tuple[str, ...], leave_out: frozenset[str] = frozenset()
-) -> dict[str, Any]:
+def _entry(record: msgspec.Struct, *, json_fields: tuple[str, ...], names: tuple[str, ...] = ()) -> dict[str, Any]:
     entry: dict[str, Any] = {}
-    for name in record.__struct_fields__:
+    for name in names or record.__struct_fields__:
         value = getattr(record, name)
-        if name in leave_out:
-            continue
-        if value is not None and name.endswith("_at"):
+        if value is not None and is_time(name):
             value = to_text(value)
         elif value is not None and name in json_fields:
             value = msgspec.Raw(value.encode())

@@ -12,6 +12,7 @@ import msgspec
 
 from langlauf.domain.errors import RetryHint
 from langlauf.domain.event import Event, EventType
+from langlauf.domain.fields import WORDS, is_time
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE, LONGEST_TIMEOUT, Job, payload_hash
 from langlauf.domain.notification import Notification
@@ -20,6 +21,7 @@ from langlauf.domain.redact import clean_message
 from langlauf.domain.result import StoredResult
 from langlauf.domain.state import STARTED, TERMINAL, Status
 from langlauf.store.v1_json import (
+    PLAIN_FIELDS,
     EarlierEvent,
     EarlierJob,
     EarlierNotification,
@@ -201,9 +203,7 @@ class _Reader:
             trace_id=owner.trace_id,
             request_id=owner.request_id,
             requested_by_user_id=self._user(),
-            api_key_id=job.api_key_id,
             progress_percent=self._progress(),
-            step=None if job.step is None else clean_message(job.step),
             estimated_seconds=None if job.estimated_seconds is None else float(job.estimated_seconds),
             partial_count=max(known_partials, int(status is Status.PARTIAL)),
             error_count=job.error_count or int(status is Status.FAILED),
@@ -212,26 +212,25 @@ class _Reader:
             attempt_started_at=(self._at("attempt_started_at") or started_at) if started_at is not None else None,
             finished_at=finished_at,
             cancel_requested_at=None if status is Status.QUEUED else self._at("cancel_requested_at"),
-            retry_count=job.retry_count or 0,
-            last_retry_at=self._at("last_retry_at"),
-            retry_reason=None if job.retry_reason is None else clean_message(job.retry_reason),
             next_attempt_at=self._at("next_attempt_at") if status in STARTED else None,
-            retry_of=job.retry_of,
             attempt=max(job.attempt or 1, 1) if started_at is not None else 0,
             event_seq=max(job.event_seq or 0, events[-1].event_seq if events else 0),
-            lost_count=job.lost_count or 0,
-            crash_count=job.crash_count or 0,
             result_expired_at=self._at("result_expired_at") if finished_at else None,
             events_expired_at=self._at("events_expired_at") if finished_at else None,
             # Never before its end, whatever clock that was written by: what comes later is told of by this store.
             imported_at=max(self._now, finished_at or self._now),
-            held_at=self._at("held_at"),
-            held_by=job.held_by,
-            hold_reason=None if job.hold_reason is None else clean_message(job.hold_reason),
             partial_bytes=max(job.partial_bytes or 0, 0),
-            limit_reached=job.limit_reached,
+            **self._plain(),
             **self._ending(finished_at),
         )
+
+    def _plain(self) -> dict[str, Any]:
+        """What the job says of itself and nothing else depends on; words are cleaned."""
+        found: dict[str, Any] = {
+            name: self._at(name) if is_time(name) else getattr(self._job, name) for name in PLAIN_FIELDS
+        }
+        known = {name: value for name, value in found.items() if value is not None}
+        return known | {name: clean_message(known[name]) for name in WORDS & known.keys()}
 
     def _started_at(self, queued_at: Instant) -> Instant | None:
         if self._job.status is Status.QUEUED:

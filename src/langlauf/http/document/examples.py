@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from langlauf.domain.event import ActorType, EventType
+from langlauf.domain.fields import SEEN_FIELDS, defaults
 from langlauf.domain.instant import from_text
 from langlauf.domain.job import Phase
 from langlauf.domain.outbound import CloudEvent
@@ -71,7 +72,6 @@ def _answers(prefix: str) -> dict[str, msgspec.Struct]:
 
 
 def _queued(prefix: str) -> schemas.JobOut:
-    unknown = dict.fromkeys(schemas.JobOut.__struct_fields__, None)
     known: dict[str, Any] = {
         "job_id": JOB_ID,
         "org_id": _ORG,
@@ -80,22 +80,17 @@ def _queued(prefix: str) -> schemas.JobOut:
         "phase": Phase.WAITING,
         "priority_class": "default",
         "request_payload_hash": "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
-        "progress_percent": 0,
         "estimated_seconds": 4.0,
-        "partial_count": 0,
-        "error_count": 0,
         "queued_at": _QUEUED,
         "updated_at": _QUEUED,
-        "retry_count": 0,
         "max_retries": 3,
         "timeout_seconds": 1800,
-        "attempt": 0,
         "trace_id": _TRACE_ID,
         "request_id": _REQUEST_ID,
         "event_seq": 1,
         "status_url": f"{prefix}/jobs/{JOB_ID}",
     }
-    return schemas.JobOut(**{**unknown, **known})
+    return schemas.JobOut(**{**defaults(SEEN_FIELDS), **known, "result_url": None})
 
 
 def _completed(prefix: str) -> schemas.JobOut:

@@ -162,7 +162,7 @@ class PostgresStore:
         """Looks jobs up after a commit, on the same connection. Others wait behind it: it has little time."""
         orgs, ids = zip(*jobs, strict=True)
         rows = await self._links[link].rows("views_of", list(orgs), list(ids), patience=_FIND_PATIENCE)
-        views = [view_from_database(tuple(row)) for row in rows]
+        views = [view_from_database(row) for row in rows]
         return {(view.job.org_id, view.job.job_id): view.job for view in views}
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
@@ -225,7 +225,7 @@ class PostgresStore:
         orgs, ids = [one.org_id for one in batch], [one.job_id for one in batch]
         details = [one.by for one in batch], [one.reason for one in batch], [one.request_id for one in batch]
         await link.call("cancel", self._at, orgs, ids, *details)
-        views = [view_from_database(tuple(row)) for row in await link.rows("views_of", orgs, ids)]
+        views = [view_from_database(row) for row in await link.rows("views_of", orgs, ids)]
         found = {(view.job.org_id, view.job.job_id): view for view in views}
         return [found.get((one.org_id, one.job_id)) for one in batch]
 
@@ -242,7 +242,7 @@ class PostgresStore:
         job_id, removed_at = found[0]
         if wish.held and removed_at is not None:
             return ResultGone(job_id, removed_at)
-        views = [view_from_database(tuple(row)) for row in await link.rows("views_of", [wish.org_id], [job_id])]
+        views = [view_from_database(row) for row in await link.rows("views_of", [wish.org_id], [job_id])]
         for view in views:
             announce(self._wakes, wish, view)
         return views[0] if views else None

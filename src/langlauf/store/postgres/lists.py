@@ -1,6 +1,5 @@
 """The lists of one org. The org is bound here, once, and goes into every call."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from langlauf.domain.inbox import InboxPage, Message
@@ -32,8 +31,8 @@ class PostgresLists(SharedReads):
             return []
         return await self._links.rows(query, self._org_id, *asked)
 
-    def _view(self, row: Sequence[Any]) -> JobView:
-        return view_from_database(tuple(row))
+    def _view(self, row: Any) -> JobView:
+        return view_from_database(row)
 
     async def jobs(self, which: JobFilter) -> JobPage:
         text = folded(which.text) if which.text else None
@@ -45,7 +44,7 @@ class PostgresLists(SharedReads):
 
         async def step(before: Position, rows: int, wanted: int) -> tuple[list[JobView], Position | None]:
             [(views, end_at, end_id)] = await self._rows("read_jobs", *filters, *before, rows, wanted)
-            return [view_from_database(tuple(row)) for row in views], None if end_at is None else (end_at, end_id)
+            return [view_from_database(row) for row in views], None if end_at is None else (end_at, end_id)
 
         return await walk_jobs(which, step)
 
@@ -63,9 +62,7 @@ class PostgresLists(SharedReads):
 
     async def inbox(self, *, before: Position | None, limit: int) -> InboxPage:
         rows = await self._rows("read_inbox", *(before or FIRST), limit + 1)
-        messages = [
-            Message(Notification(*message), view_from_database(tuple(view)), unread) for message, view, unread in rows
-        ]
+        messages = [Message(Notification(*message), view_from_database(view), unread) for message, view, unread in rows]
         return inbox_page(messages, limit)
 
 

@@ -13,6 +13,7 @@ import asyncpg
 from langlauf.domain.errors import SettingsError
 from langlauf.store.migrate import Migration, migrations_in, pending
 from langlauf.store.postgres.roles import ensure_roles, guard
+from langlauf.store.queries import filled
 from langlauf.version import VERSION
 
 PACKAGE = "langlauf.store.postgres"
@@ -50,7 +51,7 @@ def functions_in(package: str = PACKAGE) -> list[Migration]:
     """The files of functions, views and triggers, in the order of their numbers."""
     files = resources.files(package).joinpath("functions").iterdir()
     found = [(file.name.removesuffix(".sql"), file.read_text("utf-8")) for file in files if file.name.endswith(".sql")]
-    return [Migration(int(name[:2]), name[3:], sql) for name, sql in sorted(found)]
+    return [Migration(int(name[:2]), name[3:], filled(sql)) for name, sql in sorted(found)]
 
 
 def digest_of(functions: list[Migration]) -> str:

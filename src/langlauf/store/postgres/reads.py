@@ -35,7 +35,7 @@ class PostgresTenantReads(PostgresLists):
         if not rows:
             return None
         view, latest, result = rows[0]
-        return StatusView(view_from_database(tuple(view)), [event_from(row) for row in reversed(latest)], result)
+        return StatusView(view_from_database(view), [event_from(row) for row in reversed(latest)], result)
 
     async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
         [(rows, more, gone)] = await self._rows("read_log", job_id, after, limit, most_bytes)
@@ -52,7 +52,7 @@ class PostgresTenantReads(PostgresLists):
             return None
         view, requested, delivered, text, views = rows[0]
         given = StoredResult(snapshot=Snapshot(*delivered), payload=text, views=views)
-        return ResultView(view_from_database(tuple(view)).job, Snapshot(*requested), given)
+        return ResultView(view_from_database(view).job, Snapshot(*requested), given)
 
     async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
         return [PastRun(*row) for row in await self._rows("read_completed", analysis, *(before or FIRST), limit)]

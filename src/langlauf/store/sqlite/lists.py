@@ -1,6 +1,6 @@
 """The lists of one org. The org is bound here, once, and goes into every query."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -53,7 +53,7 @@ class SqliteLists(SharedReads):
         values = {name: json_text(value) if isinstance(value, list) else value for name, value in values.items()}
         return await self._run(lambda connection: self._rows(connection, query, **values))
 
-    def _view(self, row: Sequence[Any]) -> JobView:
+    def _view(self, row: Any) -> JobView:
         return view_from(row)
 
     def _job(self, connection: apsw.Connection, job_id: str) -> JobView | None:

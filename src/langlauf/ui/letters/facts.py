@@ -40,7 +40,7 @@ def trouble_of(job: Job) -> Trouble:
     hint = job.retry_hint if job.retry_hint in _HINTS else "none"
     lines = few_lines(job.error_message or "", _LONGEST_LINE, _MOST_LINES)
     kept = job.partial_count > 0 and job.result_expired_at is None
-    return Trouble(one_line(job.error_code or "", LONGEST_NAME), lines, hint or "none", kept)
+    return Trouble(one_line(job.error_code or "", LONGEST_NAME), lines, hint, kept)
 
 
 def glance_of(summary_json: str | None, language: Language) -> Glance:

@@ -92,14 +92,7 @@ CREATE TRIGGER notifications_are_dropped INSTEAD OF DELETE ON notifications FOR 
 
 -- A job as it is read.
 CREATE VIEW job_views WITH (security_invoker = true) AS
-SELECT job_id, org_id, analysis, status, priority_class, request_payload_hash, request_payload_ref, queued_at, updated_at,
-    timeout_seconds, max_retries, trace_id, request_id, requested_by_user_id, api_key_id, progress_percent, step,
-    estimated_seconds, partial_count, error_count, result_id, started_at, attempt_started_at, finished_at, cancel_requested_at,
-    canceled_at, canceled_by, cancel_reason, failed_at, error_code, error_message, error_meta, retryable, retry_hint,
-    retry_count, last_retry_at, retry_reason, next_attempt_at, retry_of, attempt, event_seq, lost_count, crash_count,
-    result_expired_at, events_expired_at, imported_at, ticket, paced_percent, paced_at, progress_at, traceparent, tracestate,
-    lease_expires_at, held_at, held_by, hold_reason, partial_bytes, limit_reached
-FROM jobs;
+SELECT {job_names}, lease_expires_at FROM jobs;
 
 -- Handing out jobs under a lease, and keeping the leases alive.
 --

@@ -101,9 +101,8 @@ CREATE TABLE jobs (
 -- Every version of a row is entered anew in every index that has room for it, unless no column of any index was changed. So no
 -- index has a column, nor a condition on one, that heartbeats, progress and partials change; the first partial of a job alone
 -- changes its status, which the index of what has ended is for. An index holds a job only while, or once, it is asked for it: a
--- job is in four of them at any time. On a table that is still empty the planner would as soon
--- look a job up by its org alone, and keep to that while the table grows: conditions keep indexes away from questions that do
--- not name them.
+-- job is in four of them at any time. On a table that is still empty the planner would as soon look a job up by its org alone,
+-- and keep to that while the table grows: conditions keep indexes away from questions that do not name them.
 CREATE INDEX idx_jobs_org_queued ON jobs (org_id, queued_at, job_id) INCLUDE (kept) WHERE queued_at > 0;
 CREATE INDEX idx_jobs_lane_head ON jobs (org_id, analysis, priority_class, ticket)
     WHERE started_at IS NULL AND finished_at IS NULL;

@@ -1,0 +1,57 @@
+"""A field of a job in PostgreSQL: one column, and all that reads and writes jobs has it."""
+
+import asyncio
+from pathlib import Path
+
+import asyncpg
+
+from langlauf.domain.fields import JOB_FIELDS
+from langlauf.hints import Hints
+from langlauf.store.migrate import migrations_in
+from langlauf.store.postgres.driver import PostgresStore
+from langlauf.store.postgres.migrating import PACKAGE, functions_in, migrate
+from tests.support.noted import NOTE, ask, program_with_a_note
+from tests.support.orders import accept, look
+from tests.support.postgres import fetch
+from tests.support.stores import SetClock
+
+#: How the view of jobs begins.
+VIEW = ", ".join(JOB_FIELDS[:5])
+FIRST_COLUMN = "SELECT attname FROM pg_attribute WHERE attrelid = 'langlauf.job_views'::regclass AND attnum = 1"
+
+
+def test_a_new_field_is_one_column(database: str, tmp_path: Path) -> None:
+    """A program with a field more keeps it, shows it, describes it, exports, imports and copies it."""
+    told = ask(program_with_a_note(tmp_path), database, tmp_path)
+    assert told.pop("document") is not None
+    assert told == dict.fromkeys(("wire", "client", "export", "copy"), NOTE)
+
+
+def test_a_host_reads_jobs_beside_one_of_a_later_release(database: str) -> None:
+    """That one has replaced the views: a field that this one does not know stands among the others."""
+    ours = functions_in()
+    theirs = [step._replace(sql=step.sql.replace(f"SELECT {VIEW}", f"SELECT kept AS later, {VIEW}")) for step in ours]
+    assert theirs != ours
+
+    async def main() -> None:
+        connection = await asyncpg.connect(database)
+        try:
+            await migrate(connection, migrations_in(PACKAGE), theirs)
+            await connection.execute("UPDATE langlauf.installed SET release = '999.0'")
+        finally:
+            await connection.close()
+        store = await PostgresStore.open(database, hints=Hints())
+        try:
+            job = await accept(store, SetClock())
+            found = (await look(store, job.job_id)).job
+            assert (found.job_id, found.org_id, found.queued_at, found.timeout_seconds) == (
+                job.job_id,
+                job.org_id,
+                job.queued_at,
+                job.timeout_seconds,
+            )
+        finally:
+            await store.close()
+
+    asyncio.run(main())
+    assert fetch(database, FIRST_COLUMN)[0]["attname"] == "later"
