@@ -45,7 +45,6 @@ from langlauf.service.webhooks import Endpoints
 from langlauf.settings import Settings
 from langlauf.store.blobs.location import open_blobs
 from langlauf.store.blobs.protocol import Blobs
-from langlauf.store.blobs.store import StoreWithBlobs
 from langlauf.store.health import WATCH_SECONDS
 from langlauf.store.location import Place, PostgresPlace, SqlitePlace, place_of
 from langlauf.store.protocol import Store
@@ -120,7 +119,7 @@ class Runtime:
             await self._stopping
 
 
-async def open_store(settings: Settings, hints: Hints, default_analysis: str | None = None) -> StoreWithBlobs:
+async def open_store(settings: Settings, hints: Hints, default_analysis: str | None = None) -> Store:
     """Opens the store that the settings name; a store of the earlier system is imported first, once.
 
     Its jobs are of the application's default analysis. Commands that know no application leave them without a name,
@@ -159,15 +158,16 @@ def blobs_of(settings: Settings) -> Blobs | None:
     return None if settings.blobs is None else open_blobs(settings.blobs, seconds=settings.blob_seconds)
 
 
-def with_blobs(store: Store, blobs: Blobs | None, settings: Settings) -> StoreWithBlobs:
+def with_blobs(store: Store, blobs: Blobs | None, settings: Settings) -> Store:
     """A store whose large results lie there."""
-    return StoreWithBlobs(
-        store,
-        blobs,
-        largest_inline=settings.inline_result,
-        seconds=settings.blob_seconds,
-        garbage_age=settings.blob_garbage_age,
-    )
+    if blobs is not None:
+        store.blobs.use(
+            blobs,
+            largest_inline=settings.inline_result,
+            seconds=settings.blob_seconds,
+            garbage_age=settings.blob_garbage_age,
+        )
+    return store
 
 
 def make_services(
@@ -300,7 +300,7 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
         stack.callback(tell, Fact.SERVER_STOPPED)
         stack.push_async_callback(store.close)
         await store.health.admit()
-        await store.check_blobs()
+        await store.blobs.check()
         keyring = Keyring(store.access, store.clock)
         stack.push_async_callback(_write_last_uses, keyring)
         services = make_services(store, registry, settings, hints, keyring)

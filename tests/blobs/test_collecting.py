@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Claim, Lease, Partial, Write
-from langlauf.domain.bounds import Recorded
-from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.outcome import Canceled, Completed, Failed
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.retry import Backoff
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.blobs.naming import ref_of
-from langlauf.store.blobs.store import StoreWithBlobs
+from langlauf.store.sqlite.driver import SqliteStore
 from tests.blobs.conftest import Open
 from tests.support.orders import ORG, claim, look, started
 from tests.support.places import SilentBlobs, keys_in, open_with, play_with
@@ -48,7 +46,7 @@ def digest(payload: str) -> str:
 def test_blobs_go_when_their_results_do(tmp_path: Path, opened: Open, end: str) -> None:
     """In the same run, whatever the end was; not before, not in a dry run, and a second run finds nothing."""
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         for number in range(2):
             assert await store.record(made.lease, Partial(result_id=f"r-{number}", payload=large(number)))
@@ -76,7 +74,7 @@ def test_blobs_go_when_their_results_do(tmp_path: Path, opened: Open, end: str) 
 def test_what_a_kept_snapshot_shares_with_a_removed_one_stays(tmp_path: Path) -> None:
     """A failed job's partials go apart: a blob goes with the last row that names it."""
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Partial(result_id="partial", payload=large(1)))
         assert await store.record(made.lease, Partial(result_id="other", payload=large(2)))
@@ -94,7 +92,7 @@ def test_what_a_kept_snapshot_shares_with_a_removed_one_stays(tmp_path: Path) ->
 def test_blobs_of_a_record_that_is_gone_go(tmp_path: Path) -> None:
     """Also where the record went together with its results."""
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Completed(result_id="r", payload=large(1)))
         clock.pass_(91 * DAY)
@@ -105,22 +103,16 @@ def test_blobs_of_a_record_that_is_gone_go(tmp_path: Path) -> None:
     play_with(tmp_path / "s.db", lambda: FileBlobs(tmp_path / "blobs"), scene)
 
 
-async def _crash_before_commit(store: StoreWithBlobs, lease: Lease, write: Partial) -> None:
-    """As if the power went between the blob and its row."""
-
-    async def away(lease: Lease, write: Write) -> Recorded:
-        raise StoreUnavailable("the power is gone")
-
-    record, store.inner.record = store.inner.record, away  # type: ignore[method-assign]
-    with pytest.raises(StoreUnavailable, match="power"):
-        await store.record(lease, write)
-    store.inner.record = record  # type: ignore[method-assign]
+async def _crash_before_commit(store: SqliteStore, lease: Lease, write: Partial) -> None:
+    """As if the power went between the blob and its row: the first half of what `record` does."""
+    assert store.blobs.wants(write)
+    assert (await store.blobs.keep(lease, write)).payload is None
 
 
 def test_a_blob_that_no_row_came_for_goes_after_its_jobs_end(tmp_path: Path, opened: Open) -> None:
     """While the job lives the row may still come; once it has ended it cannot, and then it needs no waiting."""
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         orphan, kept = Partial(result_id="r-1", payload=large(1)), Partial(result_id="r-2", payload=large(2))
         await _crash_before_commit(store, made.lease, orphan)
@@ -140,15 +132,16 @@ def test_a_blob_that_no_row_came_for_goes_after_its_jobs_end(tmp_path: Path, ope
 def test_a_row_that_comes_late_finds_its_blob(tmp_path: Path) -> None:
     """Retention that runs between the blob and its row, however long that takes, leaves it alone."""
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
-        record = store.inner.record
+        keep = store.blobs.keep
 
-        async def late(lease: Lease, write: Write) -> Recorded:
+        async def late(lease: Lease, write: Partial | Completed) -> Partial | Completed:
+            named = await keep(lease, write)
             await store.retire(WEEK, dry_run=False)
-            return await record(lease, write)
+            return named
 
-        store.inner.record = late  # type: ignore[method-assign]
+        store.blobs.keep = late  # type: ignore[method-assign]
         assert await store.record(made.lease, Completed(result_id="r", payload=large(1)))
         await store.retire(WEEK, dry_run=False)
         found = await store.tenant(ORG).result("r", latest=True)
@@ -161,7 +154,7 @@ def test_a_row_that_comes_late_finds_its_blob(tmp_path: Path) -> None:
 def test_a_zombie_leaves_nothing_for_long(tmp_path: Path) -> None:
     """Its write is refused, what it had put there goes with the next run, and the true result stays."""
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         zombie = await started(store, clock)
         clock.pass_(LEASE_SECONDS + 1)
         await store.sweep(grace_seconds=5, backoff=Backoff(0, 0))
@@ -178,7 +171,7 @@ def test_a_zombie_leaves_nothing_for_long(tmp_path: Path) -> None:
 def test_a_file_that_never_became_whole_goes_too(tmp_path: Path) -> None:
     """What a crash left in the middle of writing is found like any other orphan; what is not ours is not touched."""
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Completed(result_id="r", payload=large(1)))
         [file] = [one for one in (tmp_path / "blobs").rglob("*") if one.is_file()]
@@ -197,17 +190,17 @@ def test_a_file_that_never_became_whole_goes_too(tmp_path: Path) -> None:
 def test_another_store_on_the_same_place_takes_nothing(tmp_path: Path, opened: Open) -> None:
     """A store that was mistyped, or is new, knows none of the jobs there: that makes them no garbage."""
 
-    async def write(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def write(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Completed(result_id="r", payload=large(1)))
 
-    async def mistyped(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def mistyped(store: SqliteStore, clock: SetClock) -> None:
         await write(store, clock)
         clock.pass_(91 * DAY)
         await store.retire(WEEK, dry_run=False)
         assert await keys_in(store) == []
 
-    async def read(store: StoreWithBlobs, _: SetClock) -> None:
+    async def read(store: SqliteStore, _: SetClock) -> None:
         assert await keys_in(store) == [digest(large(1))]
 
     clock = SetClock()
@@ -219,11 +212,11 @@ def test_another_store_on_the_same_place_takes_nothing(tmp_path: Path, opened: O
 def test_a_copy_of_the_store_finds_its_blobs(tmp_path: Path) -> None:
     """A backup is put back under any name, with the place that it had."""
 
-    async def write(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def write(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Completed(result_id="r", payload=large(1)))
 
-    async def read(store: StoreWithBlobs, _: SetClock) -> None:
+    async def read(store: SqliteStore, _: SetClock) -> None:
         found = await store.tenant(ORG).result("r", latest=True)
         assert found is not None
         assert found.delivered.payload == large(1)
@@ -238,18 +231,18 @@ def test_retention_removes_the_rest_where_the_place_is_away(tmp_path: Path, capl
     """The report is given, the log says that blobs wait, and they go with the next run."""
     path, clock = tmp_path / "s.db", SetClock()
 
-    async def write(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def write(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Completed(result_id="r", payload=large(1)))
 
-    async def away(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def away(store: SqliteStore, clock: SetClock) -> None:
         clock.pass_(8 * DAY)
         report = await store.retire(WEEK, dry_run=False)
         assert report.results.delete_count == 1
         [told] = [record for record in caplog.records if record.getMessage() == "upkeep_failed"]
         assert told.fields["duty"] == "blobs"  # type: ignore[attr-defined]
 
-    async def back(store: StoreWithBlobs, _: SetClock) -> None:
+    async def back(store: SqliteStore, _: SetClock) -> None:
         assert len(await keys_in(store)) == 1
         await store.retire(WEEK, dry_run=False)
         assert await keys_in(store) == []
@@ -262,18 +255,18 @@ def test_retention_removes_the_rest_where_the_place_is_away(tmp_path: Path, capl
 def test_a_result_that_goes_while_it_is_read_is_expired_and_not_lost(tmp_path: Path) -> None:
     """The row was read, then retention took row and blob: the reader is told what the row says by now."""
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Completed(result_id="r", payload=large(1)))
         clock.pass_(8 * DAY)
-        assert store._payloads is not None
-        read = store._payloads.read
+        assert store.blobs._payloads is not None
+        read = store.blobs._payloads.read
 
         async def slowly(*place: str, seconds: float | None = None) -> str | None:
             await store.retire(WEEK, dry_run=False)
             return await read(*place, seconds=seconds)
 
-        store._payloads.read = slowly  # type: ignore[method-assign, assignment]
+        store.blobs._payloads.read = slowly  # type: ignore[method-assign, assignment]
         found = await store.tenant(ORG).result("r", latest=False)
         assert found is not None
         assert found.delivered.snapshot.removed_at == clock.now()
@@ -282,39 +275,39 @@ def test_a_result_that_goes_while_it_is_read_is_expired_and_not_lost(tmp_path: P
     play_with(tmp_path / "s.db", lambda: FileBlobs(tmp_path / "blobs"), scene)
 
 
-Move = Callable[[StoreWithBlobs, SetClock, list[Claim]], Awaitable[None]]
+Move = Callable[[SqliteStore, SetClock, list[Claim]], Awaitable[None]]
 
 
-async def _partial(store: StoreWithBlobs, clock: SetClock, claims: list[Claim]) -> None:
+async def _partial(store: SqliteStore, clock: SetClock, claims: list[Claim]) -> None:
     for made in claims:
         await store.record(made.lease, Partial(result_id=new_id(), payload=large(clock.now() % 3)))
 
 
-async def _torn(store: StoreWithBlobs, clock: SetClock, claims: list[Claim]) -> None:
+async def _torn(store: SqliteStore, clock: SetClock, claims: list[Claim]) -> None:
     for made in claims[-1:]:
         write = Partial(result_id=new_id(), payload=large(clock.now() % 3))
         await _crash_before_commit(store, made.lease, write)
 
 
-async def _complete(store: StoreWithBlobs, clock: SetClock, claims: list[Claim]) -> None:
+async def _complete(store: SqliteStore, clock: SetClock, claims: list[Claim]) -> None:
     for made in claims[:1]:
         await store.record(made.lease, Completed(result_id=new_id(), payload=large(clock.now() % 5)))
 
 
-async def _start(store: StoreWithBlobs, clock: SetClock, claims: list[Claim]) -> None:
+async def _start(store: SqliteStore, clock: SetClock, claims: list[Claim]) -> None:
     claims.append(await started(store, clock, analysis=new_id()))
 
 
-async def _lose(store: StoreWithBlobs, clock: SetClock, _: list[Claim]) -> None:
+async def _lose(store: SqliteStore, clock: SetClock, _: list[Claim]) -> None:
     clock.pass_(LEASE_SECONDS + 1)
     await store.sweep(grace_seconds=5, backoff=Backoff(0, 0))
 
 
-async def _age(_: StoreWithBlobs, clock: SetClock, __: list[Claim]) -> None:
+async def _age(_: SqliteStore, clock: SetClock, __: list[Claim]) -> None:
     clock.pass_(4 * DAY)
 
 
-async def _retire(store: StoreWithBlobs, _: SetClock, __: list[Claim]) -> None:
+async def _retire(store: SqliteStore, _: SetClock, __: list[Claim]) -> None:
     await store.retire(WEEK, dry_run=False)
 
 
@@ -356,19 +349,19 @@ def test_in_any_order_every_row_has_its_blob_and_every_ended_job_no_other(tmp_pa
     asyncio.run(main())
 
 
-async def _lying(store: StoreWithBlobs) -> set[tuple[str, str]]:
+async def _lying(store: SqliteStore) -> set[tuple[str, str]]:
     """All blobs there are, by job and digest."""
-    assert store._payloads is not None
-    return {(place.job_id, place.name) async for page in store._payloads.pages() for place in page}
+    assert store.blobs._payloads is not None
+    return {(place.job_id, place.name) async for page in store.blobs._payloads.pages() for place in page}
 
 
-async def _named(store: StoreWithBlobs, claims: list[Claim]) -> set[tuple[str, str]]:
+async def _named(store: SqliteStore, claims: list[Claim]) -> set[tuple[str, str]]:
     """All blobs that rows name, by job and digest."""
     jobs = [(ORG, made.lease.job_id) for made in claims]
     kept = await store.kept_payloads(jobs)
     return {(job_id, ref.split(":")[2]) for (_, job_id), job in kept.items() for ref in job.refs}
 
 
-async def _is_over(store: StoreWithBlobs, made: Claim) -> bool:
+async def _is_over(store: SqliteStore, made: Claim) -> bool:
     view = await store.tenant(ORG).job(made.lease.job_id)
     return view is None or view.job.terminal

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 from pathlib import Path
-from typing import cast
 
 import pytest
 from click.testing import CliRunner, Result
@@ -18,7 +17,6 @@ from langlauf.domain.outcome import Completed
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.blobs.files import FileBlobs
-from langlauf.store.blobs.store import StoreWithBlobs
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.verifying import check_file
 from tests.blobs.conftest import Open
@@ -41,9 +39,9 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def old(tmp_path: Path, opened: Open) -> Path:
     """A store with a large and a small result, eight days old by the clock of this machine."""
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         for result_id, payload in (("large", LARGE), ("small", SMALL)):
-            made = await Maker(cast("SqliteStore", store.inner), clock).running()
+            made = await Maker(store, clock).running()
             assert await store.record(made.lease, Completed(result_id=result_id, payload=payload))
 
     path = tmp_path / "jobs.db"

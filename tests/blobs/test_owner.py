@@ -17,9 +17,9 @@ from langlauf.hints import Hints
 from langlauf.settings import load_settings
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.blobs.owner import BlobsOfAnother
-from langlauf.store.blobs.store import StoreWithBlobs
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.sqlite.backing import back_up, put_back
+from langlauf.store.sqlite.driver import SqliteStore
 from tests.blobs.conftest import Open
 from tests.support.commands import run_command
 from tests.support.orders import ORG, started
@@ -33,7 +33,7 @@ _LARGE = '"' + "x" * 200 + '"'
 _CLOCK = SetClock()
 
 
-def _on(path: Path, opened: Open, scene: Callable[[StoreWithBlobs], Awaitable[Any]]) -> Any:
+def _on(path: Path, opened: Open, scene: Callable[[SqliteStore], Awaitable[Any]]) -> Any:
     """Do something with the store of a file, as a program that has started on it."""
 
     async def main() -> Any:
@@ -46,17 +46,17 @@ def _on(path: Path, opened: Open, scene: Callable[[StoreWithBlobs], Awaitable[An
     return asyncio.run(main())
 
 
-async def _check(store: StoreWithBlobs) -> None:
-    await store.check_blobs()
+async def _check(store: SqliteStore) -> None:
+    await store.blobs.check()
 
 
-async def _complete(store: StoreWithBlobs) -> None:
-    await store.check_blobs()
+async def _complete(store: SqliteStore) -> None:
+    await store.blobs.check()
     made = await started(store, _CLOCK)
     assert await store.record(made.lease, Completed(result_id=made.lease.job_id, payload=_LARGE))
 
 
-async def _clean_up(store: StoreWithBlobs) -> list[str]:
+async def _clean_up(store: SqliteStore) -> list[str]:
     await store.retire(_POLICY, dry_run=False)
     return await keys_in(store)
 
@@ -77,7 +77,7 @@ def test_a_copy_takes_nothing_from_the_original(tmp_path: Path, opened: Open) ->
         _on(copy, opened, _check)
     assert len(_on(copy, opened, _clean_up)) == 2
     with pytest.raises(BlobsOfAnother):
-        _on(copy, opened, lambda store: store.orgs.remove_blobs(ORG))
+        _on(copy, opened, lambda store: store.blobs.remove_all_of(ORG))
     assert len(_on(path, opened, _clean_up)) == 2
 
 
@@ -150,8 +150,8 @@ def test_garbage_is_left_alone_while_it_is_young(tmp_path: Path, files: Open) ->
         orphan.write_bytes(b"of no row")
     os.utime(orphans[0], (0, 0))
 
-    async def clean_up(store: StoreWithBlobs) -> None:
-        store._garbage_age = 3_600.0
+    async def clean_up(store: SqliteStore) -> None:
+        store.blobs._garbage_age = 3_600.0
         await store.retire(_POLICY, dry_run=False)
 
     _on(path, files, clean_up)
@@ -163,14 +163,10 @@ def test_hosts_of_one_database_share_its_blobs_and_a_copy_of_it_does_not(tmp_pat
     """Whatever the hosts call their server."""
 
     async def check(url: str) -> None:
-        store = StoreWithBlobs(
-            await PostgresStore.open(url, hints=Hints(), notify=False),
-            FileBlobs(tmp_path / "blobs"),
-            largest_inline=1,
-            seconds=10,
-        )
+        store = await PostgresStore.open(url, hints=Hints(), notify=False)
+        store.blobs.use(FileBlobs(tmp_path / "blobs"), largest_inline=1, seconds=10)
         try:
-            await store.check_blobs()
+            await store.blobs.check()
         finally:
             await store.close()
 

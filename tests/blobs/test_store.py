@@ -13,8 +13,8 @@ from langlauf.domain.outcome import Completed
 from langlauf.domain.views import ResultView, StatusView
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.blobs.naming import read_ref
-from langlauf.store.blobs.store import StoreWithBlobs
 from langlauf.store.source import PIECE
+from langlauf.store.sqlite.driver import SqliteStore
 from tests.blobs.conftest import Open
 from tests.support.orders import ORG, accept, started
 from tests.support.places import INLINE_BYTES, SilentBlobs, keys_in, play_with
@@ -33,13 +33,13 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return request.param if request.param == ":memory:" else str(tmp_path / request.param)
 
 
-async def _result(store: StoreWithBlobs, result_id: str, *, latest: bool = False, payload: bool = True) -> ResultView:
+async def _result(store: SqliteStore, result_id: str, *, latest: bool = False, payload: bool = True) -> ResultView:
     found = await store.tenant(ORG).result(result_id, latest=latest, payload=payload)
     assert found is not None
     return found
 
 
-async def _status(store: StoreWithBlobs, job_id: str, limit: int) -> StatusView:
+async def _status(store: SqliteStore, job_id: str, limit: int) -> StatusView:
     found = await store.tenant(ORG).status(job_id, events=10, inline_limit=limit)
     assert found is not None
     return found
@@ -48,7 +48,7 @@ async def _status(store: StoreWithBlobs, job_id: str, limit: int) -> StatusView:
 def test_only_what_is_large_goes_out_and_all_comes_back(path: str, opened: Open) -> None:
     """Partials and finals alike, as the newest, as the requested, and not at all where nobody asks for it."""
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         for result_id, payload in (("r-1", LARGE), ("r-2", SMALL)):
             assert await store.record(
@@ -74,7 +74,7 @@ def test_the_row_holds_none_of_a_blob(tmp_path: Path) -> None:
     """And nothing that says where on the machine it is."""
     path = tmp_path / "s.db"
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Completed(result_id="r", payload=LARGE))
 
@@ -92,7 +92,7 @@ def test_the_limit_counts_bytes(tmp_path: Path, letter: str) -> None:
     most = (INLINE_BYTES - 2) // len(letter.encode())
     filled = letter * most + "x" * (INLINE_BYTES - 2 - most * len(letter.encode()))
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         for name, text in (("fits", filled), ("over", filled + "x")):
             assert await store.record(made.lease, Partial(result_id=name, payload=f'"{text}"'))
@@ -106,7 +106,7 @@ def test_the_limit_counts_bytes(tmp_path: Path, letter: str) -> None:
 def test_the_same_snapshot_is_kept_once(path: str, opened: Open) -> None:
     """Of one job; another job of the same org, and the same words of another org, have their own."""
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         for number in range(3):
             assert await store.record(made.lease, Partial(result_id=f"r-{number}", payload=LARGE))
@@ -122,7 +122,7 @@ def test_the_same_snapshot_is_kept_once(path: str, opened: Open) -> None:
 def test_a_small_blob_is_shown_with_its_job(path: str, opened: Open) -> None:
     """The limit of a status answer is its own; over it, and after retention, there is none."""
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Partial(result_id="r-1", payload=LARGE))
         assert (await _status(store, made.lease.job_id, 10_000)).result is None
@@ -137,7 +137,7 @@ def test_an_imported_job_of_any_id_keeps_its_results(tmp_path: Path) -> None:
     """Where its id is too long for the name of a file, they stay in the store."""
     job_ids = ["../../" + "x" * 20, "Ω" * 300]
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         for job_id in job_ids:
             made = await started(store, clock, job_id=job_id)
             assert await store.record(made.lease, Completed(result_id=f"r-{len(job_id)}", payload=LARGE))
@@ -162,7 +162,7 @@ def test_a_damaged_blob_is_an_error_and_never_an_answer(
 ) -> None:
     """The job is shown, its other snapshots can be read, and the log says which job it is and where to look."""
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Partial(result_id="r-1", payload=SMALL))
         assert await store.record(made.lease, Completed(result_id="r-2", payload=LARGE))
@@ -187,18 +187,18 @@ def test_without_its_place_a_blob_is_an_error_and_never_null(tmp_path: Path) -> 
     """Whoever takes LANGLAUF_BLOBS away is told, and has everything again with it."""
     path = tmp_path / "s.db"
 
-    async def write(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def write(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Completed(result_id="r", payload=LARGE))
 
-    async def read_without(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def read_without(store: SqliteStore, clock: SetClock) -> None:
         with pytest.raises(PayloadUnavailable):
             await _result(store, "r")
         made = await started(store, clock)
         assert await store.record(made.lease, Completed(result_id="inline", payload=LARGE))
         assert (await _result(store, "inline")).delivered.payload == LARGE
 
-    async def read(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def read(store: SqliteStore, clock: SetClock) -> None:
         for name in ("r", "inline"):
             assert (await _result(store, name)).delivered.payload == LARGE
 
@@ -213,7 +213,7 @@ def test_a_place_that_does_not_answer_holds_up_nobody_else(tmp_path: Path) -> No
     """A large write is refused after its time and nothing of it is kept; meanwhile all others are taken."""
     patience = 0.5
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         slow, quick = await started(store, clock), await started(store, clock)
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -237,13 +237,13 @@ def test_a_place_that_is_away_hides_large_results_alone(tmp_path: Path) -> None:
     """Reading one is refused after its time, a status answer goes without, and retention does its other work."""
     path, clock = tmp_path / "s.db", SetClock()
 
-    async def write(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def write(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Completed(result_id="r", payload=LARGE))
         await accept(store, clock)
 
-    async def read(store: StoreWithBlobs, clock: SetClock) -> None:
-        await store.check_blobs()
+    async def read(store: SqliteStore, clock: SetClock) -> None:
+        await store.blobs.check()
         with pytest.raises(PayloadUnavailable):
             await _result(store, "r")
         job_id = (await _result(store, "r", payload=False)).job.job_id
@@ -253,7 +253,7 @@ def test_a_place_that_is_away_hides_large_results_alone(tmp_path: Path) -> None:
     play_with(path, SilentBlobs, read, clock=clock, seconds=0.2)
 
 
-async def _in_pieces(store: StoreWithBlobs, result_id: str) -> bytes:
+async def _in_pieces(store: SqliteStore, result_id: str) -> bytes:
     source = await store.tenant(ORG).source(result_id)
     assert source is not None
     found = b""
@@ -266,7 +266,7 @@ def test_a_blob_is_read_in_pieces(path: str, opened: Open) -> None:
     """They are what was written; what stayed in its row is read from there."""
     large = '"' + "ü" * PIECE + '"'
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         for result_id, payload in (("r-1", large), ("r-2", SMALL)):
             assert await store.record(made.lease, Partial(result_id=result_id, payload=payload))
@@ -285,7 +285,7 @@ def test_a_damaged_blob_is_never_given_to_its_end(
     """Its last piece is held back, and operators are told."""
     large = '"' + "x" * (2 * PIECE) + '"'
 
-    async def scene(store: StoreWithBlobs, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Partial(result_id="r", payload=large))
         [blob] = [file for file in (tmp_path / "blobs").rglob("*") if file.is_file()]

@@ -18,7 +18,6 @@ from langlauf.domain.outcome import Completed
 from langlauf.domain.workers import WorkerReport
 from langlauf.hints import Hints
 from langlauf.store.blobs.files import FileBlobs
-from langlauf.store.blobs.store import StoreWithBlobs
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
@@ -105,11 +104,11 @@ class Ward(NamedTuple):
 
         async def run() -> Any:
             store = await opened(self.kind, self.place)
-            whole = StoreWithBlobs(store, FileBlobs(self.folder / "blobs"), largest_inline=inline, seconds=10)
+            store.blobs.use(FileBlobs(self.folder / "blobs"), largest_inline=inline, seconds=10)
             try:
-                return await scene(whole)
+                return await scene(store)
             finally:
-                await whole.close()
+                await store.close()
 
         return asyncio.run(run())
 

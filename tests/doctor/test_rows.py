@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import pytest
 
@@ -10,7 +10,6 @@ from langlauf.doctor.check import Needs
 from langlauf.doctor.registry import CHECKS
 from langlauf.domain.instant import SECOND
 from langlauf.service.keys import Keys
-from langlauf.store.blobs.store import StoreWithBlobs
 from langlauf.store.protocol import Store
 from tests.doctor.scene import Ward, held, maker, report, with_blob
 
@@ -208,7 +207,7 @@ def test_blobs_of_another_store_are_found(either: Ward) -> None:
 
     async def claim(store: Store) -> None:
         await with_blob(store)
-        await cast("StoreWithBlobs", store).check_blobs()
+        await store.blobs.check()
 
     either.use(claim, inline=1)
     place = {"LANGLAUF_BLOBS": str(either.folder / "blobs")}

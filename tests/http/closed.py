@@ -60,5 +60,5 @@ def until(condition: Callable[[], bool]) -> None:
 def lose_store(server: Live) -> None:
     """Let reads fail from now on, as if the disk were gone. Closed in its own thread, while no statement runs."""
     assert server.app.runtime is not None
-    store: Any = server.app.runtime.store.inner  # type: ignore[attr-defined]
+    store: Any = server.app.runtime.store
     store._reader_thread.submit(store._reader.close).result()

@@ -42,7 +42,7 @@ class Statements:
 def recorded(server: Live) -> Iterator[Statements]:
     """Record the statements of a server until the block ends."""
     assert server.app.runtime is not None
-    store: Any = server.app.runtime.store.inner  # type: ignore[attr-defined]
+    store: Any = server.app.runtime.store
     statements = Statements(server)
     with (_on_postgres if isinstance(store, PostgresStore) else _on_sqlite)(server, store, statements.record):
         yield statements

@@ -27,7 +27,7 @@ class Scene(NamedTuple):
 
 def _inner(server: Live) -> Any:
     assert server.app.runtime is not None
-    return server.app.runtime.store.inner  # type: ignore[attr-defined]  # it lies within the one for blobs
+    return server.app.runtime.store
 
 
 def _pragma(server: Live, name: str, value: int) -> None:

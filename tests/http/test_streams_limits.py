@@ -319,7 +319,7 @@ def test_idle_streams_cost_one_look_for_all(tmp_path: Path, gate: str) -> None:
 
     async def body(server: Live, job_ids: list[str]) -> None:
         assert server.app.runtime is not None
-        store: Any = server.app.runtime.store.inner  # type: ignore[attr-defined]
+        store: Any = server.app.runtime.store
         async with AsyncExitStack() as stack:
             for number in range(60):
                 stream = await stack.enter_async_context(stream_of(port_of(server.url), job_ids[number % 3]))

@@ -10,7 +10,6 @@ import pytest
 
 from langlauf.hints import Hints
 from langlauf.store.blobs.files import FileBlobs
-from langlauf.store.blobs.store import StoreWithBlobs
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
@@ -49,8 +48,9 @@ def _blobs(folder: Path, test: Test) -> None:
     """Not a byte stays in a row."""
 
     async def opened(clock: SetClock, hints: Hints) -> Store:
-        inner = await _opener(folder)(clock, hints)
-        return StoreWithBlobs(inner, FileBlobs(folder / "blobs"), largest_inline=0, seconds=10)
+        store = await _opener(folder)(clock, hints)
+        store.blobs.use(FileBlobs(folder / "blobs"), largest_inline=0, seconds=10)
+        return store
 
     asyncio.run(test(opened))
 

@@ -7,13 +7,12 @@ from pathlib import Path
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.hints import Hints
 from langlauf.store.blobs.protocol import Blobs, Listed
-from langlauf.store.blobs.store import StoreWithBlobs
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import SetClock
 
 #: Payloads over this are blobs in these tests.
 INLINE_BYTES = 100
-Scene = Callable[[StoreWithBlobs, SetClock], Awaitable[None]]
+Scene = Callable[[SqliteStore, SetClock], Awaitable[None]]
 
 
 class SilentBlobs:
@@ -47,10 +46,12 @@ class SilentBlobs:
 
 async def open_with(
     path: Path | str, clock: SetClock, blobs: Blobs | None, *, seconds: float = 20.0, inline: int = INLINE_BYTES
-) -> StoreWithBlobs:
+) -> SqliteStore:
     """A SQLite store whose large payloads lie there."""
-    inner = await SqliteStore.open(str(path), clock=clock, hints=Hints())
-    return StoreWithBlobs(inner, blobs, largest_inline=inline, seconds=seconds)
+    store = await SqliteStore.open(str(path), clock=clock, hints=Hints())
+    if blobs is not None:
+        store.blobs.use(blobs, largest_inline=inline, seconds=seconds)
+    return store
 
 
 def play_with(
@@ -74,7 +75,7 @@ def play_with(
     asyncio.run(main())
 
 
-async def keys_in(store: StoreWithBlobs) -> list[str]:
+async def keys_in(store: SqliteStore) -> list[str]:
     """The names of all blobs of a store."""
-    assert store._payloads is not None
-    return sorted([place.name async for page in store._payloads.pages() for place in page])
+    assert store.blobs._payloads is not None
+    return sorted([place.name async for page in store.blobs._payloads.pages() for place in page])

@@ -3,18 +3,24 @@
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+import apsw
 import pytest
 
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import from_text, to_text
 from langlauf.domain.retention import RetentionPolicy
+from langlauf.store.copying import Row
+from langlauf.store.location import SqlitePlace
 from langlauf.store.sqlite import importing
+from langlauf.store.sqlite.copying import put_rows
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.exporting import export_v1
 from langlauf.store.sqlite.importing import import_v1
 from langlauf.store.sqlite.verifying import verify_file
+from langlauf.store.tables import Table
+from langlauf.store.tools import export_from
 from tests.support.earlier import FULL, NOON, Document, bring, earlier_store
 from tests.support.stores import DAY, Maker, SetClock, play, query
 
@@ -22,7 +28,7 @@ from tests.support.stores import DAY, Maker, SetClock, play, query
 def export(path: Path) -> Document:
     """A store as a document."""
     pieces: list[bytes] = []
-    report = export_v1(str(path), pieces.append)
+    report = export_from(SqlitePlace(str(path)), pieces.append)
     document: Document = json.loads(b"".join(pieces))
     assert report.jobs == len(document["jobs"])
     assert report.events == sum(len(log) for log in document["events"].values())
@@ -184,15 +190,16 @@ def test_the_same_content_is_not_imported_under_another_name(tmp_path: Path) -> 
 
 def test_a_half_import_cannot_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An import that breaks off leaves no store behind, and the next one brings everything."""
-    result = importing._result
 
-    def break_off(*_: object) -> None:
-        raise KeyboardInterrupt
+    def break_off(connection: apsw.Connection, table: Table, rows: Sequence[Row]) -> None:
+        if table.name == "job_results":
+            raise KeyboardInterrupt
+        put_rows(connection, table, rows)
 
-    monkeypatch.setattr(importing, "_result", break_off)
+    monkeypatch.setattr(importing, "put_rows", break_off)
     with pytest.raises(KeyboardInterrupt):
         bring(tmp_path, FULL)
-    monkeypatch.setattr(importing, "_result", result)
+    monkeypatch.setattr(importing, "put_rows", put_rows)
     assert [file.name for file in tmp_path.iterdir()] == ["store.v1.json"]
     path, report = bring(tmp_path, FULL)
     assert (report.imported, query(path, "SELECT count(*) FROM jobs")) == (True, [(3,)])
@@ -304,7 +311,7 @@ def test_numbers_keep_their_digits(tmp_path: Path) -> None:
     import_v1(str(tmp_path / "s.db"), earlier)
     assert query(tmp_path / "s.db", "SELECT payload, result_seq FROM job_results") == [(payload, 1)]
     pieces: list[bytes] = []
-    export_v1(str(tmp_path / "s.db"), pieces.append)
+    export_from(SqlitePlace(str(tmp_path / "s.db")), pieces.append)
     assert payload.encode() in b"".join(pieces)
 
 

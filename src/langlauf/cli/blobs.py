@@ -38,6 +38,6 @@ def take_over(store: str | None) -> None:
 async def _take_over(settings: Settings) -> tuple[str | None, str]:
     store = await open_store(settings, Hints())
     try:
-        return await store.take_over_blobs()
+        return await store.blobs.take_over()
     finally:
         await store.close()

@@ -6,7 +6,7 @@ import msgspec
 
 from langlauf.domain.failures import Failure, FailureGroup, group_failures
 from langlauf.domain.instant import Instant
-from langlauf.store.protocol import TenantReads
+from langlauf.store.protocol import OrgReads
 
 #: So many tell what goes wrong; grouping more would keep a reader waiting.
 MOST_FAILURES = 3_000
@@ -25,7 +25,7 @@ class FailureReport(msgspec.Struct, frozen=True):
         return next((group for group in self.groups if group.key == key), None)
 
 
-async def failure_report(reads: TenantReads, since: Instant) -> FailureReport:
+async def failure_report(reads: OrgReads, since: Instant) -> FailureReport:
     """Groups the failed jobs that were accepted since an instant."""
     found: list[Failure] = []
     before = None

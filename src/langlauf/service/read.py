@@ -15,10 +15,10 @@ from langlauf.service.visible import visible
 from langlauf.settings import Settings
 from langlauf.store.access import Owner
 from langlauf.store.health import MEANINGS
-from langlauf.store.protocol import Store, TenantReads
+from langlauf.store.protocol import JobReads, Store, TenantReads
 
-#: What a caller may read, for whoever is given it: nobody above this room knows the store.
-CallerReads = TenantReads
+#: What a caller may read of a job, for whoever is given it: nobody above this room knows the store.
+CallerReads = JobReads
 
 
 class Moment(msgspec.Struct, frozen=True):

@@ -5,13 +5,16 @@ be made from the rest is not copied but made: lanes and what they count.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
 from langlauf.domain.errors import StoreError
+from langlauf.domain.instant import Instant
+from langlauf.store.queries import load
 from langlauf.store.tables import TABLES, Table
 from langlauf.store.verify import Watch
 
@@ -22,6 +25,7 @@ _BYTES_PER_BATCH = 8 * 1024 * 1024
 #: The columns that make a row large.
 _HEAVY = frozenset({"payload", "views"})
 _WATCH_EVERY = 1_000
+_QUERIES = load("langlauf.store", "transfer.sql")
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -43,40 +47,107 @@ class Progress(NamedTuple):
     position: str | None
 
 
-class Source(Protocol):
+class Order(NamedTuple):
+    """The order in which rows are read, and how to find the place behind one of them from its key."""
+
+    key: tuple[str, ...]
+    order: str
+    behind: str
+
+
+def by(*key: str) -> Order:
+    """In the order of a key."""
+    return Order(key, ", ".join(key), ", ".join(f":key{place}" for place in range(len(key))))
+
+
+class Source(ABC):
     """A store to read, as it was at one moment."""
 
-    @property
-    def name(self) -> str:
-        """How it is told apart from others."""
+    #: how it is told apart from others
+    name: str
+    orders: Mapping[str, Order]
+
+    @abstractmethod
+    def _read(self, table: str, sql: str, **values: Any) -> Iterator[Row]:
+        """The rows that a query gives, which are those of a table."""
+
+    @abstractmethod
+    def _now(self) -> Instant:
+        """The store's time."""
 
     def rows(self, table: Table, behind: Sequence[Any] | None = None) -> Iterator[Row]:
         """The rows of a table in the order of their keys, from the first one or behind one."""
+        query = _QUERIES["read_rows" if behind is None else "read_rows_behind"]
+        _, order, place = self.orders[table.name]
+        sql = query.format(columns=", ".join(table.columns), table=table.name, order=order, behind=place)
+        return self._read(table.name, sql, **{f"key{place}": value for place, value in enumerate(behind or ())})
 
     def key(self, table: Table, row: Row) -> list[Any]:
         """The key of a row."""
+        return [row[table.columns.index(column)] for column in self.orders[table.name].key]
 
     def count(self, table: Table) -> int:
         """How many rows a table has."""
+        [(count,)] = self._read(table.name, _QUERIES["count_rows"].format(table=table.name))
+        return int(count)
 
     def live_leases(self) -> int:
         """How many attempts run."""
+        [(count,)] = self._read("leases", _QUERIES["live_leases"], now=self._now())
+        return int(count)
 
 
-class Target(Protocol):
-    """A store to fill. Each of these is one transaction."""
+class Target(ABC):
+    """A store to fill. Each of its verbs is one transaction."""
+
+    name: str
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[None]:
+        """What is done inside is done together."""
+
+    @abstractmethod
+    def _run(self, sql: str, **values: Any) -> list[Row]:
+        """Runs a statement."""
+
+    @abstractmethod
+    def _put(self, table: Table, rows: Sequence[Row]) -> None:
+        """Brings rows."""
+
+    @abstractmethod
+    def _complete(self) -> None:
+        """Makes what was not copied."""
 
     def progress(self) -> Progress | None:
         """How far a copy into this store is, if one is under way."""
+        with self._transaction():
+            rows = self._run(_QUERIES["read_progress"])
+        return Progress(*rows[0]) if rows else None
 
     def begin(self, progress: Progress) -> None:
         """Notes that a copy is under way."""
+        with self._transaction():
+            self._run(_QUERIES["begin_copy"], **_values(progress))
 
     def put(self, table: Table, rows: Sequence[Row], before: Progress, after: Progress) -> None:
         """Brings rows and moves the note on; raises `CopyRefused` where somebody else moved it."""
+        with self._transaction():
+            self._move("move_copy", **_values(after), from_table=before.table, from_position=before.position)
+            self._put(table, rows)
 
     def finish(self, before: Progress) -> None:
         """Makes what was not copied, and removes the note: the store may be used."""
+        with self._transaction():
+            self._complete()
+            self._move("end_copy", **_values(before))
+
+    def _move(self, query: str, **values: Any) -> None:
+        if not self._run(_QUERIES[query], **values):
+            raise CopyRefused(f"another program copies into {self.name}")
+
+
+def _values(progress: Progress) -> dict[str, Any]:
+    return {"source": progress.source, "table": progress.table, "position": progress.position}
 
 
 class Copied(msgspec.Struct, frozen=True):

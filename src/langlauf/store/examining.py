@@ -4,8 +4,9 @@ Each driver has an examiner. It opens what is there, whatever its state: a schem
 damaged, a server that is set up badly. Nothing is migrated, settled or made. Each question is bounded in time.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -14,7 +15,10 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.overview import Queue, Underway
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.workers import WorkerSeen
-from langlauf.store.blobs.owner import OwnerMark
+from langlauf.store.blobs.naming import IDENTITY, store_name
+from langlauf.store.blobs.owner import INSTANCE, OwnerMark, mark_of
+from langlauf.store.whereabouts import Whereabouts
+from langlauf.store.workers import worker_from
 
 Kind = Literal["sqlite", "postgres"]
 #: What retention takes, each by its own age.
@@ -236,3 +240,43 @@ class ServerExaminer(Examiner, Protocol):
 
     def holders(self) -> list[Holder]:
         """Who keeps dead rows, the oldest first."""
+
+
+class SharedExaminer(ABC):
+    """The questions that every store answers by one query: only how it is asked differs."""
+
+    @abstractmethod
+    def _ask(self, query: str, /, **values: Any) -> list[Any]:
+        """The rows of a query. Values have the order that a function of that name has."""
+
+    @abstractmethod
+    def _secret(self, purpose: str) -> bytes | None:
+        """A secret, where one was made."""
+
+    @abstractmethod
+    def _whereabouts(self) -> Whereabouts:
+        """Where the store is."""
+
+    def workers(self) -> list[WorkerSeen]:
+        return [worker_from(row) for row in self._ask("all_workers")]
+
+    def underway(self, most: int) -> list[Underway]:
+        return [Underway(*row) for row in self._ask("all_underway", most=most)]
+
+    def duties(self) -> list[DutyDone]:
+        return [DutyDone(*row) for row in self._ask("all_duties")]
+
+    def deliveries(self, now: Instant) -> DeliveriesSeen:
+        [row] = self._ask("delivery_state", now=now)
+        return DeliveriesSeen(*row)
+
+    def blobs(self, most: int) -> list[BlobNamed]:
+        return [BlobNamed(*row) for row in self._ask("newest_blobs", most=most)]
+
+    def blob_folder(self) -> str | None:
+        secret = self._secret(IDENTITY)
+        return None if secret is None else store_name(secret)
+
+    def blob_owner(self) -> OwnerMark | None:
+        secret = self._secret(INSTANCE)
+        return None if secret is None else mark_of(secret, self._whereabouts())

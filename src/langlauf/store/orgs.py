@@ -44,6 +44,3 @@ class OrgStore(Protocol):
 
     async def remove_rows(self, org_id: str, table: str, limit: int) -> int:
         """Takes some of its rows out of a table; how many went. Keys stay, and a lane in which a job waits."""
-
-    async def remove_blobs(self, org_id: str) -> int:
-        """Takes away what lies outside of the store; how many went."""

@@ -44,6 +44,7 @@ from langlauf.domain.views import (
 )
 from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
+from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
 from langlauf.store.health import StoreHealth
@@ -53,8 +54,8 @@ from langlauf.store.whereabouts import Whereabouts
 from langlauf.store.workers import WorkerStore
 
 
-class TenantReads(Protocol):
-    """The one choke point for reads: everything here belongs to one org, anything else does not exist."""
+class JobReads(Protocol):
+    """What there is of one job, or of some that are named."""
 
     async def job(self, job_id: str) -> JobView | None:
         """One job by one index look-up."""
@@ -74,9 +75,6 @@ class TenantReads(Protocol):
     async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
         """The next events past a sequence number: so many, or up to the one with which they have so many bytes."""
 
-    async def feed(self, wish: FeedRequest) -> FeedPage:
-        """The next of the org's outbound events, over all jobs: none is ever passed over, however late it commits."""
-
     async def results(self, job_id: str) -> list[Snapshot]:
         """A job's snapshots, ascending."""
 
@@ -92,6 +90,22 @@ class TenantReads(Protocol):
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         """A job's messages, latest first."""
 
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        """Whom the submission of a job asked to be told of its end."""
+
+    async def chunk(self, job_id: str, key: str) -> str | None:
+        """The stored value of a finished chunk as JSON text."""
+
+    async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
+        """The stored values of those chunks that are finished, as JSON text by key."""
+
+
+class OrgReads(Protocol):
+    """What there is of an org: its lists and its figures."""
+
+    async def feed(self, wish: FeedRequest) -> FeedPage:
+        """The next of the org's outbound events, over all jobs: none is ever passed over, however late it commits."""
+
     async def endpoints(self) -> list[Endpoint]:
         """Whom the org wants to be called, the oldest first."""
 
@@ -103,9 +117,6 @@ class TenantReads(Protocol):
 
     async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
         """What became of one of them, the last attempt first."""
-
-    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
-        """Whom the submission of a job asked to be told of its end."""
 
     async def mail_marks(self, address: str | None = None) -> list[MailMark]:
         """What the org knows of receivers of mail, by address: of one of them, or of all."""
@@ -140,11 +151,9 @@ class TenantReads(Protocol):
     async def overview(self, *, since: Instant, most: int) -> Overview:
         """What waits, runs and ended since then, at most so many of each kind: for figures."""
 
-    async def chunk(self, job_id: str, key: str) -> str | None:
-        """The stored value of a finished chunk as JSON text."""
 
-    async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
-        """The stored values of those chunks that are finished, as JSON text by key."""
+class TenantReads(JobReads, OrgReads, Protocol):
+    """The one choke point for reads: everything here belongs to one org, anything else does not exist."""
 
 
 class Store(Protocol):
@@ -173,6 +182,10 @@ class Store(Protocol):
     @property
     def health(self) -> StoreHealth:
         """Whether it takes writes, and why not."""
+
+    @property
+    def blobs(self) -> LargePayloads:
+        """What does not lie in its rows."""
 
     @property
     def deliveries(self) -> DeliveryStore:

@@ -34,7 +34,6 @@ def _placeholders() -> dict[str, str]:
         fields = record.__struct_fields__
         texts[f"{{{word}_columns}}"] = ", ".join(f"{word}.{name}" for name in fields)
         texts[f"{{{word}_names}}"] = ", ".join(fields)
-        texts[f"{{{word}_values}}"] = ", ".join("?" * len(fields))
         texts[f"{{{word}_named}}"] = ", ".join(f":{name}" for name in fields)
     return texts
 

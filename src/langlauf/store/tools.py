@@ -9,10 +9,11 @@ from typing import Any
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.copying import Copy, CopyRefused, CopyReport, Reading, Target
 from langlauf.store.examining import Examiner
-from langlauf.store.exporting import ExportReport, Write
+from langlauf.store.exporting import ExportReport, Write, export_snapshot
 from langlauf.store.importing import ImportReport
 from langlauf.store.location import Place, PostgresPlace
-from langlauf.store.sqlite import copying, examining, exporting, importing, verifying
+from langlauf.store.sqlite import copying, examining, importing, verifying
+from langlauf.store.sqlite.snapshot import sound_snapshot_of
 from langlauf.store.sqlite.unnamed_jobs import has_unnamed_jobs
 from langlauf.store.verify import Violation, Watch
 
@@ -42,10 +43,12 @@ def export_from(
 ) -> ExportReport:
     """Hands a store out in the format of the earlier system, or all of one org, in pieces, blobs included."""
     if isinstance(place, PostgresPlace):
-        from langlauf.store.postgres.exporting import export_v1
+        from langlauf.store.postgres.snapshot import snapshot_of
 
-        return export_v1(place.url, write, payloads, org_id)
-    return exporting.export_v1(place.path, write, payloads, org_id)
+        with snapshot_of(place.url) as snapshot:
+            return export_snapshot(snapshot, write, payloads, org_id)
+    with sound_snapshot_of(place.path) as file:
+        return export_snapshot(file, write, payloads, org_id)
 
 
 def import_into(place: Place, file: Path, **how: Any) -> ImportReport:

@@ -5,18 +5,22 @@ row belongs to a job that has not ended, and those are left alone. So the rule i
 it cannot see, such as a copy of the store that knows less than the original: young blobs are left alone too.
 """
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
 from langlauf.domain.result import KeptPayloads
 from langlauf.store.blobs.naming import Place, read_ref
 from langlauf.store.blobs.payloads import Payloads
-from langlauf.store.protocol import Store
+
+#: What jobs, by org and id, still name: read as it is now.
+Kept = Callable[[Sequence[tuple[str, str]]], Awaitable[Mapping[tuple[str, str], KeptPayloads]]]
 
 
-async def collect(store: Store, payloads: Payloads, *, min_age: float = 0.0) -> int:
+async def collect(kept_payloads: Kept, payloads: Payloads, *, min_age: float = 0.0) -> int:
     """Walks over all blobs, a page at a time, and tells how many went. Safe to cut, and to run beside another."""
     removed = 0
     async for page in payloads.pages(min_age=min_age):
         # Asked after the page was read: a job that has ended by now wrote all it ever will.
-        kept = await store.kept_payloads(sorted({(place.org_id, place.job_id) for place in page}))
+        kept = await kept_payloads(sorted({(place.org_id, place.job_id) for place in page}))
         garbage = [place for place in page if is_garbage(place, kept.get((place.org_id, place.job_id)))]
         await payloads.remove(garbage)
         removed += len(garbage)

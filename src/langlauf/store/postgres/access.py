@@ -1,6 +1,6 @@
 """Keys and ends of sessions in PostgreSQL, and what signatures are made with."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Literal, cast
 
 from langlauf.clock import new_secret
@@ -8,16 +8,12 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.keys import HashedKey, Key, KeyChanges
 from langlauf.store.access import Owner, SessionEnd
 from langlauf.store.keys import key_from, scopes_text
-from langlauf.store.postgres.links import Links
+from langlauf.store.postgres.links import Desk
 from langlauf.store.postgres.texts import name_of
 
 
-class PostgresAccess:
-    """Keys of orgs, over the connections of a store. `at` tells the time to act at; none is the database's."""
-
-    def __init__(self, links: Links, at: Callable[[], Instant | None]) -> None:
-        self._links = links
-        self._at = at
+class PostgresAccess(Desk):
+    """Keys of orgs, over the connections of a store."""
 
     async def create_key(self, new: HashedKey) -> Key | None:
         key = new.key

@@ -32,6 +32,7 @@ from langlauf.hints import Hints
 from langlauf.store.access import AccessStore
 from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
+from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.copying import half_copied
 from langlauf.store.deliveries import DeliveryStore
 from langlauf.store.duties import DutyStore
@@ -105,6 +106,7 @@ class PostgresStore:
         self.orgs: OrgStore = PostgresOrgs(self._links["upkeep"], lambda: self._at)
         self.workers: WorkerStore = PostgresWorkers(self._readers, lambda: self._at)
         self.duties: DutyStore = PostgresDuties(self._readers, lambda: self._at)
+        self.blobs = LargePayloads(self)
 
     @classmethod
     async def open(cls, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> Self:
@@ -200,6 +202,8 @@ class PostgresStore:
         return [_renewal_of(lease, found[lease]) for lease in leases]
 
     async def record(self, lease: Lease, write: Write) -> Recorded:
+        if self.blobs.wants(write):
+            write = await self.blobs.keep(lease, write)
         return cast("Recorded", await self._records.do(Recording(lease, write)))
 
     async def _record_batch(self, batch: Sequence[Recording]) -> list[Any]:
@@ -271,14 +275,17 @@ class PostgresStore:
         link = Link(self._url, "retention")
         try:
             shelf = PostgresShelf(link, self._hints, self._at)
-            return await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
+            report = await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
         finally:
             await link.close()
+        if not dry_run:
+            await self.blobs.clean_up()
+        return report
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def tenant(self, org_id: str) -> TenantReads:
-        return PostgresTenantReads(org_id, self._readers, self._copies)
+        return PostgresTenantReads(org_id, self._readers, self._copies, self.blobs)
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
         return await overview.kept_payloads(self._readers, jobs)
@@ -321,6 +328,7 @@ class PostgresStore:
             await self._listener.close()
         await self._wakes.finish()
         await asyncio.gather(self._readers.close(), *(link.close() for link in self._links.values()))
+        await self.blobs.close()
 
 
 def _renewal_of(lease: Lease, said: str | None) -> Renewal:

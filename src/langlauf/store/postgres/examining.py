@@ -4,21 +4,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import asyncpg
-
 from langlauf.clock import SystemClock, steady
-from langlauf.domain.duties import DutyDone
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.overview import Queue, Underway
+from langlauf.domain.overview import Queue
 from langlauf.domain.result import KeptPayloads
-from langlauf.domain.workers import WorkerSeen
-from langlauf.store.blobs.naming import IDENTITY, store_name
-from langlauf.store.blobs.owner import INSTANCE, OwnerMark, mark_of
 from langlauf.store.examining import (
-    BlobNamed,
     ClockSeen,
-    DeliveriesSeen,
     Holder,
     HotTable,
     Kind,
@@ -26,6 +18,7 @@ from langlauf.store.examining import (
     SchemaSeen,
     ServerSeen,
     SessionSeen,
+    SharedExaminer,
     Taken,
 )
 from langlauf.store.migrate import migrations_in
@@ -33,14 +26,14 @@ from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.blocking import BlockingConnection, Row
 from langlauf.store.postgres.link import CONNECT_SECONDS, connect
 from langlauf.store.postgres.migrating import PACKAGE, applied_migrations
-from langlauf.store.postgres.opening import OLDEST, whereabouts
+from langlauf.store.postgres.opening import OLDEST, shares, whereabouts
 from langlauf.store.queries import load
-from langlauf.store.workers import worker_from
+from langlauf.store.whereabouts import Whereabouts
 
 _VERSION_STEP = 10_000
 
 
-class PostgresExaminer:
+class PostgresExaminer(SharedExaminer):
     """Looks at one database."""
 
     kind: Kind = "postgres"
@@ -72,23 +65,9 @@ class PostgresExaminer:
             reserved_connections=reserved,
             most_connections=most,
             pooled=process != greeted,
-            shared=self._shares(),
+            shared=self._connection.run(shares(self._connection.connection, self._address, seconds=self._seconds)),
             pooler_expected=self._address.through_pooler,
         )
-
-    def _shares(self) -> bool:
-        """Whether a second connection of ours is answered by the process that should be kept for the first."""
-
-        async def ask() -> bool:
-            second = await asyncpg.connect(self._address.dsn, timeout=CONNECT_SECONDS)
-            try:
-                theirs = await second.fetchval("SELECT pg_backend_pid()", timeout=self._seconds)
-                ours = await self._connection.connection.fetchval("SELECT pg_backend_pid()", timeout=self._seconds)
-            finally:
-                await second.close(timeout=CONNECT_SECONDS)
-            return bool(theirs == ours)
-
-        return self._connection.run(ask())
 
     def session(self) -> SessionSeen:
         async def ask() -> Any:
@@ -138,45 +117,30 @@ class PostgresExaminer:
         way = steady() - asked_at
         return ClockSeen(told, after(machine, way / 2), way)
 
-    def workers(self) -> list[WorkerSeen]:
-        return [worker_from(row) for row in self._call("all_workers")]
-
     def queues(self, most: int) -> list[Queue]:
         return [Queue(*row) for row in self._call("all_queues", most)]
-
-    def underway(self, most: int) -> list[Underway]:
-        return [Underway(*row) for row in self._call("all_underway", most)]
-
-    def duties(self) -> list[DutyDone]:
-        return [DutyDone(*row) for row in self._call("all_duties")]
 
     def kept_beyond(self, kind: Taken, before: Instant, most: int) -> tuple[int, int]:
         [[looked, kept]] = self._call("kept_beyond", kind, before, most)
         return looked, kept
 
-    def deliveries(self, now: Instant) -> DeliveriesSeen:
-        [row] = self._call("delivery_state", now)
-        return DeliveriesSeen(*row)
-
     def has_keys(self) -> bool:
         return bool(self._call("key_changes", 0))
-
-    def blobs(self, most: int) -> list[BlobNamed]:
-        return [BlobNamed(*row) for row in self._call("newest_blobs", most)]
 
     def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]:
         orgs, ids = [org for org, _ in jobs], [job for _, job in jobs]
         rows = self._call("kept_payloads", orgs, ids)
         return {(org, job): KeptPayloads(ended, frozenset(refs)) for org, job, ended, refs in rows}
 
-    def blob_folder(self) -> str | None:
-        [[secret]] = self._call("kept_secret", IDENTITY)
-        return None if secret is None else store_name(bytes(secret))
+    def _ask(self, query: str, /, **values: Any) -> list[Any]:
+        return self._call(query, *values.values())
 
-    def blob_owner(self) -> OwnerMark | None:
-        [[secret]] = self._call("kept_secret", INSTANCE)
-        here = self._connection.run(whereabouts(self._connection.connection))
-        return None if secret is None else mark_of(bytes(secret), here)
+    def _secret(self, purpose: str) -> bytes | None:
+        [[secret]] = self._call("kept_secret", purpose)
+        return None if secret is None else bytes(secret)
+
+    def _whereabouts(self) -> Whereabouts:
+        return self._connection.run(whereabouts(self._connection.connection))
 
     def interrupt(self) -> None:
         """Nothing to do: every question has its own time."""

@@ -19,7 +19,6 @@ from langlauf.clock import steady
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.store.health import Ailment, StoreHealth
 from langlauf.store.postgres.address import Address, read_address
-from langlauf.store.postgres.health import ailment_of
 
 T = TypeVar("T")
 #: How long a question may take in all, with every new connection. Whoever waits behind one that gave up waits as long
@@ -80,6 +79,8 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 #: What one statement of upkeep may take, such as a count over all rows.
 LONG = 120.0
 
+_AILMENTS = {asyncpg.ReadOnlySQLTransactionError: Ailment.READ_ONLY, asyncpg.DiskFullError: Ailment.FULL}
+
 
 class Link:
     """A connection by name. Statements follow one another; who comes meanwhile waits."""
@@ -120,6 +121,17 @@ class Link:
         return list(
             await self._ask(lambda connection: connection.fetch(statement, *values, next(before, True)), patience)
         )
+
+    async def slow_rows(self, function: str, *values: Any) -> list[Any]:
+        """The same, asked once, for a function that may take longer than those that somebody waits for."""
+        statement = f"SELECT * FROM {_called(function, len(values))}"  # noqa: S608 - the name is one of ours
+
+        async def ask(connection: Any) -> list[Any]:
+            async with connection.transaction():
+                await connection.execute(f"SET LOCAL statement_timeout = '{int(LONG)}s'")
+                return list(await connection.fetch(statement, *values))
+
+        return await self.use(ask)
 
     async def use(self, work: Callable[[Any], Awaitable[T]], *, patience: float = LONG) -> T:
         """Runs something of several statements on the connection, once."""
@@ -223,6 +235,11 @@ def _forget_unsent(connection: Any) -> None:
             twin.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
     except (AttributeError, OSError):
         return  # it is closed already: nothing is left to send
+
+
+def ailment_of(error: Exception) -> Ailment:
+    """What a failed question says about the database: it is only readable, full, or away."""
+    return next((ailment for kind, ailment in _AILMENTS.items() if isinstance(error, kind)), Ailment.AWAY)
 
 
 @cache

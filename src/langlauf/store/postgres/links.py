@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.instant import Instant
 from langlauf.store.health import StoreHealth
 from langlauf.store.postgres.link import PATIENCE, Link
 
@@ -63,3 +64,11 @@ class Links:
         self._under_way.discard(task)
         if not task.cancelled():
             task.exception()  # its caller may be gone: then nobody else looks at it
+
+
+class Desk:
+    """A part of a store, over its connections. `at` tells the time to act at; none is the database's."""
+
+    def __init__(self, links: Links, at: Callable[[], Instant | None]) -> None:
+        self._links = links
+        self._at = at

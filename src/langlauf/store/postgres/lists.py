@@ -2,20 +2,19 @@
 
 from typing import Any
 
-from langlauf.domain.failures import Failure
 from langlauf.domain.inbox import InboxPage, Message
-from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Notification
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView
-from langlauf.store.paging import LONGEST_MESSAGE, inbox_page, unread_walk
+from langlauf.store.paging import inbox_page
 from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.texts import holdable, name_of
+from langlauf.store.reads import SharedReads
 from langlauf.store.rows import view_from_database
 from langlauf.store.walking import FEW, FIRST, LARGEST_SEARCHED, Position, folded, walk_jobs, wanted_status
 
 
-class PostgresLists:
+class PostgresLists(SharedReads):
     """Everything here belongs to one org; anything else does not exist."""
 
     def __init__(self, org_id: str, links: Links) -> None:
@@ -25,6 +24,15 @@ class PostgresLists:
     async def _rows(self, function: str, *values: Any) -> list[Any]:
         """The choke point: no read of a tenant runs without its org."""
         return await self._links.rows(function, self._org_id, *map(_askable, values))
+
+    async def _ask(self, query: str, /, **values: Any) -> list[Any]:
+        asked = [list(filter(holdable, value)) if isinstance(value, list) else value for value in values.values()]
+        if not all(holdable(value) for value in asked if isinstance(value, str)):
+            return []
+        return await self._links.rows(query, self._org_id, *asked)
+
+    def _view(self, row: Any) -> JobView:
+        return view_from_database(row)
 
     async def jobs(self, which: JobFilter) -> JobPage:
         text = folded(which.text) if which.text else None
@@ -44,10 +52,6 @@ class PostgresLists:
         rows = await self._rows("read_counts", most)
         return {Status(status): counted for status, counted in rows if counted}
 
-    async def failures(self, *, since: Instant, before: Position | None, limit: int) -> list[Failure]:
-        rows = await self._rows("read_failures", since, *(before or FIRST), LONGEST_MESSAGE, limit)
-        return [Failure(*row) for row in rows]
-
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         [(page, total)] = await self._rows("read_history", offset, limit)
         entries = [
@@ -56,17 +60,10 @@ class PostgresLists:
         ]
         return entries, total
 
-    async def held(self, *, before: Position | None, limit: int) -> list[JobView]:
-        return [view_from_database(row) for row in await self._rows("read_held", *(before or FIRST), limit)]
-
     async def inbox(self, *, before: Position | None, limit: int) -> InboxPage:
         rows = await self._rows("read_inbox", *(before or FIRST), limit + 1)
         messages = [Message(Notification(*message), view_from_database(view), unread) for message, view, unread in rows]
         return inbox_page(messages, limit)
-
-    async def unread(self, *, most: int) -> int:
-        counted: int = await self._links.call("read_unread", self._org_id, unread_walk(most))
-        return min(most, counted)
 
 
 def _askable(value: Any) -> Any:

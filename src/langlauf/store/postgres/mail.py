@@ -1,20 +1,15 @@
 """Receivers of e-mail in PostgreSQL."""
 
-from collections.abc import Callable
 from typing import cast
 
-from langlauf.domain.instant import Instant, after
+from langlauf.domain.instant import after
 from langlauf.domain.mail_rules import MailAdmission, Mark, Refusal
-from langlauf.store.postgres.links import Links
+from langlauf.store.postgres.links import Desk
 from langlauf.store.postgres.texts import holdable
 
 
-class PostgresMail:
-    """Receivers of e-mail. `at` tells the time to act at; none is the database's."""
-
-    def __init__(self, links: Links, at: Callable[[], Instant | None]) -> None:
-        self._links = links
-        self._at = at
+class PostgresMail(Desk):
+    """Receivers of e-mail."""
 
     async def add_mark(self, org_id: str, address: str, mark: Mark) -> bool:
         return cast("bool", await self._links.call("add_mail_mark", self._at(), org_id, address, mark))

@@ -81,7 +81,7 @@ async def prepare(connection: Any, address: Address) -> list[str]:
     )
     if (reason := refusal(facts, through_pooler=address.through_pooler)) is not None:
         raise SettingsError(reason)
-    if address.through_pooler and await _shares(connection, address):
+    if address.through_pooler and await shares(connection, address):
         raise SettingsError(
             "the pooler gave one connection of the server to two of ours, so it is not in session mode: "
             "set its mode to session for this database, or connect to the server itself"
@@ -98,11 +98,12 @@ async def _settle_feed(connection: Any) -> None:
         await connection.execute("SELECT langlauf.settle_feed()")
 
 
-async def _shares(connection: Any, address: Address) -> bool:
+async def shares(connection: Any, address: Address, *, seconds: float | None = None) -> bool:
     """Whether a second connection of ours is answered by the process that should be kept for the first."""
     second = await asyncpg.connect(address.dsn, timeout=CONNECT_SECONDS)
     try:
-        return bool(await second.fetchval(_PROCESS) == await connection.fetchval(_PROCESS))
+        theirs = await second.fetchval(_PROCESS, timeout=seconds)
+        return bool(theirs == await connection.fetchval(_PROCESS, timeout=seconds))
     finally:
         await second.close(timeout=CONNECT_SECONDS)
 

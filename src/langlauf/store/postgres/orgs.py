@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from langlauf.domain.instant import Instant
-from langlauf.store.postgres.link import LONG, Link
+from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.texts import name_of
 
 
@@ -16,13 +16,13 @@ class PostgresOrgs:
         self._at = at
 
     async def rows(self, org_id: str) -> dict[str, int]:
-        return dict(await self._asked("org_rows", name_of(org_id)))
+        return dict(map(tuple, await self._link.slow_rows("org_rows", name_of(org_id))))
 
     async def held(self, org_id: str) -> int:
         return await self._number("org_held", name_of(org_id))
 
     async def unended(self, org_id: str, limit: int) -> list[str]:
-        return [job_id for (job_id,) in await self._asked("org_unended", name_of(org_id), limit)]
+        return [job_id for (job_id,) in await self._link.slow_rows("org_unended", name_of(org_id), limit)]
 
     async def forget_keys(self, org_id: str) -> int:
         return await self._number("forget_keys", self._at(), name_of(org_id))
@@ -33,20 +33,6 @@ class PostgresOrgs:
     async def remove_rows(self, org_id: str, table: str, limit: int) -> int:
         return await self._number("erase_rows", name_of(org_id), table, limit)
 
-    async def remove_blobs(self, org_id: str) -> int:  # noqa: ARG002 - nothing lies outside of the database
-        return 0
-
     async def _number(self, function: str, *values: Any) -> int:
-        [(number,)] = await self._asked(function, *values)
+        [(number,)] = await self._link.slow_rows(function, *values)
         return int(number)
-
-    async def _asked(self, function: str, *values: Any) -> list[tuple[Any, ...]]:
-        places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
-
-        async def ask(connection: Any) -> list[tuple[Any, ...]]:
-            async with connection.transaction():
-                await connection.execute(f"SET LOCAL statement_timeout = '{int(LONG)}s'")
-                rows = await connection.fetch(f"SELECT * FROM {function}({places})", *values)  # noqa: S608 - a name of ours
-                return [tuple(row) for row in rows]
-
-        return await self._link.use(ask)

@@ -1,11 +1,9 @@
 """Retention of a database: functions find what is old and take it, on a connection of their own."""
 
-from typing import Any
-
 from langlauf.domain.instant import Instant
 from langlauf.hints import Hints
 from langlauf.store.announcing import announce
-from langlauf.store.postgres.link import LONG, Link
+from langlauf.store.postgres.link import Link
 from langlauf.store.retiring import NEVER, Cutoffs, Found, Kind, RetireBatch
 
 
@@ -19,7 +17,7 @@ class PostgresShelf:
 
     async def page(self, kind: Kind, cutoffs: Cutoffs, behind: Found | None, most: int) -> list[Found]:
         position = (NEVER, "", "") if behind is None else (behind.finished_at, behind.org_id, behind.job_id)
-        rows = await self._asked(
+        rows = await self._link.slow_rows(
             f"retirable_{kind}", cutoffs.latest(kind), *position, most, *_of_results(kind, cutoffs)
         )
         return [Found(finished_at, None, *rest) for finished_at, *rest in rows]
@@ -27,28 +25,17 @@ class PostgresShelf:
     async def take(self, batch: RetireBatch) -> int:
         orgs, ids = zip(*batch.jobs, strict=True)
         limits = (batch.cutoffs.latest(batch.kind), *_of_results(batch.kind, batch.cutoffs))
-        [[removed]] = await self._asked(f"retire_{batch.kind}", self._at, list(orgs), list(ids), *limits)
+        [[removed]] = await self._link.slow_rows(f"retire_{batch.kind}", self._at, list(orgs), list(ids), *limits)
         announce(self._hints, batch, removed)
         return int(removed)
 
     async def ended(self) -> tuple[int, int]:
-        [(ended, with_end)] = await self._asked("count_ended")
+        [(ended, with_end)] = await self._link.slow_rows("count_ended")
         return ended, with_end
 
     async def kept(self) -> tuple[int, int]:
-        [(results, events)] = await self._asked("count_kept")
+        [(results, events)] = await self._link.slow_rows("count_kept")
         return results, events
-
-    async def _asked(self, function: str, *values: Any) -> list[Any]:
-        places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
-
-        async def ask(connection: Any) -> list[Any]:
-            async with connection.transaction():
-                await connection.execute(f"SET LOCAL statement_timeout = '{int(LONG)}s'")
-                rows = await connection.fetch(f"SELECT * FROM {function}({places})", *values)  # noqa: S608 - a name of ours
-                return [tuple(row) for row in rows]
-
-        return await self._link.use(ask)
 
 
 def _of_results(kind: Kind, cutoffs: Cutoffs) -> tuple[Instant, ...]:

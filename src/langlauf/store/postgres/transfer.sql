@@ -1,17 +1,8 @@
--- Taking over a store of the earlier system, and writing one. Rows come in the order of the keys.
+-- Copying all of a database, taking over a store of the earlier system, and writing one. Rows come in the order of the keys.
 
 -- name: import_lock
 -- Imports take turns, until the end of their transaction.
 SELECT pg_advisory_xact_lock(hashtextextended('langlauf imports', 0))
-
--- name: import_by_name
-SELECT sha256, imported_at, jobs FROM imports WHERE file_name = :file_name ORDER BY imported_at LIMIT 1
-
--- name: import_by_content
-SELECT sha256, imported_at, jobs FROM imports WHERE sha256 = :sha256 ORDER BY imported_at LIMIT 1
-
--- name: note_import
-INSERT INTO imports (file_name, sha256, imported_at, jobs) VALUES (:file_name, :sha256, :now, :jobs)
 
 -- name: known_job
 -- One that is there already, if there is one.
@@ -20,11 +11,23 @@ SELECT new.org_id, job_id FROM unnest(:org_ids::text[], :job_ids::text[]) AS new
 -- name: lock_lanes
 SELECT lock_lanes(:org_ids, :names)
 
--- name: last_tickets
-SELECT org_id, analysis, expedite_last, default_last FROM lanes WHERE org_id = ANY (:org_ids)
+-- name: last_given_ticket
+SELECT CASE :priority_class WHEN 'expedite' THEN expedite_last ELSE default_last END
+FROM lanes WHERE org_id = :org_id AND analysis = :analysis
 
 -- name: recount_lanes
 SELECT recount_lanes(:org_ids, :names)
+
+-- name: rebuild_lanes
+SELECT recount_lanes(coalesce(array_agg(org_id), '{}'), coalesce(array_agg(analysis), '{}'))
+FROM (SELECT DISTINCT org_id, analysis FROM jobs WHERE finished_at IS NULL) AS lane
+
+-- name: recount_leases
+SELECT recount_leases()
+
+-- name: analyze
+-- Whoever plans statements over so many new rows should know of them.
+ANALYZE jobs, event_rows, job_results, outbox, delivery_attempts, job_wishes, webhook_endpoints, job_chunks, idempotency_keys, lanes
 
 -- name: every_job
 SELECT {job_columns}, job.payload, used.idempotency_key

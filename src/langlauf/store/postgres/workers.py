@@ -1,19 +1,13 @@
 """Workers in PostgreSQL."""
 
-from collections.abc import Callable
-
-from langlauf.domain.instant import Instant, after
+from langlauf.domain.instant import after
 from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, WorkerSeen
-from langlauf.store.postgres.links import Links
+from langlauf.store.postgres.links import Desk
 from langlauf.store.workers import worker_from, worker_values
 
 
-class PostgresWorkers:
-    """Who works, over the connections of a store. `at` tells the time to act at; none is the database's."""
-
-    def __init__(self, links: Links, at: Callable[[], Instant | None]) -> None:
-        self._links = links
-        self._at = at
+class PostgresWorkers(Desk):
+    """Who works, over the connections of a store."""
 
     async def note(self, report: WorkerReport) -> None:
         values = worker_values(report).values()

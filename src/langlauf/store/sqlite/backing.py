@@ -24,6 +24,7 @@ from langlauf.store.blobs.owner import INSTANCE
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import applied_migrations, open_connection, open_untouched, unseen_log
+from langlauf.store.sqlite.orgs import KNOWN_AS
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.verify import Watch
 
@@ -32,15 +33,6 @@ _PAGES = 2_048
 _HEADER = b"SQLite format 3\0"
 #: Tables that only a store has.
 _OURS = frozenset({"job_rows", "event_rows", "result_rows", "key_rows"})
-#: Tables that people know by the name of a view.
-_KNOWN_AS = {
-    "job_rows": "jobs",
-    "event_rows": "job_events",
-    "result_rows": "job_results",
-    "chunk_rows": "job_chunks",
-    "key_rows": "idempotency_keys",
-    "lane_rows": "lanes",
-}
 _ORPHANS = load("langlauf.store.sqlite", "verify.sql")["own_orphans"]
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
 _HAS_SECRETS = "SELECT 1 FROM sqlite_schema WHERE name = 'signing_secrets'"
@@ -206,7 +198,7 @@ def _counts(connection: apsw.Connection, watch: Watch) -> dict[str, int]:
     for done, name in enumerate(names):
         watch("counting", done, len(names))
         found: Any = connection.execute(f'SELECT count(*) FROM "{name}"').get  # noqa: S608 - a name of the schema
-        counts[_KNOWN_AS.get(name, name)] = int(found)
+        counts[KNOWN_AS.get(name, name)] = int(found)
     return counts
 
 

@@ -1,4 +1,4 @@
-"""What metrics tell of a SQLite store: all that waits and runs, and how large its files are."""
+"""What metrics and estimates look at: all that waits and runs, what runs took lately, and how large the files are."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -7,7 +7,9 @@ from typing import Any
 import apsw
 
 from langlauf.domain.backlog import MOST_RETRYING, Backlog, Usage
+from langlauf.domain.eta import Run
 from langlauf.domain.instant import Instant
+from langlauf.domain.waiting import Lane, Load
 from langlauf.store.batching import GroupCommit
 from langlauf.store.sqlite.connection import MEMORY
 
@@ -32,6 +34,24 @@ def backlog(connection: apsw.Connection, queries: Mapping[str, str], now: Instan
         org_waiting=dict(rows("backlog_orgs_waiting")) if orgs else {},
         org_running=dict(rows("backlog_orgs_running")) if orgs else {},
     )
+
+
+def paces(connection: apsw.Connection, queries: Mapping[str, str]) -> dict[str, float]:
+    """The mean of recent runs, by analysis."""
+    found: list[Any] = connection.execute(queries["read_paces"]).fetchall()
+    return dict(found)
+
+
+def load(connection: apsw.Connection, queries: Mapping[str, str], now: Instant) -> Load:
+    """As many rows as lanes that wait and jobs that run, whatever waits in a lane."""
+
+    def rows(query: str) -> list[Any]:
+        return connection.execute(queries[query], {"now": now}).fetchall()
+
+    [(virtual_now,)] = rows("virtual_now")
+    lanes = [Lane(*row) for row in rows("all_waiting_lanes")]
+    runs = [Run(*row) for row in rows("all_runs")]
+    return Load(now, lanes, runs, paces(connection, queries), virtual_now)
 
 
 def usage(path: str, queues: Iterable[GroupCommit[Any, Any]]) -> Usage:

@@ -11,21 +11,15 @@ from langlauf.domain.views import CancelRequest
 from langlauf.store.operations import Recording
 from langlauf.store.retiring import RetireBatch
 from langlauf.store.sqlite import (
-    access,
     claiming,
-    deliveries,
-    duties,
+    desk,
     ending,
-    health,
     holding,
     inbox,
-    mail,
-    orgs,
     recording,
     retiring,
     submitting,
     sweeping,
-    workers,
 )
 from langlauf.store.sqlite.transaction import Transaction
 
@@ -47,13 +41,7 @@ RARE: dict[type, Callable[[Transaction, Any], Any]] = {
     RetireBatch: retiring.retire_batch,
     MarkRead: inbox.mark_read,
     HoldWish: holding.hold,
-    **access.HANDLERS,
-    **orgs.HANDLERS,
-    **workers.HANDLERS,
-    **deliveries.HANDLERS,
-    **duties.HANDLERS,
-    **mail.HANDLERS,
-    **health.HANDLERS,
+    desk.Change: desk.make_change,
 }
 
 

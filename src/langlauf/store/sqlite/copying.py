@@ -1,63 +1,52 @@
 """Copying all of a file, and into one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
 from langlauf.clock import machine_time
 from langlauf.domain.errors import StoreError, StoreUnavailable
-from langlauf.store.copying import CopyRefused, Progress, Row
+from langlauf.domain.instant import Instant
+from langlauf.store.copying import Order, Row, Source, Target, by
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import migrate, open_connection
-from langlauf.store.sqlite.snapshot import snapshot_of
+from langlauf.store.sqlite.snapshot import sound_snapshot_of
 from langlauf.store.sqlite.steady import SteadyClock
 from langlauf.store.tables import Table
 
-_JOB = "SELECT job FROM job_rows WHERE job_id = ?"
-
-
-class _Order(NamedTuple):
-    """The order in which rows are read, and how to find the place behind one of them from its key."""
-
-    key: tuple[str, ...]
-    order: str
-    behind: str
-
-
-def _by(*key: str) -> _Order:
-    return _Order(key, ", ".join(key), ", ".join("?" * len(key)))
+_JOB = "SELECT job FROM job_rows WHERE job_id = :key0"
 
 
 #: Jobs and what belongs to them come in the order of their numbers, which is that of their arrival.
 _ORDERS = {
-    "jobs": _Order(("job_id",), "row", _JOB),
-    "job_inputs": _Order(("job_id",), "row", _JOB),
-    "job_events": _Order(("job_id", "event_seq"), "row, event_seq", f"({_JOB}), ?"),
-    "job_results": _Order(("result_id",), "row", "SELECT result FROM result_rows WHERE result_id = ?"),
-    "outbox": _by("org_id", "notification_id"),
-    "delivery_attempts": _by("org_id", "notification_id", "attempt"),
-    "delivery_lanes": _by("org_id", "lane"),
-    "job_wishes": _by("job_id", "channel"),
-    "webhook_endpoints": _by("org_id", "endpoint_id"),
-    "mail_marks": _by("org_id", "address", "mark"),
-    "inbox_marks": _by("org_id"),
-    "job_chunks": _Order(
+    "jobs": Order(("job_id",), "row", _JOB),
+    "job_inputs": Order(("job_id",), "row", _JOB),
+    "job_events": Order(("job_id", "event_seq"), "row, event_seq", f"({_JOB}), :key1"),
+    "job_results": Order(("result_id",), "row", "SELECT result FROM result_rows WHERE result_id = :key0"),
+    "outbox": by("org_id", "notification_id"),
+    "delivery_attempts": by("org_id", "notification_id", "attempt"),
+    "delivery_lanes": by("org_id", "lane"),
+    "job_wishes": by("job_id", "channel"),
+    "webhook_endpoints": by("org_id", "endpoint_id"),
+    "mail_marks": by("org_id", "address", "mark"),
+    "inbox_marks": by("org_id"),
+    "job_chunks": Order(
         ("job_id", "chunk_key"),
         "row",
-        "SELECT chunk FROM chunk_rows JOIN job_rows USING (job) WHERE job_id = ? AND chunk_key = ?",
+        "SELECT chunk FROM chunk_rows JOIN job_rows USING (job) WHERE job_id = :key0 AND chunk_key = :key1",
     ),
-    "leases": _Order(("job_id",), "row", _JOB),
-    "idempotency_keys": _Order(("job_id",), "row", _JOB),
-    "pace": _by("analysis"),
-    "imports": _by("file_name", "sha256"),
-    "api_keys": _by("key_id"),
-    "signing_secrets": _by("purpose"),
-    "ended_sessions": _by("session_id"),
+    "leases": Order(("job_id",), "row", _JOB),
+    "idempotency_keys": Order(("job_id",), "row", _JOB),
+    "pace": by("analysis"),
+    "imports": by("file_name", "sha256"),
+    "api_keys": by("key_id"),
+    "signing_secrets": by("purpose"),
+    "ended_sessions": by("session_id"),
 }
-_QUERIES = load("langlauf.store.sqlite", "copying.sql", "transfer.sql")
+_QUERIES = load("langlauf.store.sqlite", "transfer.sql")
 
 
 def file_name(path: str) -> str:
@@ -65,33 +54,26 @@ def file_name(path: str) -> str:
     return str(Path(path).absolute())
 
 
-class SqliteSource:
+class SqliteSource(Source):
     """What is copied from a file."""
+
+    orders = _ORDERS
 
     def __init__(self, path: str, connection: apsw.Connection) -> None:
         self.name = file_name(path)
         self._connection = connection
 
     def rows(self, table: Table, behind: Sequence[Any] | None = None) -> Iterator[Row]:
-        query = _QUERIES["read_rows" if behind is None else "read_rows_behind"]
-        _, order, place = _ORDERS[table.name]
-        statement = query.format(columns=", ".join(table.columns), table=table.name, order=order, behind=place)
-        rows: Iterator[Row] = iter(self._connection.execute(statement, tuple(behind or ())))
+        rows = super().rows(table, behind)
         if "retryable" not in table.columns:
             return rows
         return (_with_truth(row, table.columns.index("retryable")) for row in rows)
 
-    def key(self, table: Table, row: Row) -> list[Any]:
-        return [row[table.columns.index(column)] for column in _ORDERS[table.name].key]
+    def _read(self, table: str, sql: str, **values: Any) -> Iterator[Row]:  # noqa: ARG002 - rows come one by one anyway
+        return iter(self._connection.execute(sql, values))
 
-    def count(self, table: Table) -> int:
-        found: Any = self._connection.execute(_QUERIES["count_rows"].format(table=table.name)).get
-        return int(found)
-
-    def live_leases(self) -> int:
-        now = SteadyClock(machine_time()).look(self._connection)
-        found: Any = self._connection.execute(_QUERIES["live_leases"], {"now": now}).get
-        return int(found)
+    def _now(self) -> Instant:
+        return SteadyClock(machine_time()).look(self._connection)
 
 
 def _with_truth(row: Row, place: int) -> Row:
@@ -102,42 +84,33 @@ def _with_truth(row: Row, place: int) -> Row:
 @contextmanager
 def source_of(path: str, *, unfinished: bool = False) -> Iterator[SqliteSource]:
     """A file to read, as it is now."""
-    try:
-        with snapshot_of(path, unfinished=unfinished) as snapshot:
-            yield SqliteSource(path, snapshot.connection)
-    except apsw.CorruptError as error:
-        raise StoreUnavailable(f"the store {path} cannot be read: {error}") from error
+    with sound_snapshot_of(path, unfinished=unfinished) as snapshot:
+        yield SqliteSource(path, snapshot.connection)
 
 
-class SqliteTarget:
+def put_rows(connection: apsw.Connection, table: Table, rows: Iterable[Row]) -> None:
+    """Brings rows into a table, or through the view that stands for it."""
+    marks = ", ".join("?" * len(table.columns))
+    sql = _QUERIES["put_rows"].format(table=table.name, columns=", ".join(table.columns), marks=marks)
+    connection.executemany(sql, rows)
+
+
+class SqliteTarget(Target):
     """What is copied into a file."""
 
     def __init__(self, path: str, connection: apsw.Connection) -> None:
-        self._path = path
+        self.name = path
         self._connection = connection
 
-    def progress(self) -> Progress | None:
-        rows: list[Row] = self._connection.execute(_QUERIES["read_progress"]).fetchall()
-        return Progress(*rows[0]) if rows else None
+    def _put(self, table: Table, rows: Sequence[Row]) -> None:
+        put_rows(self._connection, table, rows)
 
-    def begin(self, progress: Progress) -> None:
-        with self._transaction():
-            self._run("begin_copy", **_values(progress))
+    def _complete(self) -> None:
+        for query in ("place_events", "recount_lanes", "recount_waiting", "recount_running"):
+            self._run(_QUERIES[query])
 
-    def put(self, table: Table, rows: Sequence[Row], before: Progress, after: Progress) -> None:
-        with self._transaction():
-            self._move("move_copy", **_values(after), from_table=before.table, from_position=before.position)
-            statement = _QUERIES["put_rows"].format(
-                table=table.name, columns=", ".join(table.columns), marks=", ".join("?" * len(table.columns))
-            )
-            self._connection.executemany(statement, rows)
-
-    def finish(self, before: Progress) -> None:
-        with self._transaction():
-            self._run("place_events")
-            self._move("end_copy", **_values(before))
-            for query in ("recount_lanes", "recount_waiting", "recount_running"):
-                self._run(query)
+    def _run(self, sql: str, **values: Any) -> list[Row]:
+        return self._connection.execute(sql, values).fetchall()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -151,21 +124,9 @@ class SqliteTarget:
                     self._connection.execute("ROLLBACK")
                 raise
         except apsw.ConstraintError as error:
-            raise StoreError(f"{self._path} did not take what was copied: {error}") from error
+            raise StoreError(f"{self.name} did not take what was copied: {error}") from error
         except apsw.Error as error:
-            raise StoreUnavailable(f"the store {self._path} did not take the copy: {error}") from error
-
-    def _run(self, query: str, **values: Any) -> int:
-        self._connection.execute(_QUERIES[query], values)
-        return self._connection.changes()
-
-    def _move(self, query: str, **values: Any) -> None:
-        if self._run(query, **values) != 1:
-            raise CopyRefused(f"another program copies into {self._path}")
-
-
-def _values(progress: Progress) -> dict[str, Any]:
-    return {"source": progress.source, "table": progress.table, "position": progress.position}
+            raise StoreUnavailable(f"the store {self.name} did not take the copy: {error}") from error
 
 
 @contextmanager

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, cast
+from functools import partial
+from typing import Any, NamedTuple
 
 import apsw
-import msgspec
 
 from langlauf.domain.delivery import (
     MAIL_LANE,
@@ -20,23 +20,11 @@ from langlauf.domain.delivery import (
 )
 from langlauf.domain.instant import Instant, after
 from langlauf.store.rows import delivery_from, endpoint_from, subjects_text
+from langlauf.store.sqlite.desk import Desk
 from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 
 _BEGINNING = -(2**62)
-
-
-class AddEndpoint(msgspec.Struct, frozen=True):
-    """An endpoint to keep."""
-
-    new: Endpoint
-
-
-class RemoveEndpoint(msgspec.Struct, frozen=True):
-    """An endpoint to forget."""
-
-    org_id: str
-    endpoint_id: str
 
 
 class _Lane(NamedTuple):
@@ -59,9 +47,8 @@ class _Lane(NamedTuple):
         return max(0, most - self.flying)
 
 
-def add_endpoint(tx: Transaction, wish: AddEndpoint) -> Endpoint | None:
+def add_endpoint(tx: Transaction, new: Endpoint) -> Endpoint | None:
     """Keeps it unless its address is known or there are too many."""
-    new = wish.new
     made = tx.run(
         "add_endpoint",
         org_id=new.org_id,
@@ -97,11 +84,11 @@ def change_endpoint(tx: Transaction, change: EndpointChange) -> Endpoint | None:
     return _endpoint(tx, change.org_id, change.endpoint_id)
 
 
-def remove_endpoint(tx: Transaction, wish: RemoveEndpoint) -> bool:
+def remove_endpoint(tx: Transaction, org_id: str, endpoint_id: str) -> bool:
     """Forgets it, and gives up what waits."""
-    removed = tx.run("remove_endpoint", org_id=wish.org_id, endpoint_id=wish.endpoint_id)
+    removed = tx.run("remove_endpoint", org_id=org_id, endpoint_id=endpoint_id)
     if removed:
-        _give_up(tx, wish.org_id, wish.endpoint_id, "the endpoint was removed")
+        _give_up(tx, org_id, endpoint_id, "the endpoint was removed")
     return bool(removed)
 
 
@@ -214,17 +201,7 @@ def replay(tx: Transaction, wish: Replay) -> int:
     )
 
 
-HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
-    AddEndpoint: add_endpoint,
-    EndpointChange: change_endpoint,
-    RemoveEndpoint: remove_endpoint,
-    DeliveryClaim: claim,
-    DeliveryEnd: finish,
-    Replay: replay,
-}
-
-
-class SqliteDeliveries:
+class SqliteDeliveries(Desk):
     """Endpoints and the outbox, over the connections of a store."""
 
     def __init__(
@@ -234,32 +211,30 @@ class SqliteDeliveries:
         queries: Mapping[str, str],
         now: Callable[[], Instant],
     ) -> None:
-        self._read = read
-        self._write = write
-        self._queries = queries
+        super().__init__(read, write, queries)
         self._now = now
 
     async def add_endpoint(self, new: Endpoint) -> Endpoint | None:
-        return cast("Endpoint | None", await self._write(AddEndpoint(new)))
+        return await self._change(partial(add_endpoint, new=new), new.org_id)
 
     async def change_endpoint(self, change: EndpointChange) -> Endpoint | None:
-        return cast("Endpoint | None", await self._write(change))
+        return await self._change(partial(change_endpoint, change=change), change.org_id)
 
     async def remove_endpoint(self, org_id: str, endpoint_id: str) -> bool:
-        return cast("bool", await self._write(RemoveEndpoint(org_id, endpoint_id)))
+        return await self._change(partial(remove_endpoint, org_id=org_id, endpoint_id=endpoint_id), org_id)
 
     async def claim(self, request: DeliveryClaim) -> list[Delivery]:
         now = self._now()
         lanes = await self._read(lambda connection: self._lanes(connection, now))
         if not any(lane.room(request, now) for lane in lanes):
             return []  # most looks find nothing, and a look costs no write
-        return cast("list[Delivery]", await self._write(request))
+        return await self._change(partial(claim, request=request))
 
     async def finish(self, end: DeliveryEnd) -> bool:
-        return cast("bool", await self._write(end))
+        return await self._change(partial(finish, end=end), end.org_id)
 
     async def replay(self, wish: Replay) -> int:
-        return cast("int", await self._write(wish))
+        return await self._change(partial(replay, wish=wish), wish.org_id)
 
     async def figures(self) -> DeliveryFigures:
         now = self._now()

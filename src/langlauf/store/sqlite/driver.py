@@ -30,6 +30,7 @@ from langlauf.domain.waiting import Load
 from langlauf.hints import Hints
 from langlauf.store.announcing import announce
 from langlauf.store.batching import MOST_WAITING, GroupCommit
+from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.health import Ailment, StoreHealth
 from langlauf.store.migrate import migrations_in
 from langlauf.store.operations import Recording, letters_of, org_of
@@ -44,7 +45,6 @@ from langlauf.store.sqlite import (
     deliveries,
     duties,
     health,
-    loading,
     mail,
     orgs,
     overview,
@@ -54,6 +54,7 @@ from langlauf.store.sqlite import (
 )
 from langlauf.store.sqlite.batch import run_batch
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, cannot_open, migrate, open_connection
+from langlauf.store.sqlite.desk import Change
 from langlauf.store.sqlite.long_reads import LongReads
 from langlauf.store.sqlite.memory import Memory
 from langlauf.store.sqlite.reads import SqliteTenantReads
@@ -139,8 +140,9 @@ class SqliteStore:
         self.orgs = orgs.SqliteOrgs(self._read, self._writes.do_later, self._queries)
         self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
         self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
-        self.mail = mail.SqliteMail(self._writes.do)
+        self.mail = mail.SqliteMail(self._read, self._writes.do, self._queries)
         self.duties = duties.SqliteDuties(self._read, self._writes.do, self._queries)
+        self.blobs = LargePayloads(self)
 
     @classmethod
     async def open(cls, path: str, *, hints: Hints, clock: Clock | None = None, time: TimeSource | None = None) -> Self:
@@ -187,7 +189,7 @@ class SqliteStore:
     # -- its health ----------------------------------------------------------------------------------------------------
 
     async def _probe(self) -> None:
-        await self._writes.do(health.ProbeWrite())
+        await self._writes.do(Change(health.probe_write))
 
     async def _look(self) -> None:
         """Notices a file that is not the opened one any more. In a thread: a file system may hang."""
@@ -239,6 +241,8 @@ class SqliteStore:
         return cast("list[Renewal]", await self._writes.do(claiming.RenewRequest(tuple(leases), lease_seconds)))
 
     async def record(self, lease: Lease, write: Write) -> Recorded:
+        if self.blobs.wants(write):
+            write = await self.blobs.keep(lease, write)
         return cast("Recorded", await self._writes.do(Recording(lease, write)))
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
@@ -285,10 +289,13 @@ class SqliteStore:
         # Retention fills the log, and takes it over into the file in its own thread: no writer is to stop for that.
         await loop.run_in_executor(self._writer_thread, self._writer.wal_autocheckpoint, _PAGES_MEANWHILE)
         try:
-            return await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
+            report = await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
         finally:
             await loop.run_in_executor(self._writer_thread, self._writer.wal_autocheckpoint, _PAGES)
             await shelf.close()
+        if not dry_run:
+            await self.blobs.clean_up()
+        return report
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
         return await retiring.kept_payloads(self._read, self._queries, jobs)
@@ -301,7 +308,7 @@ class SqliteStore:
             return self._read(read, org_id)
 
         run_long = run if self._long_reads is None else self._long_reads.run
-        return SqliteTenantReads(org_id, run, self._queries, run_long=run_long)
+        return SqliteTenantReads(org_id, run, self._queries, self.blobs, run_long=run_long)
 
     async def depth(self) -> Depth:
         now = self.clock.now()
@@ -314,11 +321,11 @@ class SqliteStore:
         return await self._read(read)
 
     async def paces(self) -> dict[str, float]:
-        return await self._read(lambda connection: loading.paces(connection, self._queries))
+        return await self._read(lambda connection: backlog.paces(connection, self._queries))
 
     async def load(self) -> Load:
         now = self.clock.now()
-        return await self._read(lambda connection: loading.load(connection, self._queries, now))
+        return await self._read(lambda connection: backlog.load(connection, self._queries, now))
 
     async def overview(self, *, since: Instant, most: int) -> Overview:
         def rows(connection: apsw.Connection, query: str, /, **values: int) -> list[Row]:
@@ -375,6 +382,7 @@ class SqliteStore:
         await loop.run_in_executor(self._writer_thread, self._writer.close)
         self._reader_thread.shutdown()
         self._writer_thread.shutdown()
+        await self.blobs.close()
 
     # -- the threads ---------------------------------------------------------------------------------------------------
 

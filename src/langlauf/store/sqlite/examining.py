@@ -8,22 +8,17 @@ from typing import Any
 import apsw
 
 from langlauf.clock import SystemClock, machine_time
-from langlauf.domain.duties import DutyDone
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
-from langlauf.domain.overview import Queue, Underway
+from langlauf.domain.overview import Queue
 from langlauf.domain.result import KeptPayloads
-from langlauf.domain.workers import WorkerSeen
-from langlauf.store.blobs.naming import IDENTITY, store_name
-from langlauf.store.blobs.owner import INSTANCE, OwnerMark, mark_of
 from langlauf.store.examining import (
-    BlobNamed,
     ClockSeen,
-    DeliveriesSeen,
     FileSeen,
     Kind,
     PathSeen,
     SchemaSeen,
+    SharedExaminer,
     Taken,
 )
 from langlauf.store.migrate import migrations_in
@@ -36,8 +31,7 @@ from langlauf.store.sqlite.mounts import file_system_of
 from langlauf.store.sqlite.retiring import payloads_from
 from langlauf.store.sqlite.snapshot import changed_objects
 from langlauf.store.sqlite.steady import SteadyClock
-from langlauf.store.sqlite.transaction import Row
-from langlauf.store.workers import worker_from
+from langlauf.store.whereabouts import Whereabouts
 
 PACKAGE = "langlauf.store.sqlite"
 _FILES = (
@@ -52,7 +46,7 @@ _FILES = (
 _MOST_DAMAGES = 20
 
 
-class SqliteExaminer:
+class SqliteExaminer(SharedExaminer):
     """Looks at one file."""
 
     kind: Kind = "sqlite"
@@ -142,47 +136,30 @@ class SqliteExaminer:
             raise StoreUnavailable(f"{self._path} cannot be read: {error}") from error
         return ClockSeen(store, SystemClock().now(), 0.0)
 
-    def workers(self) -> list[WorkerSeen]:
-        return [worker_from(row) for row in self._rows("all_workers")]
-
     def queues(self, most: int) -> list[Queue]:
-        rows = self._rows("all_queues", most=most)
+        rows = self._ask("all_queues", most=most)
         return [
             Queue(org, analysis, waiting, min((head for head in heads if head is not None), default=None))
             for org, analysis, waiting, *heads in rows
         ]
 
-    def underway(self, most: int) -> list[Underway]:
-        return [Underway(*row) for row in self._rows("all_underway", most=most)]
-
-    def duties(self) -> list[DutyDone]:
-        return [DutyDone(*row) for row in self._rows("all_duties")]
-
     def kept_beyond(self, kind: Taken, before: Instant, most: int) -> tuple[int, int]:
-        [(looked, results, events, jobs)] = self._rows("kept_beyond", before=before, most=most)
+        [(looked, results, events, jobs)] = self._ask("kept_beyond", before=before, most=most)
         return looked, {"results": results, "events": events, "jobs": jobs}[kind]
 
-    def deliveries(self, now: Instant) -> DeliveriesSeen:
-        [row] = self._rows("delivery_state", now=now)
-        return DeliveriesSeen(*row)
-
     def has_keys(self) -> bool:
-        [(any_key,)] = self._rows("any_key")
+        [(any_key,)] = self._ask("any_key")
         return bool(any_key)
 
-    def blobs(self, most: int) -> list[BlobNamed]:
-        return [BlobNamed(*row) for row in self._rows("newest_blobs", most=most)]
-
     def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]:
-        return payloads_from(self._rows("kept_payloads", jobs=json_text(jobs)))
+        return payloads_from(self._ask("kept_payloads", jobs=json_text(jobs)))
 
-    def blob_folder(self) -> str | None:
-        found = [secret for (secret,) in self._rows("read_secret", purpose=IDENTITY)]
-        return store_name(bytes(found[0])) if found else None
+    def _secret(self, purpose: str) -> bytes | None:
+        rows = self._ask("read_secret", purpose=purpose)
+        return bytes(rows[0][0]) if rows else None
 
-    def blob_owner(self) -> OwnerMark | None:
-        found = [secret for (secret,) in self._rows("read_secret", purpose=INSTANCE)]
-        return mark_of(bytes(found[0]), whereabouts(self._path)) if found else None
+    def _whereabouts(self) -> Whereabouts:
+        return whereabouts(self._path)
 
     def interrupt(self) -> None:
         self._connection.interrupt()
@@ -190,7 +167,7 @@ class SqliteExaminer:
     def close(self) -> None:
         self._connection.close()
 
-    def _rows(self, query: str, /, **values: Any) -> list[Row]:
+    def _ask(self, query: str, /, **values: Any) -> list[Any]:
         try:
             return self._connection.execute(self._queries[query], values).fetchall()
         except apsw.Error as error:

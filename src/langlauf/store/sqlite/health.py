@@ -6,10 +6,8 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import apsw
-import msgspec
 
 from langlauf.clock import steady
 from langlauf.store.health import Ailment
@@ -80,17 +78,10 @@ def whereabouts(path: str) -> Whereabouts:
     return Whereabouts(f"{file} on {socket.gethostname()}", f"{file}#{0 if found is None else found[1]}")
 
 
-class ProbeWrite(msgspec.Struct, frozen=True):
-    """A write that needs room, and leaves nothing behind."""
-
-
-def probe_write(tx: Transaction, _: ProbeWrite) -> None:
-    """Write a row of some pages, and take it back before the commit."""
+def probe_write(tx: Transaction) -> None:
+    """Write a row of some pages, which needs room, and take it back before the commit."""
     tx.run("probe_write", now=tx.now)
     tx.run("probe_erase")
-
-
-HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {ProbeWrite: probe_write}
 
 
 class Inspection:

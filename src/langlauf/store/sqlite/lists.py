@@ -6,13 +6,13 @@ from typing import Any, Protocol, TypeVar
 
 import apsw
 
-from langlauf.domain.failures import Failure
 from langlauf.domain.inbox import InboxPage, Message
-from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Notification
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView
-from langlauf.store.paging import LONGEST_MESSAGE, inbox_page, merged, unread_walk
+from langlauf.store.blobs.large import LargePayloads
+from langlauf.store.paging import inbox_page, merged
+from langlauf.store.reads import SharedReads
 from langlauf.store.rows import json_text, view_from
 from langlauf.store.sqlite.transaction import Row
 from langlauf.store.walking import FEW, FIRST, LARGEST_SEARCHED, Position, folded, walk_jobs, wanted_status
@@ -26,21 +26,35 @@ class RunRead(Protocol):
     def __call__(self, read: Callable[[apsw.Connection], T], /) -> Awaitable[T]: ...
 
 
-class SqliteLists:
+class SqliteLists(SharedReads):
     """Everything here belongs to one org; anything else does not exist."""
 
     def __init__(
-        self, org_id: str, run: RunRead, queries: Mapping[str, str], *, run_long: RunRead | None = None
+        self,
+        org_id: str,
+        run: RunRead,
+        queries: Mapping[str, str],
+        blobs: LargePayloads,
+        *,
+        run_long: RunRead | None = None,
     ) -> None:
         self._org_id = org_id
         self._run = run
         #: for what takes longer than others are to wait for
         self._run_long = run_long or run
         self._queries = queries
+        self._blobs = blobs
 
     def _rows(self, connection: apsw.Connection, query: str, /, **values: Any) -> list[Row]:
         """The choke point: no query of a tenant runs without its org."""
         return connection.execute(self._queries[query], {"org_id": self._org_id, **values}).fetchall()
+
+    async def _ask(self, query: str, /, **values: Any) -> list[Any]:
+        values = {name: json_text(value) if isinstance(value, list) else value for name, value in values.items()}
+        return await self._run(lambda connection: self._rows(connection, query, **values))
+
+    def _view(self, row: Any) -> JobView:
+        return view_from(row)
 
     def _job(self, connection: apsw.Connection, job_id: str) -> JobView | None:
         rows = self._rows(connection, "read_job", job_id=job_id)
@@ -89,14 +103,6 @@ class SqliteLists:
 
         return await self._run(read)
 
-    async def failures(self, *, since: Instant, before: Position | None, limit: int) -> list[Failure]:
-        before_at, before_id = before or FIRST
-        values = {"since": since, "before_at": before_at, "before_id": before_id, "limit": limit}
-        rows = await self._run(
-            lambda connection: self._rows(connection, "read_failures", longest=LONGEST_MESSAGE, **values)
-        )
-        return [_failure(row) for row in rows]
-
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
         def read(connection: apsw.Connection) -> tuple[list[HistoryEntry], int]:
             unfinished = self._rows(connection, "walk_unfinished")
@@ -109,12 +115,6 @@ class SqliteLists:
             return [_entry(row) for row in found], ended + len(unfinished)
 
         return await self._run(read)
-
-    async def held(self, *, before: Position | None, limit: int) -> list[JobView]:
-        before_at, before_id = before or FIRST
-        values = {"before_at": before_at, "before_id": before_id, "limit": limit}
-        rows = await self._run(lambda connection: self._rows(connection, "read_held", **values))
-        return [view_from(row) for row in rows]
 
     async def inbox(self, *, before: Position | None, limit: int) -> InboxPage:
         before_at, before_id = before or FIRST
@@ -131,12 +131,6 @@ class SqliteLists:
 
         return await self._run(read)
 
-    async def unread(self, *, most: int) -> int:
-        counted: int = await self._run(
-            lambda connection: self._rows(connection, "count_unread", walk=unread_walk(most))[0][0]
-        )
-        return min(most, counted)
-
 
 def nearer_end(total: int, skipped: int, wanted: int) -> tuple[str, dict[str, int]]:
     """How to come to a stretch of the history with the fewest steps: from its newest job on, or from its oldest."""
@@ -149,8 +143,3 @@ def nearer_end(total: int, skipped: int, wanted: int) -> tuple[str, dict[str, in
 def _entry(row: Row) -> HistoryEntry:
     result_id, job_id, created_at, status, payload = row
     return HistoryEntry(result_id, job_id, created_at, Status(status), payload)
-
-
-def _failure(row: Row) -> Failure:
-    job_id, analysis, error_code, error_message, queued_at, failed_at, repeated = row
-    return Failure(job_id, analysis, error_code, error_message, queued_at, failed_at, bool(repeated))

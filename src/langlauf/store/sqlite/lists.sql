@@ -176,7 +176,7 @@ FROM page CROSS JOIN outbox AS notification ON notification.org_id = :org_id AND
 WHERE page.job_id IS NULL
 ORDER BY notification.created_at DESC, notification.notification_id DESC
 
--- name: count_unread
+-- name: read_unread
 -- Among the newest so many, down to where all are seen.
 SELECT count(*) FROM (
     SELECT created_at, read_at FROM (

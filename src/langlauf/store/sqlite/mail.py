@@ -1,28 +1,17 @@
 """Receivers of e-mail in SQLite."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, cast
-
-import msgspec
+from functools import partial
 
 from langlauf.domain.instant import after
 from langlauf.domain.mail_rules import MailAdmission, Mark, Refusal, refused_by
+from langlauf.store.sqlite.desk import Desk
 from langlauf.store.sqlite.transaction import Transaction
 
 
-class ChangeMark(msgspec.Struct, frozen=True):
-    """A mark to make, or to take away."""
-
-    org_id: str
-    address: str
-    mark: Mark
-    wanted: bool
-
-
-def change_mark(tx: Transaction, wish: ChangeMark) -> bool:
+def change_mark(tx: Transaction, org_id: str, address: str, mark: Mark, *, wanted: bool) -> bool:
     """Tells whether something changed."""
-    ids = {"org_id": wish.org_id, "address": wish.address, "mark": wish.mark}
-    if wish.wanted:
+    ids = {"org_id": org_id, "address": address, "mark": mark}
+    if wanted:
         return bool(tx.run("add_mail_mark", **ids, now=tx.now))
     return bool(tx.run("remove_mail_mark", **ids))
 
@@ -52,20 +41,14 @@ def admit(tx: Transaction, wish: MailAdmission) -> Refusal | None:
     return "address_rate" if sent >= wish.address_rate.quota else "org_rate"
 
 
-HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {ChangeMark: change_mark, MailAdmission: admit}
-
-
-class SqliteMail:
+class SqliteMail(Desk):
     """Receivers of e-mail, over the connections of a store."""
 
-    def __init__(self, write: Callable[[Any], Awaitable[Any]]) -> None:
-        self._write = write
-
     async def add_mark(self, org_id: str, address: str, mark: Mark) -> bool:
-        return cast("bool", await self._write(ChangeMark(org_id, address, mark, wanted=True)))
+        return await self._change(lambda tx: change_mark(tx, org_id, address, mark, wanted=True), org_id)
 
     async def remove_mark(self, org_id: str, address: str, mark: Mark) -> bool:
-        return cast("bool", await self._write(ChangeMark(org_id, address, mark, wanted=False)))
+        return await self._change(lambda tx: change_mark(tx, org_id, address, mark, wanted=False), org_id)
 
     async def admit(self, wish: MailAdmission) -> Refusal | None:
-        return cast("Refusal | None", await self._write(wish))
+        return await self._change(partial(admit, wish=wish), wish.org_id)

@@ -1,14 +1,13 @@
 """An org as a whole, in SQLite. What is removed is overwritten, so that nothing of it can be read from the file."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
-import apsw
 import msgspec
 
 from langlauf.store.orgs import KEYS
-from langlauf.store.sqlite.lists import RunRead
-from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.store.sqlite.desk import Desk
+from langlauf.store.sqlite.transaction import Transaction
 
 #: The names that people know the narrow tables by.
 KNOWN_AS = {
@@ -30,42 +29,19 @@ _GOES = {
 }
 
 
-class ForgetKeys(msgspec.Struct, frozen=True):
-    """Keys to end, and to leave without a name."""
-
-    org_id: str
-
-
-class RemoveJobs(msgspec.Struct, frozen=True):
-    """Some jobs of an org to take away."""
-
-    org_id: str
-    limit: int
-    with_held: bool
-    forced: bool
-
-
-class RemoveRows(msgspec.Struct, frozen=True):
-    """Some rows of an org to take out of a table."""
-
-    org_id: str
-    table: str
-    limit: int
-
-
-def forget_keys(tx: Transaction, wish: ForgetKeys) -> int:
+def forget_keys(tx: Transaction, org_id: str) -> int:
     """Revokes them one by one: each change of a key has a number of its own."""
-    while tx.run("org_revoke_key", org_id=wish.org_id, now=tx.now):
+    while tx.run("org_revoke_key", org_id=org_id, now=tx.now):
         pass
-    tx.run("org_forget_keys", org_id=wish.org_id)
-    return len(tx.rows("read_keys_of_org", org_id=wish.org_id))
+    tx.run("org_forget_keys", org_id=org_id)
+    return len(tx.rows("read_keys_of_org", org_id=org_id))
 
 
-def remove_jobs(tx: Transaction, wish: RemoveJobs) -> int:
+def remove_jobs(tx: Transaction, org_id: str, limit: int, *, with_held: bool, forced: bool) -> int:
     """Those that have ended, or those that a worker has, which then run no more."""
     _overwrite(tx)
-    which = {"org_id": wish.org_id, "with_held": wish.with_held, "limit": wish.limit}
-    if not wish.forced:
+    which = {"org_id": org_id, "with_held": with_held, "limit": limit}
+    if not forced:
         return tx.run("org_remove_ended", **which)
     removed = tx.rows("org_remove_leased", **which)
     for (analysis,) in removed:
@@ -73,42 +49,29 @@ def remove_jobs(tx: Transaction, wish: RemoveJobs) -> int:
     return len(removed)
 
 
-def remove_rows(tx: Transaction, wish: RemoveRows) -> int:
+def remove_rows(tx: Transaction, org_id: str, known_as: str, limit: int) -> int:
     """What other tables have, by the key of each."""
     tables = {KNOWN_AS.get(name, name): (name, own, key) for name, own, key in tx.rows("org_tables")}
-    if wish.table == KEYS or wish.table not in tables:
+    if known_as == KEYS or known_as not in tables:
         return 0
     _overwrite(tx)
-    table, own, key = tables[wish.table]
+    table, own, key = tables[known_as]
     sql = tx.query("org_remove_rows").format(
         table=_quoted(table),
         key=", ".join(map(_quoted, msgspec.json.decode(key, type=list[str]))),
         own=_OWN[own],
         goes=_GOES.get(table, "true"),
     )
-    tx.connection.execute(sql, {"org_id": wish.org_id, "limit": wish.limit})
+    tx.connection.execute(sql, {"org_id": org_id, "limit": limit})
     return tx.connection.changes()
 
 
-HANDLERS: dict[type, Callable[[Transaction, Any], Any]] = {
-    ForgetKeys: forget_keys,
-    RemoveJobs: remove_jobs,
-    RemoveRows: remove_rows,
-}
-
-
-class SqliteOrgs:
+class SqliteOrgs(Desk):
     """Orgs, over the connections of a store. `write` lets everybody else go first."""
-
-    def __init__(self, read: RunRead, write: Callable[[Any], Awaitable[Any]], queries: Mapping[str, str]) -> None:
-        self._read = read
-        self._write = write
-        self._queries = queries
 
     async def rows(self, org_id: str) -> dict[str, int]:
         tables: list[tuple[str, str, str]] = sorted(
-            (KNOWN_AS.get(str(name), str(name)), str(name), str(own))
-            for name, own, _ in await self._found("org_tables")
+            (KNOWN_AS.get(str(name), str(name)), str(name), str(own)) for name, own, _ in await self._rows("org_tables")
         )
         return {known: await self._count(name, own, org_id) for known, name, own in tables}
 
@@ -118,29 +81,21 @@ class SqliteOrgs:
         return cast("int", count)
 
     async def held(self, org_id: str) -> int:
-        [(count,)] = await self._found("org_held", org_id=org_id)
+        [(count,)] = await self._rows("org_held", org_id=org_id)
         return cast("int", count)
 
     async def unended(self, org_id: str, limit: int) -> list[str]:
-        return [job_id for (job_id,) in await self._found("org_unended", org_id=org_id, limit=limit)]
+        return [job_id for (job_id,) in await self._rows("org_unended", org_id=org_id, limit=limit)]
 
     async def forget_keys(self, org_id: str) -> int:
-        return cast("int", await self._write(ForgetKeys(org_id)))
+        return await self._change(partial(forget_keys, org_id=org_id), org_id)
 
     async def remove_jobs(self, org_id: str, limit: int, *, with_held: bool, forced: bool) -> int:
-        return cast("int", await self._write(RemoveJobs(org_id, limit, with_held, forced)))
+        which = partial(remove_jobs, org_id=org_id, limit=limit, with_held=with_held, forced=forced)
+        return await self._change(which, org_id)
 
     async def remove_rows(self, org_id: str, table: str, limit: int) -> int:
-        return cast("int", await self._write(RemoveRows(org_id, table, limit)))
-
-    async def remove_blobs(self, org_id: str) -> int:  # noqa: ARG002 - nothing lies outside of the file
-        return 0
-
-    async def _found(self, query: str, /, **values: Any) -> list[Row]:
-        def read(connection: apsw.Connection) -> list[Row]:
-            return connection.execute(self._queries[query], values).fetchall()
-
-        return await self._read(read)
+        return await self._change(partial(remove_rows, org_id=org_id, known_as=table, limit=limit), org_id)
 
 
 def _overwrite(tx: Transaction) -> None:

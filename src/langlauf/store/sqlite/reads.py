@@ -1,25 +1,23 @@
 """The reads of one org. The org is bound here, once, and goes into every query."""
 
-from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
 
 import apsw
 
+from langlauf.domain.delivery import Endpoint
 from langlauf.domain.event import LAST_WORDS, Event
 from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.instant import Instant
-from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
-from langlauf.domain.source import SMALL, Source
-from langlauf.domain.views import JobView, LogPage, PastRun, ResultView, StatusView
-from langlauf.domain.waiting import Rank
-from langlauf.store.rows import event_from, json_text, view_from
-from langlauf.store.source import Pieces, Small
-from langlauf.store.sqlite.delivery_reads import SqliteDeliveryReads
+from langlauf.domain.source import Source
+from langlauf.domain.views import LogPage, PastRun, ResultView, StatusView
+from langlauf.store.rows import endpoint_from, event_from, json_text, view_from
+from langlauf.store.source import Pieces
 from langlauf.store.sqlite.feed import read_feed
+from langlauf.store.sqlite.lists import SqliteLists
 from langlauf.store.sqlite.overview import look
 from langlauf.store.walking import FIRST, Position
 
@@ -27,13 +25,12 @@ from langlauf.store.walking import FIRST, Position
 _KEYS_AT_ONCE = _JOBS_AT_ONCE = 1_000
 
 
-class SqliteTenantReads(SqliteDeliveryReads):
+class SqliteTenantReads(SqliteLists):
     """Everything here belongs to one org; anything else does not exist."""
 
-    async def job(self, job_id: str) -> JobView | None:
-        return await self._run(lambda connection: self._job(connection, job_id))
+    _of_endpoint = "read_deliveries_of_endpoint"
 
-    async def status(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
+    async def _status_in_rows(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
         def read(connection: apsw.Connection) -> StatusView | None:
             rows = self._rows(connection, "read_status", job_id=job_id, limit=inline_limit)
             if not rows:
@@ -43,43 +40,6 @@ class SqliteTenantReads(SqliteDeliveryReads):
             return StatusView(view_from(columns), [event_from(row) for row in reversed(latest)], result)
 
         return await self._run(read)
-
-    async def payload(self, job_id: str) -> str | None:
-        return await self._first("read_input", job_id=job_id)
-
-    async def inputs(self, job_ids: Sequence[str], *, largest: int) -> dict[str, str]:
-        def read(connection: apsw.Connection) -> dict[str, str]:
-            return dict(self._rows(connection, "read_inputs", job_ids=json_text(job_ids), largest=largest))
-
-        return await self._run(read)
-
-    async def chunk(self, job_id: str, key: str) -> str | None:
-        return await self._first("read_chunk", job_id=job_id, key=key)
-
-    async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for start in range(0, len(keys), _KEYS_AT_ONCE):  # other readers have their turn in between
-            found |= await self._some_chunks(job_id, keys[start : start + _KEYS_AT_ONCE])
-        return found
-
-    async def _some_chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
-        def read(connection: apsw.Connection) -> dict[str, str]:
-            return dict(self._rows(connection, "read_chunks", job_id=job_id, keys=json_text(keys)))
-
-        return await self._run(read)
-
-    async def _first(self, query: str, /, **values: Any) -> str | None:
-        def read(connection: apsw.Connection) -> str | None:
-            rows = self._rows(connection, query, **values)
-            return rows[0][0] if rows else None
-
-        return await self._run(read)
-
-    async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
-        rows = await self._run(
-            lambda connection: self._rows(connection, "read_events_after", job_id=job_id, after=after, limit=limit)
-        )
-        return [event_from(row) for row in rows]
 
     async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
         def read(connection: apsw.Connection) -> LogPage:
@@ -98,7 +58,7 @@ class SqliteTenantReads(SqliteDeliveryReads):
         """Rows are read one by one: what is over the limits is not even fetched."""
         values = {"org_id": self._org_id, "job_id": job_id, "after": after, "limit": limit}
         events: list[Event] = []
-        with closing(connection.execute(self._queries["read_events_after"], values)) as rows:
+        with closing(connection.execute(self._queries["read_events"], values)) as rows:
             for row in rows:
                 events.append(event_from(row))
                 most_bytes -= len(events[-1].payload_json)
@@ -115,11 +75,7 @@ class SqliteTenantReads(SqliteDeliveryReads):
 
         return await self._run(read)
 
-    async def results(self, job_id: str) -> list[Snapshot]:
-        rows = await self._run(lambda connection: self._rows(connection, "read_snapshots", job_id=job_id))
-        return [Snapshot(*row) for row in rows]
-
-    async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
+    async def _result_in_rows(self, result_id: str, *, latest: bool, payload: bool) -> ResultView | None:
         def read(connection: apsw.Connection) -> ResultView | None:
             rows = self._rows(connection, "read_snapshot", result_id=result_id, whole=payload and not latest)
             if not rows:
@@ -136,14 +92,11 @@ class SqliteTenantReads(SqliteDeliveryReads):
 
         return await self._run(read)
 
-    async def source(self, result_id: str) -> Source | None:
-        rows = await self._run(
-            lambda connection: self._rows(connection, "read_payload_size", result_id=result_id, small=SMALL)
-        )
-        if not rows:
-            return None
-        size, text = rows[0]
-        return Pieces(size, partial(self._piece, result_id)) if text is None else Small(text.encode())
+    async def endpoints(self) -> list[Endpoint]:
+        return [endpoint_from(row) for row in await self._ask("read_endpoints", endpoint_id=None)]
+
+    def _large(self, result_id: str, size: int) -> Source:
+        return Pieces(size, partial(self._piece, result_id))
 
     async def _piece(self, result_id: str, start: int, length: int) -> bytes | None:
         def read(connection: apsw.Connection) -> bytes | None:
@@ -155,15 +108,6 @@ class SqliteTenantReads(SqliteDeliveryReads):
                 return blob.read(length)
 
         return await self._run_long(read)
-
-    async def views(self, result_id: str) -> str | None:
-        return await self._first("read_views", result_id=result_id)
-
-    async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
-        rows = await self._run(
-            lambda connection: self._rows(connection, "read_notifications", job_id=job_id, channel=channel, limit=limit)
-        )
-        return [Notification(*row) for row in rows]
 
     async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
         found: list[PastRun] = []
@@ -185,10 +129,6 @@ class SqliteTenantReads(SqliteDeliveryReads):
         fitting = [job for job, _, _, fits in walked if fits][:wanted]
         rows = self._rows(connection, "read_completed", rows=json_text(fitting))
         return [PastRun(*row) for row in rows], walked[-1][1:3] if len(walked) == walk else None
-
-    async def ranks(self) -> list[Rank]:
-        rows = await self._run(lambda connection: self._rows(connection, "read_ranks"))
-        return [Rank(*row) for row in rows]
 
     async def overview(self, *, since: Instant, most: int) -> Overview:
         def read(connection: apsw.Connection) -> Overview:

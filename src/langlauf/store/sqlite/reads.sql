@@ -14,12 +14,12 @@ FROM jobs AS job WHERE job.org_id = :org_id AND job.job_id = :job_id
 SELECT {event_columns} FROM job_events AS event
 WHERE event.org_id = :org_id AND event.job_id = :job_id ORDER BY event.event_seq DESC LIMIT :limit
 
--- name: read_events_after
+-- name: read_events
 SELECT {event_columns} FROM job_events AS event
 WHERE event.org_id = :org_id AND event.job_id = :job_id AND event.event_seq > :after
 ORDER BY event.event_seq LIMIT :limit
 
--- name: read_input
+-- name: read_payload
 SELECT payload FROM job_inputs WHERE org_id = :org_id AND job_id = :job_id
 
 -- name: read_inputs
@@ -30,7 +30,7 @@ LEFT JOIN inputs AS large ON large.job = job.job
 WHERE job.org = (SELECT org FROM orgs WHERE org_id = :org_id)
   AND coalesce(octet_length(job.input), octet_length(large.input)) <= :largest
 
--- name: read_snapshots
+-- name: read_results
 SELECT {snapshot_columns} FROM job_results AS snapshot
 WHERE snapshot.org_id = :org_id AND snapshot.job_id = :job_id AND snapshot.removed_at IS NULL
 ORDER BY snapshot.result_seq

@@ -101,3 +101,13 @@ def snapshot_of(path: str, *, unfinished: bool = False) -> Iterator[SqliteSnapsh
         raise StoreUnavailable(f"the store {path} cannot be read: {error}") from error
     finally:
         connection.close()
+
+
+@contextmanager
+def sound_snapshot_of(path: str, *, unfinished: bool = False) -> Iterator[SqliteSnapshot]:
+    """The same for whoever cannot go on with torn pages."""
+    try:
+        with snapshot_of(path, unfinished=unfinished) as snapshot:
+            yield snapshot
+    except apsw.CorruptError as error:
+        raise StoreUnavailable(f"the store {path} cannot be read: {error}") from error

@@ -1,13 +1,4 @@
--- Taking over a store of the earlier system, and writing one.
-
--- name: import_by_name
-SELECT sha256, imported_at, jobs FROM imports WHERE file_name = :file_name ORDER BY imported_at LIMIT 1
-
--- name: import_by_content
-SELECT sha256, imported_at, jobs FROM imports WHERE sha256 = :sha256 ORDER BY imported_at LIMIT 1
-
--- name: note_import
-INSERT INTO imports (file_name, sha256, imported_at, jobs) VALUES (:file_name, :sha256, :now, :jobs)
+-- Copying all of a file, taking over a store of the earlier system, and writing one.
 
 -- name: known_job
 SELECT 1 FROM job_rows WHERE job_id = :job_id
@@ -16,26 +7,21 @@ SELECT 1 FROM job_rows WHERE job_id = :job_id
 SELECT coalesce(max(ticket), 0) FROM jobs
 WHERE org_id = :org_id AND analysis = :analysis AND priority_class = :priority_class AND started_at IS NULL AND finished_at IS NULL
 
--- name: bring_job
-INSERT INTO jobs ({job_names}) VALUES ({job_values})
+-- name: put_rows
+INSERT INTO {table} ({columns}) VALUES ({marks})
 
--- name: bring_input
-INSERT INTO job_inputs (org_id, job_id, payload) VALUES (?, ?, ?)
-
--- name: bring_key
-INSERT INTO idempotency_keys (org_id, idempotency_key, job_id, created_at) VALUES (?, ?, ?, ?)
-
--- name: bring_chunk
-INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at) VALUES (?, ?, ?, ?, ?)
-
--- name: bring_event
-INSERT INTO job_events ({event_names}) VALUES ({event_values})
-
--- name: bring_result
-INSERT INTO job_results ({snapshot_names}, payload, views, schema_text) VALUES ({snapshot_values}, ?, ?, ?)
-
--- name: bring_notification
-INSERT INTO notifications ({notification_names}) VALUES ({notification_values})
+-- name: place_events
+-- Places in the feeds, in the order of time: that of each event, or the one behind the last where it is taken.
+UPDATE event_rows SET feed_at = placed.feed_at
+FROM (
+    SELECT job, event_seq, number + max(occurred_at - number) OVER (PARTITION BY org ORDER BY number) AS feed_at
+    FROM (
+        SELECT job, event_seq, org, occurred_at,
+            row_number() OVER (PARTITION BY org ORDER BY occurred_at, job, event_seq) AS number
+        FROM event_rows
+        WHERE feed_at IS NULL AND event_type IN (
+            'job.queued', 'job.running', 'job.partial', 'job.completed', 'job.failed', 'job.canceled'))) AS placed
+WHERE event_rows.job = placed.job AND event_rows.event_seq = placed.event_seq
 
 -- name: touch_all_orgs
 UPDATE orgs SET version = version + 1

@@ -1,10 +1,11 @@
--- Copying all rows out of a database, and into one. {table}, {columns} and their like are filled in table by table.
+-- What is asked of every store when all of it is copied or an earlier one is taken over, in words that each database knows.
+-- {table}, {columns} and their like are filled in table by table.
 
 -- name: read_rows
-SELECT {columns} FROM {table} ORDER BY {key}
+SELECT {columns} FROM {table} ORDER BY {order}
 
 -- name: read_rows_behind
-SELECT {columns} FROM {table} WHERE ({key}) > ({marks}) ORDER BY {key}
+SELECT {columns} FROM {table} WHERE ({order}) > ({behind}) ORDER BY {order}
 
 -- name: count_rows
 SELECT count(*) FROM {table}
@@ -28,13 +29,11 @@ RETURNING 1
 DELETE FROM copying WHERE source = :source AND table_name = :table AND position IS NOT DISTINCT FROM :position
 RETURNING 1
 
--- name: rebuild_lanes
-SELECT recount_lanes(coalesce(array_agg(org_id), '{}'), coalesce(array_agg(analysis), '{}'))
-FROM (SELECT DISTINCT org_id, analysis FROM jobs WHERE finished_at IS NULL) AS lane
+-- name: import_by_name
+SELECT sha256 FROM imports WHERE file_name = :file_name ORDER BY imported_at LIMIT 1
 
--- name: recount_leases
-SELECT recount_leases()
+-- name: import_by_content
+SELECT 1 FROM imports WHERE sha256 = :sha256 LIMIT 1
 
--- name: analyze
--- Whoever plans statements over so many new rows should know of them.
-ANALYZE jobs, event_rows, job_results, outbox, delivery_attempts, job_wishes, webhook_endpoints, job_chunks, idempotency_keys, lanes
+-- name: note_import
+INSERT INTO imports (file_name, sha256, imported_at, jobs) VALUES (:file_name, :sha256, :now, :jobs)

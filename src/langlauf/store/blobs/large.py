@@ -1,0 +1,171 @@
+"""What a store asks where a payload is written, read or removed: whether it lies outside of the rows, and where."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol, TypeGuard
+
+import msgspec
+
+from langlauf.domain.attempt import Lease, Partial, Write
+from langlauf.domain.bounds import bytes_of
+from langlauf.domain.errors import SettingsError, StoreError
+from langlauf.domain.job import INLINE
+from langlauf.domain.outcome import Completed
+from langlauf.domain.result import KeptPayloads, Snapshot
+from langlauf.domain.source import Source
+from langlauf.store.access import AccessStore
+from langlauf.store.blobs.collecting import collect
+from langlauf.store.blobs.naming import IDENTITY, read_ref, store_name
+from langlauf.store.blobs.owner import INSTANCE, BlobOwner, BlobsOfAnother
+from langlauf.store.blobs.payloads import Payloads, unavailable
+from langlauf.store.blobs.protocol import Blobs
+from langlauf.store.whereabouts import Whereabouts
+from langlauf.telemetry import Fact, tell
+
+
+class Rows(Protocol):
+    """What is asked of the store whose payloads these are."""
+
+    @property
+    def access(self) -> AccessStore: ...
+    async def whereabouts(self) -> Whereabouts: ...
+    async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]: ...
+
+
+class LargePayloads:
+    """Payloads over a limit become blobs before the row that names them is written, and come back when it is read.
+
+    So a row never names a blob that is not there; a blob that no row came for is found by retention. Without a place
+    for blobs everything stays in rows, and what an earlier run did not keep there cannot be read.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._largest_inline = 0
+        self._garbage_age = 0.0
+        self._payloads: Payloads | None = None
+        self._owner: BlobOwner | None = None
+
+    def use(self, blobs: Blobs, *, largest_inline: int, seconds: float, garbage_age: float = 0.0) -> None:
+        """Keeps what has more bytes than that there from now on, and waits so many seconds for an answer."""
+        self._largest_inline = largest_inline
+        self._garbage_age = garbage_age
+        self._payloads = Payloads(blobs, self._store_name, seconds=seconds)
+        self._owner = BlobOwner(self._payloads, self._instance, self._rows.whereabouts)
+
+    async def _store_name(self) -> str:
+        return store_name(await self._rows.access.signing_secret(IDENTITY))
+
+    async def _instance(self) -> bytes:
+        return await self._rows.access.signing_secret(INSTANCE)
+
+    async def check(self) -> None:
+        """Raises `SettingsError` where blobs can never be kept, and `BlobsOfAnother` where they are not this store's.
+
+        A place that is only away right now is told of.
+        """
+        if self._payloads is None or self._owner is None:
+            return
+        try:
+            await self._payloads.blobs.check()
+            await self._owner.check()
+        except BlobsOfAnother:
+            raise
+        except StoreError as error:
+            tell(Fact.BLOBS_UNAVAILABLE, logging.ERROR, reason=str(error))
+
+    async def take_over(self) -> tuple[str | None, str]:
+        """Make this store the owner of its blobs; return the one that was, and this one, as people know them."""
+        if self._owner is None:
+            raise SettingsError("LANGLAUF_BLOBS is not set: there are no blobs to take over")
+        return await self._owner.take_over()
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def wants(self, write: Write) -> TypeGuard[Partial | Completed]:
+        """Whether a write has a payload that is to lie elsewhere."""
+        if self._payloads is None or not isinstance(write, Partial | Completed) or write.payload is None:
+            return False
+        return _is_over(write.payload, self._largest_inline)
+
+    async def keep(self, lease: Lease, write: Partial | Completed) -> Partial | Completed:
+        """Keeps the payload of a write, and gives the write that names it instead."""
+        payloads, payload = self._payloads, write.payload
+        if payloads is None or payload is None or not await payloads.takes(lease.org_id, lease.job_id):
+            return write
+        ref = await payloads.keep(lease.org_id, lease.job_id, payload)
+        if isinstance(write, Completed):
+            return msgspec.structs.replace(write, payload=None, payload_ref=ref)
+        return msgspec.structs.replace(write, payload=None, payload_ref=ref, blob_bytes=bytes_of(payload))
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    async def text(self, org_id: str, snapshot: Snapshot) -> str | None:
+        """The payload that a row names; None where there is no blob."""
+        found = self._reachable(org_id, snapshot)
+        return await found.read(org_id, snapshot.job_id, snapshot.result_payload_ref)
+
+    async def small(self, org_id: str, snapshot: Snapshot, *, limit: int, seconds: float) -> str | None:
+        """The same where it has no more bytes than that, and is there soon enough."""
+        ref = read_ref(snapshot.result_payload_ref)
+        if self._payloads is None or not is_apart(snapshot) or ref is None or ref.size > limit:
+            return None
+        return await self._payloads.read(org_id, snapshot.job_id, snapshot.result_payload_ref, seconds=seconds)
+
+    async def source(self, org_id: str, snapshot: Snapshot, missing: Callable[[], Awaitable[None]]) -> Source:
+        """The same to be read in pieces; `missing` raises where there is no blob and should be one."""
+        found = self._reachable(org_id, snapshot)
+        return await found.source(org_id, snapshot.job_id, snapshot.result_payload_ref, missing=missing)
+
+    @property
+    def there(self) -> bool:
+        """Whether there is a place for blobs."""
+        return self._payloads is not None
+
+    def _reachable(self, org_id: str, snapshot: Snapshot) -> Payloads:
+        if self._payloads is None:
+            raise unavailable(org_id, snapshot.job_id, "it is kept as a blob, and LANGLAUF_BLOBS is not set")
+        return self._payloads
+
+    # -- removing ------------------------------------------------------------------------------------------------------
+
+    async def clean_up(self) -> None:
+        """Removes what no row names any more, after retention took rows."""
+        if self._payloads is None or self._owner is None:
+            return
+        try:
+            await self._owner.check()
+            if removed := await collect(self._rows.kept_payloads, self._payloads, min_age=self._garbage_age):
+                tell(Fact.BLOBS_REMOVED, blobs=removed)
+        except StoreError as error:
+            # What was taken from the store is told all the same; the blobs wait for the next run.
+            tell(Fact.UPKEEP_FAILED, logging.ERROR, duty="blobs", reason=str(error))
+
+    async def remove_all_of(self, org_id: str) -> int:
+        """Takes away all that lies there of an org; how many went."""
+        if self._payloads is None or self._owner is None:
+            return 0
+        await self._owner.check()
+        removed = 0
+        async for page in self._payloads.pages(org_id):
+            own = [place for place in page if place.org_id == org_id]
+            await self._payloads.remove(own)
+            removed += len(own)
+        return removed
+
+    async def close(self) -> None:
+        """Lets go of the place."""
+        if self._payloads is not None:
+            await self._payloads.blobs.close()
+
+
+def is_apart(snapshot: Snapshot) -> bool:
+    """Whether there is something to bring back: the payload is not in a row, and retention did not take it."""
+    return snapshot.result_payload_ref != INLINE and snapshot.removed_at is None
+
+
+def _is_over(text: str, limit: int) -> bool:
+    """Whether a text has more bytes than that, counted only where its letters do not tell."""
+    if len(text) > limit:
+        return True
+    return not text.isascii() and len(text.encode()) > limit

@@ -1,0 +1,134 @@
+"""The reads of one org that every database answers by one query: only how it is asked differs."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
+from langlauf.domain.event import Event
+from langlauf.domain.failures import Failure
+from langlauf.domain.instant import Instant
+from langlauf.domain.mail_rules import MailMark
+from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.result import Snapshot
+from langlauf.domain.source import SMALL, Source
+from langlauf.domain.views import JobView
+from langlauf.domain.waiting import Rank
+from langlauf.store.blobs.reads import ResultReads
+from langlauf.store.paging import LONGEST_MESSAGE, unread_walk
+from langlauf.store.rows import endpoint_from, event_from, wish_from
+from langlauf.store.source import Small
+from langlauf.store.walking import FIRST, Position
+
+_KEYS_AT_ONCE = 1_000
+
+
+class SharedReads(ResultReads):
+    """Everything here belongs to one org; anything else does not exist."""
+
+    #: the query for the deliveries of one endpoint
+    _of_endpoint = "read_deliveries"
+
+    @abstractmethod
+    async def _ask(self, query: str, /, **values: Any) -> list[Any]:
+        """The choke point: the rows of a query of the org. Values have the order that a function of that name has."""
+
+    @abstractmethod
+    def _view(self, row: Any) -> JobView:
+        """A job from a row."""
+
+    @abstractmethod
+    def _large(self, result_id: str, size: int) -> Source:
+        """A payload that a row holds and that is read in pieces."""
+
+    async def _text(self, query: str, /, **values: str) -> str | None:
+        rows = await self._ask(query, **values)
+        return rows[0][0] if rows else None
+
+    async def job(self, job_id: str) -> JobView | None:
+        rows = await self._ask("read_job", job_id=job_id)
+        return self._view(rows[0]) if rows else None
+
+    async def payload(self, job_id: str) -> str | None:
+        return await self._text("read_payload", job_id=job_id)
+
+    async def inputs(self, job_ids: Sequence[str], *, largest: int) -> dict[str, str]:
+        return dict(map(tuple, await self._ask("read_inputs", job_ids=list(job_ids), largest=largest)))
+
+    async def chunk(self, job_id: str, key: str) -> str | None:
+        return await self._text("read_chunk", job_id=job_id, key=key)
+
+    async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for start in range(0, len(keys), _KEYS_AT_ONCE):  # other readers have their turn in between
+            some = list(keys[start : start + _KEYS_AT_ONCE])
+            found |= map(tuple, await self._ask("read_chunks", job_id=job_id, keys=some))
+        return found
+
+    async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
+        return [event_from(row) for row in await self._ask("read_events", job_id=job_id, after=after, limit=limit)]
+
+    async def results(self, job_id: str) -> list[Snapshot]:
+        return [Snapshot(*row) for row in await self._ask("read_results", job_id=job_id)]
+
+    async def _source_in_rows(self, result_id: str) -> Source | None:
+        rows = await self._ask("read_payload_size", result_id=result_id, small=SMALL)
+        if not rows:
+            return None
+        size, text = rows[0]
+        return self._large(result_id, size) if text is None else Small(text.encode())
+
+    async def views(self, result_id: str) -> str | None:
+        return await self._text("read_views", result_id=result_id)
+
+    async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
+        rows = await self._ask("read_notifications", job_id=job_id, channel=channel, limit=limit)
+        return [Notification(*row) for row in rows]
+
+    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+        return tuple(wish_from(row) for row in await self._ask("read_wishes", job_id=job_id))
+
+    async def endpoints(self) -> list[Endpoint]:
+        return [endpoint_from(row) for row in await self._ask("read_endpoints")]
+
+    async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
+        before_at, before_id = which.before or FIRST
+        rows = await self._ask(
+            "read_deliveries" if which.endpoint_id is None else self._of_endpoint,
+            endpoint_id=which.endpoint_id,
+            job_id=which.job_id,
+            status=which.status,
+            before_at=before_at,
+            before_id=before_id,
+            limit=which.limit,
+        )
+        return [Notification(*row) for row in rows]
+
+    async def delivery(self, notification_id: str) -> Notification | None:
+        rows = await self._ask("read_delivery", notification_id=notification_id)
+        return Notification(*rows[0]) if rows else None
+
+    async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
+        rows = await self._ask("read_delivery_attempts", notification_id=notification_id, limit=limit)
+        return [DeliveryAttempt(*row) for row in rows]
+
+    async def mail_marks(self, address: str | None = None) -> list[MailMark]:
+        return [MailMark(*row) for row in await self._ask("read_mail_marks", address=address)]
+
+    async def failures(self, *, since: Instant, before: Position | None, limit: int) -> list[Failure]:
+        before_at, before_id = before or FIRST
+        place = {"since": since, "before_at": before_at, "before_id": before_id}
+        rows = await self._ask("read_failures", **place, longest=LONGEST_MESSAGE, limit=limit)
+        return [Failure(*(*columns, bool(repeated))) for *columns, repeated in rows]
+
+    async def held(self, *, before: Position | None, limit: int) -> list[JobView]:
+        before_at, before_id = before or FIRST
+        rows = await self._ask("read_held", before_at=before_at, before_id=before_id, limit=limit)
+        return [self._view(row) for row in rows]
+
+    async def unread(self, *, most: int) -> int:
+        [(counted,)] = await self._ask("read_unread", walk=unread_walk(most))
+        return min(most, int(counted))
+
+    async def ranks(self) -> list[Rank]:
+        return [Rank(*row) for row in await self._ask("read_ranks")]
