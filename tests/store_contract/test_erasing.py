@@ -15,9 +15,8 @@ from langlauf.domain.keys import HashedKey, Key
 from langlauf.domain.outcome import Completed
 from langlauf.store.exporting import ExportReport
 from langlauf.store.location import PostgresPlace, SqlitePlace
-from langlauf.store.orgs import KEYS, OF_JOBS
+from langlauf.store.orgs import KEYS, KNOWN_AS, OF_JOBS
 from langlauf.store.protocol import Store
-from langlauf.store.sqlite.orgs import KNOWN_AS
 from langlauf.store.tools import export_from
 from langlauf.upkeep.erasing import erase, look
 from tests.support.beds import Bed

@@ -22,6 +22,16 @@ OF_JOBS = frozenset(
         KEYS,
     }
 )
+#: The names that people know tables by which a store calls otherwise.
+KNOWN_AS = {
+    "job_rows": "jobs",
+    "event_rows": "job_events",
+    "result_rows": "job_results",
+    "chunk_rows": "job_chunks",
+    "key_rows": "idempotency_keys",
+    "lane_rows": "lanes",
+    "outbox": "notifications",
+}
 
 
 class OrgStore(Protocol):

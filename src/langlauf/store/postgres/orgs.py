@@ -4,8 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from langlauf.domain.instant import Instant
+from langlauf.store.orgs import KNOWN_AS
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.texts import name_of
+
+#: Tables that this store calls otherwise than people do.
+_OWN_NAMES = ("event_rows", "outbox")
 
 
 class PostgresOrgs:
@@ -16,7 +20,8 @@ class PostgresOrgs:
         self._at = at
 
     async def rows(self, org_id: str) -> dict[str, int]:
-        return dict(map(tuple, await self._link.slow_rows("org_rows", name_of(org_id))))
+        found = await self._link.slow_rows("org_rows", name_of(org_id))
+        return dict(sorted((KNOWN_AS.get(table, table), count) for table, count in found))
 
     async def held(self, org_id: str) -> int:
         return await self._number("org_held", name_of(org_id))
@@ -31,7 +36,8 @@ class PostgresOrgs:
         return await self._number("erase_jobs", name_of(org_id), limit, with_held, forced)
 
     async def remove_rows(self, org_id: str, table: str, limit: int) -> int:
-        return await self._number("erase_rows", name_of(org_id), table, limit)
+        own = {known: name for name, known in KNOWN_AS.items() if name in _OWN_NAMES}
+        return await self._number("erase_rows", name_of(org_id), own.get(table, table), limit)
 
     async def _number(self, function: str, *values: Any) -> int:
         [(number,)] = await self._link.slow_rows(function, *values)

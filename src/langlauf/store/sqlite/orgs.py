@@ -5,20 +5,10 @@ from typing import cast
 
 import msgspec
 
-from langlauf.store.orgs import KEYS
+from langlauf.store.orgs import KEYS, KNOWN_AS
 from langlauf.store.sqlite.desk import Desk
 from langlauf.store.sqlite.transaction import Transaction
 
-#: The names that people know the narrow tables by.
-KNOWN_AS = {
-    "job_rows": "jobs",
-    "event_rows": "job_events",
-    "result_rows": "job_results",
-    "chunk_rows": "job_chunks",
-    "key_rows": "idempotency_keys",
-    "lane_rows": "lanes",
-    "outbox": "notifications",
-}
 #: How a table names an org: by its name, or by the number that stands for it.
 _OWN = {"org_id": "org_id = :org_id", "org": "org = (SELECT org FROM orgs WHERE org_id = :org_id)"}
 #: What of a table goes: no lane in which a job waits, and no number of an org under which something still is.
