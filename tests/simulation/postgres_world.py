@@ -20,9 +20,9 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob
 from langlauf.domain.views import CancelRequest
 from langlauf.hints import Hints
+from langlauf.store.batching import rounds
 from langlauf.store.operations import Recording
 from langlauf.store.postgres import recording, submitting
-from langlauf.store.postgres.batching import rounds
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.link import _SESSION, _called
 from langlauf.store.sqlite.claiming import RenewRequest

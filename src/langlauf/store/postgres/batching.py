@@ -9,25 +9,11 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from langlauf.domain.errors import StoreError, StoreUnavailable
+from langlauf.store.batching import rounds
 
 Operation = TypeVar("Operation")
 #: Sends a batch under an id and returns its answers.
 Send = Callable[[Any, Sequence[Operation]], Awaitable[Sequence[Any]]]
-
-
-def rounds(batch: Sequence[Operation], keys: Callable[[Operation], Sequence[Hashable]]) -> list[list[int]]:
-    """The places of the operations, in rounds: no two of a round have a key in common, and each keeps its order."""
-    found: list[list[int]] = []
-    last: dict[Hashable, int] = {}
-    for place, operation in enumerate(batch):
-        mine = keys(operation)
-        number = max((last.get(key, -1) for key in mine), default=-1) + 1
-        for key in mine:
-            last[key] = number
-        if number == len(found):
-            found.append([])
-        found[number].append(place)
-    return found
 
 
 async def run_rounds(
