@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvloop
 
-from langlauf.bench.counting import CountingStore
+from langlauf.bench.counting_store import CountingStore
 from langlauf.bench.figures import Compared, Watch
 from langlauf.bench.fill import Filling, fill
 from langlauf.bench.work import RESULT, claim_request, new_job

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import uvloop
 
-from langlauf.bench.counting import CountingStore
+from langlauf.bench.counting_store import CountingStore
 from langlauf.bench.crowd import Living
 from langlauf.bench.figures import StoreCost, Watch, median_store_cost
 from langlauf.bench.work import claim_request, new_job

@@ -11,7 +11,7 @@ from typing import Protocol
 import uvloop
 
 from langlauf.bench.ceiling import measure_ceiling
-from langlauf.bench.counting import CountingStore
+from langlauf.bench.counting_store import CountingStore
 from langlauf.bench.crowd import Crowd, Lived
 from langlauf.bench.figures import JobCost, Lifecycle, Round, Watch, median_cost, median_spread, spread
 from langlauf.clock import SystemClock
