@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -45,6 +46,8 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str
     pids: tuple[int, ...]
+    #: from the start of the first program until it answered
+    ready_seconds: float
 
 
 LANGLAUF_SQLITE = Stack(name="Langlauf, SQLite", environment=OWN, app="langlauf_stack:app")
@@ -100,16 +103,20 @@ def started(
         if stack.environment == OWN:
             store = cleanup.enter_context(fresh_store(context, stack.needs, log.with_suffix(".db")))
             surroundings |= {**_QUIET, "LANGLAUF_STORE": store, "LANGLAUF_PORT": str(port)}
+            # A server that starts finds its store there, as it does but once.
+            subprocess.run([program_of(OWN, "langlauf"), "migrate", "--store", store], check=True, capture_output=True)
             commands = [[program_of(OWN, "langlauf"), "serve", stack.app, *stack.flags]]
         else:
             api = [program_of(stack.environment, "uvicorn"), stack.app, "--port", str(port), *_UVICORN]
             commands = [api, *_worker(stack, surroundings)]
+        began = time.monotonic()
         family = [
             cleanup.enter_context(running(command, folder=APPS, environment=surroundings, log=log))
             for command in commands
         ]
         wait_until_answers(url + ready, family[0], log, success=ready != "/")
-        yield Running(url=url, pids=tuple(process.pid for process in family))
+        ready_seconds = time.monotonic() - began
+        yield Running(url=url, pids=tuple(process.pid for process in family), ready_seconds=ready_seconds)
 
 
 def _worker(stack: Stack, surroundings: dict[str, str]) -> list[list[str]]:

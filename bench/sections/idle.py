@@ -32,16 +32,14 @@ def measure_idle(context: Context, found: Measured) -> None:
     """Processor time, memory and time to start, of the server with its worker and all children."""
 
     def measure(stack: Stack) -> dict[str, float]:
-        began = time.monotonic()
         ready = "/ready" if stack.kind == "langlauf" else "/docs"
         with started(stack, context, context.data / "idle.log", ready=ready) as running:
-            start = time.monotonic() - began
             time.sleep(_SETTLE_SECONDS)
             used, since = cpu_seconds(running.pids), time.monotonic()
             time.sleep(_IDLE_SECONDS)
             share = (cpu_seconds(running.pids) - used) / (time.monotonic() - since)
             return {
-                "ready_seconds": start,
+                "ready_seconds": running.ready_seconds,
                 "processor_percent": 100 * share,
                 "memory_mib": pss_bytes(running.pids) / _MIB,
             }

@@ -32,7 +32,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     jobs: int
     concurrency: int = 1
-    orgs: int = 1
     group: int = 1
     lanes: int = 1
 
@@ -64,7 +63,7 @@ async def _live(task: Task, store: CountingPostgresStore, hints: Hints) -> Lived
 def _crowd(task: Task, store: CountingPostgresStore, hints: Hints, jobs: int, concurrency: int) -> Crowd:
     # A claimer is woken by the submissions of its own process alone, so each has an analysis of its own.
     analysis = f"{ANALYSIS}-{task.name}"
-    return Crowd(store, hints, jobs=jobs, concurrency=concurrency, analysis=analysis, orgs=task.orgs)
+    return Crowd(store, hints, jobs=jobs, concurrency=concurrency, analysis=analysis)
 
 
 async def _answer(work: Coroutine[Any, Any, Lived]) -> None:

@@ -15,10 +15,9 @@ _LANES = 4
 class PostgresPlace:
     """Clients in processes of their own, which share the jobs and the jobs in flight."""
 
-    def __init__(self, server: str, *, processes: int = 1, orgs: int = 1) -> None:
+    def __init__(self, server: str, *, processes: int = 1) -> None:
         self.processes = processes
         self._server = server
-        self._orgs = orgs
 
     def live(self, jobs: int, concurrency: int) -> tuple[Lived, JobCost]:
         """A round of the store, and what it cost."""
@@ -33,7 +32,7 @@ class PostgresPlace:
         async with own_database(self._server) as url:
             shares = zip(_shares(jobs, self.processes), _shares(concurrency, self.processes), strict=True)
             tasks = [
-                Task(what="store", url=url, name=str(number), jobs=mine, concurrency=at_once, orgs=self._orgs)
+                Task(what="store", url=url, name=str(number), jobs=mine, concurrency=at_once)
                 for number, (mine, at_once) in enumerate(shares)
             ]
             return await run_side_by_side(tasks)

@@ -6,7 +6,6 @@ has free slots.
 
 import asyncio
 import time
-from itertools import count
 
 import msgspec
 
@@ -46,18 +45,14 @@ class Lived(msgspec.Struct, kw_only=True):
 
 
 class Crowd:
-    """So many jobs, that many at once, of one analysis and of orgs in turn."""
+    """So many jobs, that many at once, of one org and one analysis."""
 
-    def __init__(
-        self, store: Store, hints: Hints, *, jobs: int, concurrency: int, analysis: str = ANALYSIS, orgs: int = 1
-    ) -> None:
+    def __init__(self, store: Store, hints: Hints, *, jobs: int, concurrency: int, analysis: str = ANALYSIS) -> None:
         self._store = store
         self._hints = hints
         self._jobs = self._to_submit = jobs
         self._slots = concurrency
         self._analysis = analysis
-        self._orgs = [ORG] if orgs == 1 else [f"{ORG}-{number}" for number in range(orgs)]
-        self._turn = count()
         self._clock = SystemClock()
         self._submits: list[float] = []
         self._starts: list[float] = []
@@ -90,7 +85,7 @@ class Crowd:
     async def _submit_in_turn(self) -> None:
         while self._to_submit > 0:
             self._to_submit -= 1
-            new = new_job(self._clock, self._orgs[next(self._turn) % len(self._orgs)], self._analysis)
+            new = new_job(self._clock, ORG, self._analysis)
             job_id = new.job.job_id
             ended = self._ends[job_id] = asyncio.get_running_loop().create_future()
             self._began[job_id] = began = time.perf_counter()

@@ -7,10 +7,10 @@ import signal
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,8 @@ from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import from_text, seconds_between
 from langlauf.settings import BY_ENVIRONMENT
 
+T = TypeVar("T")
+R = TypeVar("R")
 _START = "from langlauf.cli.main import main; main()"
 _SERVES = re.compile(r"serves .* on (http://\S+)")
 _START_SECONDS, _STOP_SECONDS = 20.0, 30.0
@@ -30,22 +32,22 @@ _LONGEST_WAIT = 10
 async def measure_http(
     store: str, log: Path, *, jobs: int, clients: int, max_running: int, rounds: int, watch: Watch
 ) -> HttpFigures:
-    """Return medians of rounds of so many jobs, then of as many polls of them."""
+    """Return medians of rounds of so many jobs, and of one poll of each after its end."""
+    lives, polls = [], []
     async with serving(store, log, "--max-running", str(max_running)) as url:
-        await Load(url, max(clients, jobs // 10)).run(clients)  # warms up
-        loads = [Load(url, jobs) for _ in range(rounds)]
-        polls = []
-        for number, load in enumerate(loads):
+        await _side_by_side(url, clients, range(max(clients, jobs // 10)), _run_one)  # warms up
+        for number in range(rounds):
             watch(number, rounds)
-            await load.run(clients)
-            polls.append(await _poll_all(url, load.finished, clients))
+            lives.append(await _side_by_side(url, clients, range(jobs), _run_one))
+            polls.append(await _side_by_side(url, clients, [job["job_id"] for _, job in lives[-1][1]], _poll))
     watch(rounds, rounds)
+    starts = [[_waited(job) for _, job in done] for _, done in lives]
     return HttpFigures(
         jobs=jobs,
         clients=clients,
-        jobs_per_second=round(statistics.median(jobs / load.seconds for load in loads), 1),
-        submit_ms=median_spread([spread(load.submits) for load in loads]),
-        submit_to_start_ms=median_spread([spread(load.starts) for load in loads]),
+        jobs_per_second=round(statistics.median(len(done) / seconds for seconds, done in lives), 1),
+        submit_ms=median_spread([spread([taken for taken, _ in done]) for _, done in lives]),
+        submit_to_start_ms=median_spread([spread(one) for one in starts]),
         polls_per_second=round(statistics.median(len(taken) / seconds for seconds, taken in polls), 1),
         poll_ms=median_spread([spread(taken) for _, taken in polls]),
     )
@@ -96,39 +98,28 @@ def _said(log: Path) -> str:
     return log.read_text("utf-8", errors="replace")
 
 
-class Load:
-    """So many jobs, each submitted and followed to its end."""
+async def _side_by_side(
+    url: str, clients: int, items: Iterable[T], work: Callable[[Connection, T], Awaitable[R]]
+) -> tuple[float, list[R]]:
+    """Do the work of all items on so many connections; return how long that took in all, and what each gave."""
+    left, found = iter(items), list[R]()
 
-    def __init__(self, url: str, jobs: int) -> None:
-        self.seconds = 0.0
-        self.submits: list[float] = []
-        self.starts: list[float] = []
-        self.finished: list[str] = []
-        self._url = url
-        self._left = jobs
-
-    async def run(self, clients: int) -> None:
-        """Return when all jobs have completed."""
-        began = time.perf_counter()
-        async with asyncio.TaskGroup() as group:
-            for _ in range(clients):
-                group.create_task(self._client())
-        self.seconds = time.perf_counter() - began
-
-    async def _client(self) -> None:
-        connection = await Connection.open(self._url)
+    async def client() -> None:
+        connection = await Connection.open(url)
         try:
-            while self._left > 0:
-                self._left -= 1
-                seconds, job = await _run_one(connection)
-                self.submits.append(seconds)
-                self.starts.append(seconds_between(from_text(job["queued_at"]), from_text(job["started_at"])))
-                self.finished.append(job["job_id"])
+            for item in left:
+                found.append(await work(connection, item))
         finally:
             await connection.close()
 
+    began = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(clients):
+            group.create_task(client())
+    return time.perf_counter() - began, found
 
-async def _run_one(connection: Connection) -> tuple[float, dict[str, Any]]:
+
+async def _run_one(connection: Connection, _: int) -> tuple[float, dict[str, Any]]:
     """Return how long submitting took, and the job at its end."""
     query = f"Bahnhofstrasse 1, {new_id()}"
     body = msgspec.json.encode({"query": query, "options": {"async_mode": {"requested": True}}})
@@ -142,22 +133,12 @@ async def _run_one(connection: Connection) -> tuple[float, dict[str, Any]]:
     return seconds, job
 
 
-async def _poll_all(url: str, job_ids: list[str], clients: int) -> tuple[float, list[float]]:
-    """Poll each job once; return how long that took in all, and each time."""
-    left, taken = iter(job_ids), list[float]()
+def _waited(job: dict[str, Any]) -> float:
+    """Return the seconds until a job started, by its own times."""
+    return seconds_between(from_text(job["queued_at"]), from_text(job["started_at"]))
 
-    async def client() -> None:
-        connection = await Connection.open(url)
-        try:
-            for job_id in left:
-                began = time.perf_counter()
-                await connection.get(f"/analyze/jobs/{job_id}")
-                taken.append(time.perf_counter() - began)
-        finally:
-            await connection.close()
 
+async def _poll(connection: Connection, job_id: str) -> float:
     began = time.perf_counter()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(clients):
-            group.create_task(client())
-    return time.perf_counter() - began, taken
+    await connection.get(f"/analyze/jobs/{job_id}")
+    return time.perf_counter() - began

@@ -6,7 +6,6 @@ import statistics
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -39,84 +38,23 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = NAMES
 
 
-class _Files:
-    """New files in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._numbers = count()
-
-    async def describe(self) -> str:
-        return f"SQLite {apsw.sqlite_lib_version()}"
-
-    @asynccontextmanager
-    async def fresh(self) -> AsyncIterator[str]:
-        """Yield where a new store is, or will be."""
-        yield str(self._folder / f"store-{next(self._numbers)}.db")
-
-    async def commits_per_second(self, store: str) -> float:
-        """Commit one small row after the other, with the settings of the store."""
-        connection = open_connection(f"{store}.commits")
-        try:
-            connection.execute("CREATE TABLE small (number INTEGER)")
-            began = time.perf_counter()
-            for number in range(_COMMITS):
-                connection.execute("INSERT INTO small VALUES (?)", (number,))
-            return _COMMITS / (time.perf_counter() - began)
-        finally:
-            connection.close()
-
-
-class _Databases:
-    """New databases on a server."""
-
-    def __init__(self, server: str) -> None:
-        self._server = server
-
-    async def describe(self) -> str:
-        from langlauf.bench.database import version
-
-        return f"PostgreSQL {await version(self._server)}"
-
-    @asynccontextmanager
-    async def fresh(self) -> AsyncIterator[str]:
-        """Yield the URL of a new database."""
-        from langlauf.bench.database import own_database
-
-        async with own_database(self._server) as url:
-            yield url
-
-    async def commits_per_second(self, store: str) -> float:
-        """Commit one small row after the other, on one connection."""
-        from langlauf.bench.database import connected
-
-        async with connected(store) as connection:
-            await connection.execute("CREATE TABLE public.small (number integer)")
-            began = time.perf_counter()
-            for number in range(_COMMITS):
-                await connection.execute("INSERT INTO public.small VALUES ($1)", number)
-            return _COMMITS / (time.perf_counter() - began)
-
-
 def run(plan: Plan, server: str | None, folder: Path, watcher: Callable[[str], Watch]) -> Report:
     """Measure SQLite in a folder, or PostgreSQL on a server; `watcher` opens a progress bar of that name."""
     with TemporaryDirectory(prefix="langlauf-bench-", dir=folder) as made:
-        places = _Files(Path(made)) if server is None else _Databases(server)
         try:
-            return uvloop.run(_run(plan, places, Path(made) / "server.log", watcher))
+            return uvloop.run(_run(plan, server, Path(made), watcher))
         except ModuleNotFoundError as error:
             raise LanglaufError(f"PostgreSQL needs the package {error.name}: install langlauf[postgres]") from error
 
 
-async def _run(plan: Plan, places: _Files | _Databases, log: Path, watcher: Callable[[str], Watch]) -> Report:
-    database, store, http = await places.describe(), None, None
+async def _run(plan: Plan, server: str | None, folder: Path, watcher: Callable[[str], Watch]) -> Report:
+    database, store, http = await _database(server), None, None
     if "store" in plan.names:
-        store = await _measure_store(plan, places, watcher("store"))
+        store = await _measure_store(plan, server, folder, watcher("store"))
     if "http" in plan.names:
-        async with places.fresh() as where:
+        async with _fresh(server, folder, "http") as where:
             http = await measure_http(
-                where,
-                log,
+                *(where, folder / "server.log"),
                 jobs=plan.jobs,
                 clients=plan.clients,
                 max_running=plan.concurrency,
@@ -133,28 +71,25 @@ async def _run(plan: Plan, places: _Files | _Databases, log: Path, watcher: Call
     )
 
 
-async def _measure_store(plan: Plan, places: _Files | _Databases, watch: Watch) -> StoreFigures:
+async def _measure_store(plan: Plan, server: str | None, folder: Path, watch: Watch) -> StoreFigures:
     """Measure rounds, each in a new store and beside single commits in the same place; the first only warms up."""
     commits, lives = [], []
     for number in range(plan.rounds + 1):
         watch(number, plan.rounds + 1)
-        async with places.fresh() as where:
-            lived = await _live(where, plan.jobs if number else max(1, plan.jobs // 4), plan.concurrency)
-            rate = await places.commits_per_second(where)
-        if number:
-            lives.append(lived)
-            commits.append(rate)
+        async with _fresh(server, folder, str(number)) as where:
+            lives.append(await _live(where, plan.jobs if number else max(1, plan.jobs // 4), plan.concurrency))
+            commits.append(await _commits_per_second(server, where))
     watch(plan.rounds + 1, plan.rounds + 1)
-    jobs_per_second = statistics.median(one.jobs_per_second for one in lives)
-    commits_per_second = statistics.median(commits)
+    jobs_per_second = statistics.median(one.jobs_per_second for one in lives[1:])
+    commits_per_second = statistics.median(commits[1:])
     return StoreFigures(
         jobs=plan.jobs,
         concurrency=plan.concurrency,
         commits_per_second=round(commits_per_second, 1),
         jobs_per_second=round(jobs_per_second, 1),
         writes_to_commits=round(WRITES_PER_JOB * jobs_per_second / commits_per_second, 2),
-        submit_ms=median_spread([spread(one.submits) for one in lives]),
-        submit_to_start_ms=median_spread([spread(one.starts) for one in lives]),
+        submit_ms=median_spread([spread(one.submits) for one in lives[1:]]),
+        submit_to_start_ms=median_spread([spread(one.starts) for one in lives[1:]]),
     )
 
 
@@ -165,3 +100,46 @@ async def _live(where: str, jobs: int, concurrency: int) -> Lived:
         return await Crowd(store, hints, jobs=jobs, concurrency=concurrency).live()
     finally:
         await store.close()
+
+
+async def _database(server: str | None) -> str:
+    """Return the database and its version."""
+    if server is None:
+        return f"SQLite {apsw.sqlite_lib_version()}"
+    from langlauf.bench.database import version
+
+    return f"PostgreSQL {await version(server)}"
+
+
+@asynccontextmanager
+async def _fresh(server: str | None, folder: Path, name: str) -> AsyncIterator[str]:
+    """Yield where a new store is, or will be."""
+    if server is None:
+        yield str(folder / f"{name}.db")
+        return
+    from langlauf.bench.database import own_database
+
+    async with own_database(server) as url:
+        yield url
+
+
+async def _commits_per_second(server: str | None, where: str) -> float:
+    """Commit one small row after the other, on one connection."""
+    if server is None:
+        file = open_connection(f"{where}.commits")
+        try:
+            file.execute("CREATE TABLE small (number INTEGER)")
+            began = time.perf_counter()
+            for number in range(_COMMITS):
+                file.execute("INSERT INTO small VALUES (?)", (number,))
+            return _COMMITS / (time.perf_counter() - began)
+        finally:
+            file.close()
+    from langlauf.bench.database import connected
+
+    async with connected(where) as connection:
+        await connection.execute("CREATE TABLE public.small (number integer)")
+        began = time.perf_counter()
+        for number in range(_COMMITS):
+            await connection.execute("INSERT INTO public.small VALUES ($1)", number)
+        return _COMMITS / (time.perf_counter() - began)
