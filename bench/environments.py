@@ -13,7 +13,7 @@ RUNTIME = HERE.parent / "runtime" / "bench"
 REQUIREMENTS = HERE / "requirements"
 #: Langlauf itself runs in the environment of this process, from this checkout.
 OWN = "langlauf"
-_PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet", "install")
+_PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet", "--quiet", "install")
 
 
 def python_of(name: str) -> Path:

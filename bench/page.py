@@ -27,13 +27,14 @@ $ make bench-peers SECTIONS=store SIZES=1000,100000
 
 {sections}
 
+Your own disk or server is measured by [`langlauf bench`](commands.md#langlauf-bench).
+
 The bare prototypes are no products: they have no leases, retries, heartbeats, tenants or limits, and show how fast the
 same rows can be written by one process for the client and one for the worker. A queue on Redis may lose about a second
 of jobs with the power; *synced* means that the disk has confirmed it before the caller goes on.
 """
 _SECTIONS = """\
-The sections are {names}; `store` means `cost` and `growth`. Your own disk or server is measured by
-[`langlauf bench`](commands.md#langlauf-bench).
+The sections are {names}; `store` means `cost` and `growth`.
 """
 _BAR = 40
 

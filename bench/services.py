@@ -10,7 +10,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -31,13 +31,14 @@ _REDIS = ("--save", "", "--appendonly", "yes", "--appendfsync", "everysec")
 @contextmanager
 def postgres() -> Iterator[str | None]:
     """Run PostgreSQL with its defaults, fsync on; yield the URL of an empty database."""
-    try:
-        with own_server(source="system", settings=_POSTGRES) as server:
-            say(f"PostgreSQL on port {server.port}")
-            yield server.url()
-    except Missing:
-        say("PostgreSQL is not installed: install postgresql; what needs it is left out")
-        yield None
+    with ExitStack() as cleanup:
+        url = None
+        try:
+            url = cleanup.enter_context(own_server(source="system", settings=_POSTGRES)).url()
+            say(f"PostgreSQL at {url}")
+        except Missing:
+            say("PostgreSQL is not installed: install postgresql; what needs it is left out")
+        yield url
 
 
 @contextmanager

@@ -32,13 +32,15 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
     peer: str = ""
     needs: tuple[str, ...] = ()
     on_disk: str = SYNCED
+    #: what serves it: `langlauf` with its worker, or `uvicorn`
+    program: str = "uvicorn"
     #: words for `langlauf serve`
     flags: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
         """Which API it has, as the client calls it."""
-        return "langlauf" if self.environment == OWN else "plain"
+        return "langlauf" if self.program == "langlauf" else "plain"
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,11 +52,14 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     ready_seconds: float
 
 
-LANGLAUF_SQLITE = Stack(name="Langlauf, SQLite", environment=OWN, app="langlauf_stack:app")
-LANGLAUF_POSTGRES = Stack(name="Langlauf, PostgreSQL", environment=OWN, app="langlauf_stack:app", needs=("postgres",))
+LANGLAUF_SQLITE = Stack(name="Langlauf, SQLite", environment=OWN, program="langlauf", app="langlauf_stack:app")
+LANGLAUF_POSTGRES = Stack(
+    name="Langlauf, PostgreSQL", environment=OWN, program="langlauf", app="langlauf_stack:app", needs=("postgres",)
+)
 LANGLAUF_PROCESSES = Stack(
     name="Langlauf, PostgreSQL, 2 API processes",
     environment=OWN,
+    program="langlauf",
     app="langlauf_stack:app",
     needs=("postgres",),
     flags=("--processes", "2"),
@@ -100,7 +105,7 @@ def started(
     url = f"http://127.0.0.1:{port}"
     with ExitStack() as cleanup:
         surroundings = {**peer_environment(context, log.with_suffix(".marks")), **(environment or {})}
-        if stack.environment == OWN:
+        if stack.kind == "langlauf":
             store = cleanup.enter_context(fresh_store(context, stack.needs, log.with_suffix(".db")))
             surroundings |= {**_QUIET, "LANGLAUF_STORE": store, "LANGLAUF_PORT": str(port)}
             # A server that starts finds its store there, as it does but once.

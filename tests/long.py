@@ -159,6 +159,7 @@ tests/ui/test_every_page.py::test_links_work_below_a_mount_point
 tests/unit/address/test_analysis.py::test_every_stage_is_a_chunk_a_checkpoint_and_a_snapshot
 tests/bench/test_store_costs.py::test_both_stores_are_measured_by_the_same_names
 tests/bench/test_store_costs.py::test_what_one_server_carries_is_measured
+tests/bench/test_poll_guard.py
 tests/bench/test_store_guard.py
 tests/unit/test_bench.py::test_a_server_is_measured_in_databases_that_are_dropped
 """

@@ -30,6 +30,7 @@ from bench.stack import (
 
 ENVIRONMENTS = ("arq", "procrastinate", "bare", "client")
 _JOBS = 2_000
+_END_SECONDS = 30.0
 _WORK = {"task": "report.render", "payload": {"a": "x" * 200}}
 _SUBMISSION = {"analysis": "noop", "input": _WORK, "options": {"async_mode": {"requested": True}}}
 _POST = """
@@ -82,7 +83,7 @@ def measure_polls(context: Context, found: Measured) -> None:
         with started(stack, context, context.data / "polls.log", environment=surroundings) as running:
             path = "/analyze/jobs/any"
             if stack.kind == "langlauf":
-                path, answer = _finished_job(running.url)
+                path, answer = finished_job(running.url)
                 document.write_bytes(answer)
             wrk.run(context, running.url + path, seconds=1)
             figures = _poll(context, running, path)
@@ -100,25 +101,24 @@ def _poll(context: Context, running: Running, path: str) -> dict[str, float]:
     return {**figures, "processor_us": used / (figures["per_second"] * context.seconds) * 1e6}
 
 
-def _finished_job(url: str) -> tuple[str, bytes]:
-    """Submit a job, and return the path of its status and the answer once it has ended."""
-    request = urllib.request.Request(  # noqa: S310 - a server that was started here
-        f"{url}/analyze", json.dumps(_SUBMISSION).encode(), {"Content-Type": "application/json"}
-    )
-    path = f"/analyze/jobs/{_read(request)['job']['job_id']}"
-    deadline = time.monotonic() + 30
+def finished_job(url: str, org: str = "") -> tuple[str, bytes]:
+    """Submit a job of an org, and return the path of its status and the answer once it has ended."""
+    headers = {"Content-Type": "application/json", **({"X-Org-Id": org} if org else {})}
+    submitted = _asked(f"{url}/analyze", headers, json.dumps(_SUBMISSION).encode())
+    path = f"/analyze/jobs/{json.loads(submitted)['job']['job_id']}"
+    deadline = time.monotonic() + _END_SECONDS
     while time.monotonic() < deadline:
-        with urllib.request.urlopen(url + path, timeout=10) as response:  # noqa: S310 - the same
-            answer = response.read()
+        answer = _asked(url + path, headers)
         if json.loads(answer)["job"]["status"] == "completed":
             return path, answer
         time.sleep(0.05)
     raise RuntimeError("the job that is to be polled did not end")
 
 
-def _read(request: urllib.request.Request) -> dict[str, dict[str, str]]:
+def _asked(url: str, headers: dict[str, str], body: bytes | None = None) -> bytes:
+    request = urllib.request.Request(url, body, headers)  # noqa: S310 - a server that was started here
     with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310 - the same
-        found: dict[str, dict[str, str]] = json.load(response)
+        found: bytes = response.read()
     return found
 
 

@@ -84,7 +84,7 @@ _CHANGED = {
 
 
 async def fill(url: str, filling: Filling, watch: Watch = lambda _, __: None) -> None:
-    """Copies so many jobs into a database that nobody uses yet."""
+    """Copies so many jobs into a database that is not in use yet."""
     model = await _one_real_job(url, finished=filling.finished)
     tables = _FINISHED if filling.finished else _WAITING
     async with connected(url, _SETTINGS) as connection:
