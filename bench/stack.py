@@ -12,7 +12,7 @@ import msgspec
 
 from bench.context import Context
 from bench.environments import HERE, OWN, program_of, python_of
-from bench.processes import free_port, running, wait_until_answers
+from bench.processes import descendants, free_port, kill, running, wait_until_answers
 from bench.services import fresh_database
 
 PEERS, APPS = HERE / "peers", HERE / "apps"
@@ -141,18 +141,22 @@ def _worker(stack: Stack, surroundings: dict[str, str]) -> list[list[str]]:
 
 def run_peer(environment: str, words: Sequence[str], surroundings: dict[str, str], *, seconds: float = 120.0) -> bytes:
     """Run a program of a peer to its end and return its last line; an error carries what it said."""
-    done = subprocess.run(
+    with subprocess.Popen(
         [str(python_of(environment)), *words],
         cwd=PEERS,
         env={**os.environ, **surroundings},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=seconds,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr.decode(errors="replace")[-500:])
-    return done.stdout.strip().rpartition(b"\n")[2]
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            said, complaint = process.communicate(timeout=seconds)
+        except BaseException:
+            kill(descendants([process.pid]))  # its worker as well
+            raise
+    if process.returncode != 0:
+        raise RuntimeError(complaint.decode(errors="replace")[-500:])
+    return said.strip().rpartition(b"\n")[2]
 
 
 def peer_environment(context: Context, marks: Path) -> dict[str, str]:

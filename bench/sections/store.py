@@ -100,13 +100,14 @@ def measure_scaling(context: Context, found: Measured) -> None:
     def measure(_: Store) -> Figures:
         server = context.postgres or ""
         lifecycle, lived, cost = _lifecycle_on_postgres(context, jobs, _MANY_IN_FLIGHT)
+        first = "costs" not in found.extra
         costs = uvloop.run(measure_costs(server, jobs, Watch("costs of writes")))
         found.extra["costs"] = msgspec.to_builtins(costs)
         return {
             **lifecycle,
             **_predictions(costs, lived, cost),
             **_processes(context, jobs),
-            **_orgs(context),
+            **(_orgs(context) if first else {}),  # filling takes minutes; its samples are many
             **uvloop.run(measure_notify(server, commits=jobs, rounds=1, watch=Watch("NOTIFY"))).figures(),
         }
 

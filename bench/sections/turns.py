@@ -8,6 +8,7 @@ from bench.context import Context
 from bench.processes import DidNotStart
 from bench.progress import elapsed, say
 from bench.results import Measured, Subject
+from langlauf.domain.errors import LanglaufError
 
 
 class Named(Protocol):
@@ -46,7 +47,7 @@ def in_turns(
                 continue
             try:
                 figures = measure(subject)
-            except (RuntimeError, OSError, DidNotStart, subprocess.SubprocessError) as error:
+            except (RuntimeError, OSError, DidNotStart, LanglaufError, subprocess.SubprocessError) as error:
                 say(f"round {number + 1}, {subject.name}: FAILED, {error}")
                 found.notes.append(f"{subject.name} failed in round {number + 1}.")
                 continue
