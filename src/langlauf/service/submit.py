@@ -26,7 +26,6 @@ from langlauf.domain.job import (
 from langlauf.domain.state import Status
 from langlauf.domain.text import first_flaw
 from langlauf.domain.trace import Trace
-from langlauf.domain.views import JobView
 from langlauf.service.estimates import Estimates
 from langlauf.service.notices import Notices, Notify
 from langlauf.service.tenant import Caller
@@ -147,7 +146,7 @@ class Submissions:
             api_key_id=caller.api_key_id,
             retry_of=order.retry_of,
         )
-        expected = await self._estimates.remaining(JobView(job, None), now)
+        expected = await self._estimates.expected(job, now)
         new = NewJob(
             job=msgspec.structs.replace(job, estimated_seconds=expected),
             payload=payload,
