@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
 from langlauf.analysis.payload import aside
-from langlauf.domain.text import first_flaw
+from langlauf.domain.text import first_flaw, is_plain
 from langlauf.http.problems import Problem, bad_request
 from langlauf.http.transport import transport_of
 from langlauf.settings import LONGEST_DURATION, duration
@@ -159,7 +159,7 @@ def parse_json(body: bytes, deepest: int) -> Any:
         raise bad_request(f"The body is not valid JSON: {error}.") from None
     except RecursionError:
         raise bad_request(f"The body is nested deeper than {deepest} levels.") from None
-    if flaw := first_flaw(value, deepest):
+    if not is_plain(body, deepest) and (flaw := first_flaw(value, deepest)):
         field, _, detail = flaw.rpartition(": ")
         raise bad_request(f"{field}: {detail}.", None if field == "the value" else field)
     # A name that stands twice takes its colon with it when it is read, unless an escape brings in another one.

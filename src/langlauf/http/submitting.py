@@ -39,7 +39,7 @@ class Submitting:
         """Runs an analysis: waits for its result, or accepts it as a job."""
         refuse_unknown(request)
         body = await self._context.body(request)
-        order, mode = read_order(body, idempotency_key(request))
+        order, mode = read_order(body, idempotency_key(request), checked=True)
         preferences = read_preferences(request.headers.getlist("prefer"))
         asynchronous = mode.requested or preferences.respond_async
         if asynchronous and not preferences.wait_seconds:
