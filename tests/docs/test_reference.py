@@ -140,7 +140,10 @@ def test_every_check_of_doctor_is_in_the_table() -> None:
 
 def _commands(group: click.Group, prefix: str = "langlauf") -> dict[str, click.Command]:
     found: dict[str, click.Command] = {}
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         if isinstance(command, click.Group):
             found |= _commands(command, f"{prefix} {name}")
         else:
