@@ -27,13 +27,14 @@ END $$;
 
 -- How followed jobs of all orgs are doing, in one look.
 CREATE OR REPLACE FUNCTION pulses(org_ids text[], job_ids text[]) RETURNS TABLE (
-    org_id text, job_id text, event_seq integer, result_expired boolean, events_expired boolean, lease_expires_at bigint
+    org_id text, job_id text, event_seq integer, result_expired boolean, events_expired boolean, lease_expires_at bigint,
+    held_at bigint
 ) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
         SELECT job.org_id, job.job_id, job.event_seq, job.result_expired_at IS NOT NULL, job.events_expired_at IS NOT NULL,
-            job.lease_expires_at
+            job.lease_expires_at, job.held_at
         FROM unnest(org_ids, job_ids) AS followed (org_id, job_id)
         JOIN job_views AS job ON job.org_id = followed.org_id AND job.job_id = followed.job_id;
 END $$;
