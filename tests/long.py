@@ -156,8 +156,11 @@ tests/unit/test_postgres_support.py
 tests/bundled/ontology/test_analysis.py::test_tens_of_thousands_of_terms_stay_small_and_quick
 tests/ui/test_every_page.py::test_links_work_below_a_mount_point
 tests/unit/address/test_analysis.py::test_every_stage_is_a_chunk_a_checkpoint_and_a_snapshot
-tests/unit/test_bench.py::test_a_complete_run_measures_everything
-tests/unit/test_bench_postgres.py
+tests/bench/test_store_costs.py::test_both_stores_are_measured_by_the_same_names
+tests/bench/test_store_costs.py::test_what_one_server_carries_is_measured
+tests/bench/test_poll_guard.py
+tests/bench/test_store_guard.py
+tests/unit/test_bench.py::test_a_server_is_measured_in_databases_that_are_dropped
 """
 
 #: Parameters with which the tests below a path are long: with another one they show nearly the same.

@@ -132,5 +132,3 @@ def set_up_logging(log_format: str, level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # What the HTTP server says of its own start and stop is said better elsewhere.
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
