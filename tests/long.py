@@ -29,7 +29,7 @@ tests/faults/test_scenarios.py::test_every_promise_is_kept[replies]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[restarts]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[timeout]
 tests/faults/test_scenarios.py::test_the_harness_sees_a_missing_fence
-tests/worker/test_watchdog.py::test_a_job_that_blocks_again_and_again_is_given_up[lock]
+tests/worker/test_watchdog.py::test_a_job_that_blocks_again_and_again_is_given_up
 tests/faults/test_cancel.py::test_a_cancel_does_not_wait_for_a_worker_that_is_gone[9]
 tests/faults/test_cancel.py::test_a_paused_worker_that_wakes_up_writes_nothing_and_works_on
 tests/faults/test_shutdown.py::test_open_long_polls_are_answered

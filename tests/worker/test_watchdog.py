@@ -77,7 +77,7 @@ def test_a_job_that_blocks_again_and_again_is_given_up(tmp_path: Path, how: str)
     assert (job["status"], job["error_code"], job["attempt"]) == ("failed", "worker_lost", 3)
     assert re.search(r"event loop blocked for \d\.\d s in support/blocking\.py:\d+", job["error_message"])
     assert beside["status"] == "completed"
-    assert how == "lock" or beside["attempt"] == 1
+    assert how == "lock" or beside["attempt"] <= 2, "at most one loss"
 
 
 def test_a_paused_worker_is_refused_but_not_ended(tmp_path: Path) -> None:

@@ -166,6 +166,8 @@ class Worker:
             max_running_org=self._settings.max_running_org,
         )
         handed = await self._store.claim_next(request, self._wait_for_work)
+        if handed.claims and self._heartbeat.late:  # before what is new can block the loop again
+            await self._heartbeat.beat()
         began = moment() and moment() - round((steady() - handed.asked_at) * 1e9)  # not when it began to wait
         for claim in handed.claims:
             ids = {"job_id": claim.lease.job_id, "org_id": claim.lease.org_id, "worker_id": self.worker_id}
