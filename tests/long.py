@@ -9,7 +9,7 @@ _ROOT = Path(__file__).parents[1]
 TEST_IDS = pytest.StashKey[frozenset[str]]()
 #: Tests whose id begins so, one a line.
 _BEGINNINGS = """
-# Scenarios and floods: four smokes stay (kill, stop, cut, and the tests of shutdown)
+# Scenarios and floods: five smokes stay (kill, stop, watchdog, cut, and the tests of shutdown)
 tests/fuzz/
 tests/abuse/test_scenarios.py
 tests/abuse/test_timing.py::test_the_scenario_runs
@@ -28,7 +28,6 @@ tests/faults/test_scenarios.py::test_every_promise_is_kept[latency]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[replies]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[restarts]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[timeout]
-tests/faults/test_scenarios.py::test_every_promise_is_kept[watchdog]
 tests/faults/test_scenarios.py::test_the_harness_sees_a_missing_fence
 tests/faults/test_cancel.py::test_a_cancel_does_not_wait_for_a_worker_that_is_gone[9]
 tests/faults/test_cancel.py::test_a_paused_worker_that_wakes_up_writes_nothing_and_works_on

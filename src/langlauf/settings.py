@@ -454,9 +454,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def passed_on(self) -> dict[str, Any]:
+        """What a worker process may know: values as flags have them, and no secret."""
+        values = {one.name: getattr(self, one.name) for one in SETTINGS if one.environment not in SECRETS}
+        lists = {name: ",".join(value) for name, value in values.items() if value and _is_words(value)}
+        return {name: value for name, value in values.items() if isinstance(value, bool | int | float | str)} | lists
+
+    @property
     def store_path(self) -> str:
         """Where the store is, as it was given: `memory://`, a path or a URL."""
         return self.store or self.store_file or DEFAULT_STORE
+
+
+def _is_words(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(word, str) for word in value)
 
 
 def load_settings(environment: Mapping[str, str] | None = None, **overrides: object) -> Settings:

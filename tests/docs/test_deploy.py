@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import click
 import httpx2
 import pytest
 import yaml
@@ -43,7 +44,8 @@ def _variables(file: Path) -> dict[str, str]:
 
 def _is_command(words: list[str]) -> None:
     """The command exists, and takes these words."""
-    command = main.commands[words[0]]
+    command = main.get_command(click.Context(main), words[0])
+    assert command is not None
     context = command.make_context(words[0], list(words[1:]), resilient_parsing=False)
     context.close()
 

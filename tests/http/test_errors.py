@@ -84,6 +84,8 @@ BAD_BODIES = [
     b'{"query": "x"} trailing',
     b'{"query": "x", "query": "y"}',
     b'{"input": {"query": "x", "query": "y"}}',
+    b'{"query": "::", "query": "x"}',
+    b'{"query": "y", "intelligence_mode": "basic", "query": "\\u003a\\u003A"}',
     b'{"query": NaN}',
     b'{"query": Infinity}',
     b'{"query": 1e999}',

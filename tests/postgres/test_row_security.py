@@ -43,8 +43,8 @@ def test_every_table_of_orgs_is_guarded(filled: str) -> None:
         assert [row["relname"] for row in fetch(url, _UNGUARDED, _POLICIES)] == ["later"]
         execute(url, "SET search_path = langlauf; SELECT guard_tables()")
         assert fetch(url, _UNGUARDED, _POLICIES) == []
-        execute(url, "ALTER TABLE langlauf.jobs NO FORCE ROW LEVEL SECURITY")
-        assert [row["relname"] for row in fetch(url, _UNGUARDED, _POLICIES)] == ["jobs"]
+        execute(url, "ALTER TABLE langlauf.job_rows NO FORCE ROW LEVEL SECURITY")
+        assert [row["relname"] for row in fetch(url, _UNGUARDED, _POLICIES)] == ["job_rows"]
 
 
 def test_every_function_runs_as_one_of_the_roles(filled: str) -> None:
@@ -81,7 +81,7 @@ def test_nobody_was_given_more(filled: str) -> None:
     )
     assert rights == []
     hidden = "SELECT has_table_privilege('langlauf_api', 'langlauf.' || name, 'SELECT') FROM unnest($1::text[]) AS name"
-    secrets = ["api_keys", "signing_secrets", "ended_sessions", "batches", "imports", "migrations"]
+    secrets = ["api_keys", "signing_secrets", "ended_sessions", "imports", "migrations"]
     assert not any(row[0] for row in fetch(filled, hidden, secrets))
     for role in ("langlauf_api", "langlauf_engine", "public"):
         assert not fetch(filled, "SELECT has_schema_privilege($1, 'langlauf', 'CREATE')", role)[0][0]

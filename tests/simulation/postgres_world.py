@@ -42,8 +42,8 @@ $$;
 SELECT langlauf.note_schema();
 """
 _TABLES = (
-    *("jobs", "event_rows", "job_results", "job_chunks", "outbox"),
-    *("lanes", "idempotency_keys", "waiting_counts", "pace", "batches"),
+    *("job_rows", "event_rows", "result_rows", "job_chunks", "outbox"),
+    *("lanes", "idempotency_keys", "waiting_counts", "pace"),
 )
 _FRESH = "; ".join(
     [*(f"DELETE FROM {name}" for name in _TABLES), "UPDATE lane_clock SET virtual_now = 0, served = 0, look_at = NULL"]
@@ -77,8 +77,21 @@ class OneLink:
         """The rows that a function gives."""
         return list(await self.connection.fetch(f"SELECT * FROM {_called(function, len(values))}", *values))
 
+    async def told(self, function: str, *values: Any) -> Any:
+        """The one value of a function that is told whether it was asked before."""
+        statement = f"SELECT {_called(function, len(values) + 1)}"
+        answer = await self.connection.fetchval(statement, *values, False)
+        if self.twice:
+            again = await self.connection.fetchval(statement, *values, True)
+            _same(
+                function,
+                [said.replace("known", "accepted") for said in answer],
+                [said.replace("known", "accepted") for said in again],
+            )
+        return answer
+
     async def claims(self, function: str, *values: Any, **_: Any) -> list[Any]:
-        """The same, and whether it was asked before."""
+        """The same for rows."""
         statement = f"SELECT * FROM {_called(function, len(values) + 1)}"
         answer = list(await self.connection.fetch(statement, *values, False))
         if self.twice:
@@ -229,7 +242,7 @@ _VERBS: dict[type, Callable[[PostgresStore, Any], Coroutine[Any, Any, list[Any]]
 #: What no two operations of one statement have in common.
 _KEYS: dict[type, Callable[[Any], Callable[[Any], Any]]] = defaultdict(
     lambda: lambda _: lambda _: (),
-    {NewJob: submitting.keys_in, Recording: lambda _: recording.key_of},
+    {NewJob: submitting.keys_in, Recording: lambda _: recording.keys_in},
 )
 
 

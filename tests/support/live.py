@@ -159,6 +159,10 @@ class Live:
                 return job
         raise AssertionError(f"{job_id} did not get there: {job}")
 
+    def stop(self) -> None:
+        """Ask the server to stop."""
+        self.loop.call_soon_threadsafe(self.server.stop)
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the server's event loop, and return what it returns."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
@@ -207,6 +211,6 @@ def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, *
         yield running
     finally:
         running.http.close()
-        server.should_exit = True
+        running.stop()
         thread.join(PATIENCE)
         assert not thread.is_alive(), "the server did not stop"

@@ -151,6 +151,6 @@ def test_a_stop_ends_the_stream_cleanly(tmp_path: Path) -> None:
     with live(tmp_path) as short, short.http.stream("GET", "/stream?org=1") as response:
         hints = Hints(response)
         hints.next()
-        short.server.should_exit = True
+        short.stop()
         with pytest.raises(EOFError):
             hints.next()

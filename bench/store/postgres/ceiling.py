@@ -88,16 +88,16 @@ def _stages(org: str, count: int, tickets: int) -> list[Step]:
     now = clock.now()
     ids = [new.job.job_id for new in group]
     traces = [new.job.trace_id for new in group], [new.job.request_id for new in group]
-    inputs = [new.job.request_payload_hash for new in group], [new.payload for new in group]
+    inputs = [bytes.fromhex(new.job.request_payload_hash) for new in group], [new.payload for new in group]
     numbers = list(range(tickets + 1, tickets + count + 1))
     partials, finals = [new_id() for _ in group], [new_id() for _ in group]
     return [
         ("submit", (org, ids, *inputs, *traces, numbers, ANALYSIS, now)),
         ("claim", (org, ids, ANALYSIS, now, uuid4())),
-        ("partial", (org, ids, partials, _facts(partials, 1, 50), RESULT, now)),
-        ("complete", (org, ids, finals, _facts(finals, 2, 100), RESULT, now)),
+        ("partial", (org, ids, partials, _facts(partials), RESULT, now)),
+        ("complete", (org, ids, finals, RESULT, now)),
     ]
 
 
-def _facts(result_ids: list[str], seq: int, percent: int) -> list[str]:
-    return [json_text({"result_id": one, "result_seq": seq, "progress_percent": percent}) for one in result_ids]
+def _facts(result_ids: list[str]) -> list[str]:
+    return [json_text({"result_id": one, "result_seq": 1, "progress_percent": 50}) for one in result_ids]

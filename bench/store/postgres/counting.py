@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.job import NewJob
@@ -22,13 +21,13 @@ class CountingPostgresStore(PostgresStore):
         """All of them."""
         return sum(self.calls.values())
 
-    async def _send_submits(self, batch_id: UUID, batch: Sequence[NewJob]) -> Sequence[Any]:
+    async def _send_submits(self, batch: Sequence[NewJob]) -> Sequence[Any]:
         self.calls["submit"] += 1
-        return await super()._send_submits(batch_id, batch)
+        return await super()._send_submits(batch)
 
-    async def _send_records(self, batch_id: UUID, batch: Sequence[Recording]) -> Sequence[Any]:
+    async def _send_records(self, batch: Sequence[Recording]) -> Sequence[Any]:
         self.calls["record"] += 1
-        return await super()._send_records(batch_id, batch)
+        return await super()._send_records(batch)
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         claims = await super().claim(request)

@@ -22,13 +22,13 @@ from langlauf.domain.outcome import Completed
 _AT_ONCE = 500
 #: What a queue without lanes asks. It is undone, so that the next one looks for the same job.
 _BARE = """
-SELECT job_id FROM jobs
+SELECT job FROM job_rows
 WHERE org_id = $1 AND analysis = $2 AND priority_class = 'default' AND started_at IS NULL AND finished_at IS NULL
 ORDER BY ticket LIMIT 1 FOR UPDATE SKIP LOCKED
 """
 _BY_INDEX = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off;"
 _NO_VACUUM = "ALTER TABLE {} SET (autovacuum_enabled = off)"
-_TABLES = ("jobs", "lanes", "lane_clock", "waiting_counts", "pace")
+_TABLES = ("job_rows", "lanes", "lane_clock", "waiting_counts", "pace")
 
 
 async def measure_dead(server: str, taken: int, samples: int, watch_fill: Watch, watch: Watch) -> list[Compared]:

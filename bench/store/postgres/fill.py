@@ -22,8 +22,8 @@ from langlauf.store.protocol import Store
 _ROWS_PER_STEP = 100_000
 #: The copies are this far apart: a million of them fill a month.
 _MICROSECONDS_APART = 2_500_000
-_WAITING = ("jobs", "event_rows")
-_FINISHED = (*_WAITING, "job_results")
+_WAITING = ("job_rows", "event_rows")
+_FINISHED = (*_WAITING, "result_rows")
 _SETTINGS = """
 SET synchronous_commit = off;
 SET maintenance_work_mem = '512MB';
@@ -67,7 +67,7 @@ def _id(variant: str) -> str:
     """An id of version 7 as SQL, sorted by age as real ones are; the variant keeps those of one job apart."""
     return (
         f"(lpad(to_hex(made / 1000), 12, '0') || '7' || lpad(to_hex(number & 4095), 3, '0') || '{variant}'"
-        " || lpad(to_hex((number * 2654435761 + 7) & 1152921504606846975), 15, '0'))::uuid::text"
+        " || lpad(to_hex((number * 2654435761 + 7) & 1152921504606846975), 15, '0'))::uuid"
     )
 
 
@@ -75,10 +75,10 @@ def _id(variant: str) -> str:
 _CHANGED = {
     "org_id": "org",
     "analysis": "name",
-    "job_id": _id("8"),
+    "job": _id("8"),
     # The final snapshot is the one that the job names.
-    "result_id": f"CASE WHEN result_id IS NULL THEN NULL WHEN is_final THEN {_id('9')} ELSE {_id('a')} END",
-    "request_payload_hash": "encode(sha256(number::text::bytea), 'hex')",
+    "result": f"CASE WHEN result IS NULL THEN NULL WHEN is_final THEN {_id('9')} ELSE {_id('a')} END",
+    "payload_hash": "sha256(number::text::bytea)",
     "ticket": "place",
 }
 
@@ -151,7 +151,7 @@ async def _copy_statement(connection: Any, table: str, filling: Filling) -> str:
     return f"""
         WITH real AS MATERIALIZED (
             SELECT model.*, {is_final} AS is_final, first.queued_at AS real_time
-            FROM {table} AS model JOIN jobs AS first USING (job_id) WHERE job_id = $1::text),
+            FROM {table} AS model JOIN job_rows AS first USING (job) WHERE job = $1::text::uuid),
         copies AS (
             SELECT real.*, number,
                 real_time - ({filling.jobs} - number) * {_MICROSECONDS_APART} AS made,

@@ -139,8 +139,8 @@ async def _disk(connection: Any, jobs: int, log: float) -> Disk:
         return round(float(await connection.fetchval(_SIZE, list(tables))) / jobs, 1)
 
     return Disk(
-        per_job=await size("jobs", "outbox"),
+        per_job=await size("job_rows", "outbox"),
         per_event=round(await size("event_rows") / len(LIFE), 1),
-        per_result=round(await size("job_results") / 2, 1),
+        per_result=round(await size("result_rows") / 2, 1),
         log_per_job=round(log, 1),
     )

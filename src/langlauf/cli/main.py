@@ -1,76 +1,65 @@
 """The command `langlauf`."""
 
+from importlib import import_module
+from typing import cast
+
 import click
 
-from langlauf.cli.adopt import adopt
-from langlauf.cli.backup import backup, restore
-from langlauf.cli.bench import bench
-from langlauf.cli.blobs import blobs
-from langlauf.cli.cleanup import cleanup
-from langlauf.cli.completion import completion
-from langlauf.cli.control import cancel, retry
-from langlauf.cli.copying import copy
-from langlauf.cli.doctor import doctor
-from langlauf.cli.erase import erase_org
-from langlauf.cli.events import events
-from langlauf.cli.follow import result, status, watch
-from langlauf.cli.holding import hold, release
-from langlauf.cli.keys import keys
-from langlauf.cli.listing import inbox, jobs, notifications
-from langlauf.cli.mail import mail_test
-from langlauf.cli.mail_receivers import mail
-from langlauf.cli.openapi import openapi
-from langlauf.cli.serve import serve
-from langlauf.cli.submit import submit
-from langlauf.cli.transfer import export_store, import_store
-from langlauf.cli.upkeep import migrate_store, sweep
-from langlauf.cli.verify import verify
-from langlauf.cli.webhooks import webhooks
-from langlauf.cli.worker import worker
+#: Where each command is. A program imports what the command it runs needs, and nothing of the others.
+_PLACES = {
+    "adopt": "adopt:adopt",
+    "backup": "backup:backup",
+    "bench": "bench:bench",
+    "blobs": "blobs:blobs",
+    "cancel": "control:cancel",
+    "cleanup": "cleanup:cleanup",
+    "completion": "completion:completion",
+    "copy-store": "copying:copy",
+    "doctor": "doctor:doctor",
+    "erase": "erase:erase_org",
+    "events": "events:events",
+    "export-store": "transfer:export_store",
+    "hold": "holding:hold",
+    "import-store": "transfer:import_store",
+    "inbox": "listing:inbox",
+    "jobs": "listing:jobs",
+    "keys": "keys:keys",
+    "mail": "mail_receivers:mail",
+    "mail-test": "mail:mail_test",
+    "migrate": "upkeep:migrate_store",
+    "notifications": "listing:notifications",
+    "openapi": "openapi:openapi",
+    "release": "holding:release",
+    "restore": "backup:restore",
+    "result": "follow:result",
+    "retry": "control:retry",
+    "serve": "serve:serve",
+    "status": "follow:status",
+    "submit": "submit:submit",
+    "sweep": "upkeep:sweep",
+    "verify": "verify:verify",
+    "watch": "follow:watch",
+    "webhooks": "webhooks:webhooks",
+    "worker": "worker:worker",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+class Program(click.Group):
+    """All commands by name, each imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as every group
+        """The names of all commands."""
+        return sorted(_PLACES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command by its name; None where there is none of that name."""
+        if cmd_name in _PLACES and cmd_name not in self.commands:
+            module, _, name = _PLACES[cmd_name].partition(":")
+            self.add_command(cast("click.Command", getattr(import_module(f"langlauf.cli.{module}"), name)), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name="langlauf")
 def main() -> None:
     """Durable, observable jobs for functions that take their time."""
-
-
-main.add_command(serve)
-for command in (
-    submit,
-    status,
-    watch,
-    result,
-    cancel,
-    retry,
-    jobs,
-    events,
-    hold,
-    release,
-    notifications,
-    inbox,
-    completion,
-):
-    main.add_command(command)
-for command in (
-    worker,
-    cleanup,
-    sweep,
-    migrate_store,
-    verify,
-    import_store,
-    export_store,
-    erase_org,
-    copy,
-    adopt,
-    openapi,
-):
-    main.add_command(command)
-for command in (doctor, backup, restore):
-    main.add_command(command)
-main.add_command(blobs)
-main.add_command(keys)
-main.add_command(webhooks)
-main.add_command(mail)
-main.add_command(mail_test)
-main.add_command(bench)

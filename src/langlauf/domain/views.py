@@ -60,6 +60,14 @@ class Pulse(msgspec.Struct, frozen=True):
     result_expired: bool
     events_expired: bool
     lease_expires_at: Instant | None
+    held_at: Instant | None = None
+
+
+def pulse_of(view: JobView) -> Pulse:
+    """What a job that was read looks like from afar."""
+    job = view.job
+    expired = job.result_expired_at is not None, job.events_expired_at is not None
+    return Pulse(job.event_seq, *expired, view.lease_expires_at, job.held_at)
 
 
 class ResultView(msgspec.Struct, frozen=True):

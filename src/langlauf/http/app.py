@@ -4,9 +4,8 @@ from collections.abc import Callable, Container, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Route, Router
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from langlauf.http.context import Context
@@ -18,6 +17,7 @@ from langlauf.http.inbox import InboxApi
 from langlauf.http.jobs import Jobs
 from langlauf.http.keys import ApiKeys
 from langlauf.http.middleware import Entrance
+from langlauf.http.mounting import path_within
 from langlauf.http.openapi import Description
 from langlauf.http.operations import OPERATIONS
 from langlauf.http.problems import Problem, not_found
@@ -29,7 +29,7 @@ from langlauf.http.webhooks import ApiDeliveries, ApiWebhooks
 from langlauf.settings import Settings
 
 #: Makes the routes of the web pages, which lie above this room.
-Pages = Callable[[Context], Sequence[BaseRoute]]
+Pages = Callable[[Context], Sequence[Route]]
 #: Makes what answers where no route does.
 Missing = Callable[[Context], ASGIApp]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
@@ -54,7 +54,8 @@ class Application:
         self._only = only
         self._lifespan = Router(lifespan=lifespan)
         self._made_for: Context | None = None
-        self._router = Router()
+        self._routes: dict[tuple[str, int], list[Route]] = {}
+        self._elsewhere: ASGIApp = _nothing_here
         self._entrance = Entrance(self._route, Cors(settings.cors_origins), settings.public_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,26 +67,39 @@ class Application:
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         context = self._current()
         if context is not self._made_for:
-            routes = [*api_routes(context, self._only), *self._pages(context)]
-            self._router = Router(routes, redirect_slashes=False, default=self._missing(context))
+            self._routes = _by_shape([*api_routes(context, self._only), *self._pages(context)])
+            self._elsewhere = self._missing(context)
             self._made_for = context
-        # With an application in its scope the router raises for unknown paths and methods: they get our error shape.
-        scope["app"] = self
-        try:
-            await self._router(scope, receive, send)
-        except HTTPException as error:
-            if error.status_code != 405:  # noqa: PLR2004
-                raise
-            await self._other_method(scope, receive, send)
-
-    async def _other_method(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """OPTIONS is told which methods an address knows, and every other one that it is not among them."""
-        matching = [route for route in self._router.routes if route.matches(scope)[0] is not Match.NONE]
-        methods = {name for route in matching if isinstance(route, Route) for name in route.methods or ()}
+        path, methods = path_within(scope), set[str]()
+        for route in self._routes.get(_shape(path), ()):
+            if (matched := route.path_regex.match(path)) is None:
+                continue
+            if route.methods is not None and scope["method"] in route.methods:
+                scope["path_params"] = matched.groupdict()
+                await route.app(scope, receive, send)
+                return
+            methods |= route.methods or set()
+        if not methods:
+            await self._elsewhere(scope, receive, send)
+            return
+        # OPTIONS is told which methods an address knows, and every other one that it is not among them.
         allow = {"Allow": ", ".join(sorted(methods | {"OPTIONS"}))}
         if scope["method"] != "OPTIONS":
             raise Problem(405, "method_not_allowed", "This address does not know that method.", headers=allow)
         await Response(status_code=204, headers={**allow, "Cache-Control": "no-store"})(scope, receive, send)
+
+
+def _shape(path: str) -> tuple[str, int]:
+    """What a path and its route have in common: how it begins, and how many parts it has."""
+    return path[1:].partition("/")[0], path.count("/")
+
+
+def _by_shape(routes: Sequence[Route]) -> dict[tuple[str, int], list[Route]]:
+    """Routes by their shape, so that a request is compared with a few of them."""
+    found: dict[tuple[str, int], list[Route]] = {}
+    for route in routes:
+        found.setdefault(_shape(route.path), []).append(route)
+    return found
 
 
 #: What a process without an API answers too.
@@ -101,7 +115,7 @@ async def _nothing_here(_: Scope, __: Receive, ___: Send) -> None:
     raise not_found()
 
 
-def api_routes(context: Context, only: Container[str] | None = None) -> list[BaseRoute]:
+def api_routes(context: Context, only: Container[str] | None = None) -> list[Route]:
     """Every operation that is described, or those alone, each with what answers it."""
     submitting, results, system = Submitting(context), Results(context), System(context)
     jobs, description = Jobs(context, submitting), Description(context)

@@ -1,7 +1,7 @@
 """One connection: what its client may send, how long it may take, and what it hears when there is no request yet.
 
-The server underneath has no deadlines and no bounds of its own, and answers what it cannot read in plain text. Here a
-client that drips, floods or never reads is cut off, and hears why as a problem like any other. Stages of what is read:
+A client that drips, floods or never reads is cut off, and hears why as a problem like any other. What is read has
+stages:
 
 - `IDLE`: no byte of a request is here. Left by the first byte, or closed after the keep-alive time; before the first
   request after `head_seconds`.
@@ -12,17 +12,17 @@ client that drips, floods or never reads is cut off, and hears why as a problem 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable
 from enum import Enum, auto
-from typing import Any, cast
+from urllib.parse import unquote
 
 import httptools
-from starlette.types import Scope
-from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from starlette.types import ASGIApp, Scope
 
 from langlauf.http.client_address import site_of
 from langlauf.http.crowd import Crowd
+from langlauf.http.exchange import STATUS_LINES, Exchange
 from langlauf.http.mounting import root_address
 from langlauf.http.names import NAMES
 from langlauf.http.patience import Patient
@@ -34,7 +34,8 @@ from langlauf.telemetry import Fact, tell
 #: What operators ask is answered as long as a connection can be opened at all.
 _ALWAYS_ANSWERED = ("/health", "/ready")
 #: Fields that say how the message itself is to be read.
-_HEEDED = frozenset((b"host", b"expect", b"transfer-encoding"))
+_HEEDED = frozenset((b"content-length", b"expect", b"host", b"transfer-encoding"))
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
 _OVER_LIMIT_HEAD_SECONDS = 2.0
 #: What a new client has sent may be here unread: so long it does not give way to others.
 _ARRIVING_SECONDS = 0.05
@@ -60,21 +61,22 @@ class _Refused(Exception):
 
 
 class Connection(Patient):
-    """uvicorn's protocol with bounds, deadlines for what a client sends, and answers in our own shape."""
+    """HTTP/1.1 over one connection, with bounds, deadlines for what a client sends, and answers in our own shape."""
 
-    def __init__(
-        self,
-        config: Config,
-        server_state: Crowd,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        self._crowd = server_state
+    def __init__(self, app: ASGIApp, crowd: Crowd) -> None:
+        super().__init__(crowd)
+        self._app = app
+        self._crowd = crowd
+        self._parser = httptools.HttpRequestParser(self)
+        # What follows a request that ends its connection is no reason not to answer it.
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
         #: whom it counts for: an org, or an address before that is known
         self.holder = ""
-        self._max_headers, self._max_fields = self._bounds.max_headers, self._bounds.max_fields
+        self._client: tuple[str, int] | None = None
+        self._server: tuple[str, int] | None = None
         self._stage = Stage.IDLE
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
         self._head_bytes = 0
         self._field_bytes = 0
         #: bytes of chunks and of what follows them since the last that belonged to a body
@@ -83,16 +85,27 @@ class Connection(Patient):
         self._has_body = False
         self._has_end = False
         self._hosts = 0
-        #: the request that is being answered; uvicorn's own `cycle` is the last one that was read
-        self._answering: RequestResponseCycle | None = None
+        self._expects = False
+        #: whether the request says that it has a short body, or none
+        self._is_short = True
+        #: the last request that was read, the one that is being answered, and those that wait for that
+        self._exchange: Exchange | None = None
+        self._answering: Exchange | None = None
+        self._pipeline: deque[Exchange] = deque()
         self._keep_alive = True
+        self._rested_at = 0.0
+        self._rest_timer: asyncio.TimerHandle | None = None
         self._over_limit = False
         self._refusal: Problem | None = None
 
     # -- its life ------------------------------------------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        super().connection_made(transport)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # it is one that writes
+        self.transport = transport
+        self._crowd.connections.add(self)
+        peer, here = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self._client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
+        self._server = (str(here[0]), int(here[1])) if isinstance(here, tuple) else None
         self.holder = self._address_holder(())
         self._over_limit = not self._crowd.joined(self)
         if self._over_limit:
@@ -100,14 +113,18 @@ class Connection(Patient):
         self._arm(_ARRIVING_SECONDS, self._is_silent)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._unset_keepalive_if_required()
+        self._crowd.connections.discard(self)
         self._disarm()
-        self._disarm_writing()
+        self.resume_writing()
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
         self._crowd.left(self)
-        self.pipeline.clear()
-        if self._answering is not None:
-            _let_go(self._answering)
+        self._pipeline.clear()
+        for exchange in (self._exchange, self._answering):
+            if exchange is not None:
+                exchange.let_go()
+        if exc is None:
+            self.transport.close()
 
     def give_way(self) -> None:
         """Closes, because another connection needs the room."""
@@ -131,19 +148,19 @@ class Connection(Patient):
 
     def _address_holder(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
         """Whom it counts for as long as no more than the address of its client is known."""
-        address = self._bounds.proxies.client_of(self.client[0] if self.client else None, headers)
+        address = self._bounds.proxies.client_of(self._client[0] if self._client else None, headers)
         return "address" if address is None else f"address {site_of(address)}"
 
     def shutdown(self) -> None:
         """The server stops: what is under way is answered, what has not been sent yet is not waited for."""
-        self.pipeline.clear()
+        self._pipeline.clear()
         self._linger_briefly()
         if self._drained is not None:
             return
         if self._stage is Stage.BODY or self._stage is Stage.HEAD:
             self._refuse(_stopping())
         elif self._answering is None:
-            self._hang_up()
+            self.hang_up()
         else:
             self._answering.keep_alive = False
 
@@ -176,48 +193,45 @@ class Connection(Patient):
 
     def _parse(self, data: bytes) -> None:
         try:
-            self.parser.feed_data(data)
+            self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             # Nobody is obliged to change the protocol, but the parser takes what follows for another one, and a body
             # for the next request. So the head is read once more, without the wish.
             head = self._head_without_upgrade()
-            self.parser = httptools.HttpRequestParser(self)
+            self._parser = httptools.HttpRequestParser(self)
             self._parse(head + data[upgrade.args[0] :])
 
     def _head_without_upgrade(self) -> bytes:
-        method = self.parser.get_method()
-        version = self.parser.get_http_version().encode()
-        wishes = b",".join(value for name, value in self.headers if name == b"connection").lower().split(b",")
-        fields = [field for field in self.headers if field[0] not in (b"connection", b"upgrade", b"http2-settings")]
+        method = self._parser.get_method()
+        version = self._parser.get_http_version().encode()
+        wishes = b",".join(value for name, value in self._headers if name == b"connection").lower().split(b",")
+        fields = [field for field in self._headers if field[0] not in (b"connection", b"upgrade", b"http2-settings")]
         if b"close" in (wish.strip() for wish in wishes):
             fields.append((b"connection", b"close"))
         lines = [b"%b: %b\r\n" % field for field in fields]
-        return b"".join([method, b" ", self.url, b" HTTP/", version, b"\r\n", *lines, b"\r\n"])
+        return b"".join([method, b" ", self._url, b" HTTP/", version, b"\r\n", *lines, b"\r\n"])
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._unset_keepalive_if_required()
-        scope: Scope = self.scope  # type: ignore[assignment]  # a scope may hold more than the standard names
-        scope[TRANSPORT] = self.transport
-        scope[NAMES] = self._bounds.names
-        scope[HOLD] = self.hold
         self._stage = Stage.HEAD
+        self._url = b""
+        self._headers = []
         self._head_bytes = self._field_bytes = self._framing_bytes = self._hosts = 0
+        self._expects = False
+        self._is_short = True
 
     def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        if len(self.url) > self._bounds.max_url:
+        self._url += url
+        if len(self._url) > self._bounds.max_url:
             limit = self._bounds.max_url
             self._stop(Problem(414, "head_too_large", f"The address has more than {limit:,} bytes.", limit_bytes=limit))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # Called for every field of every request, so it does not pass on to uvicorn's, which does no more than this.
         if self._stage is not Stage.HEAD:
             return  # behind the body, where nobody between looks for it: it says nothing about the request
         name, value = name.lower(), value.strip(b" \t")  # blanks around a value are no part of it
-        self.headers.append((name, value))
+        self._headers.append((name, value))
         self._field_bytes += len(name) + len(value)
-        if self._field_bytes > self._max_headers or len(self.headers) > self._max_fields:
+        if self._field_bytes > self._bounds.max_headers or len(self._headers) > self._bounds.max_fields:
             self._stop(self._headers_too_large())
         if name in _HEEDED:
             self._heed(name, value)
@@ -226,67 +240,109 @@ class Connection(Patient):
         if name == b"host":
             self._hosts += 1
         elif name == b"expect":
-            self.expect_100_continue = value.lower() == b"100-continue"
-        elif value.lower() != b"chunked":
-            self._stop(bad_request("The only Transfer-Encoding here is chunked.", "Transfer-Encoding"))
+            self._expects = value.lower() == b"100-continue"
+        elif name == b"content-length":
+            short = value.isdigit() and len(value) < _LONG_NUMBER and int(value) <= _SHORT_BODY
+            self._is_short = self._is_short and short
+        else:
+            self._is_short = False
+            if value.lower() != b"chunked":
+                self._stop(bad_request("The only Transfer-Encoding here is chunked.", "Transfer-Encoding"))
 
     def on_headers_complete(self) -> None:
-        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+        upgrade, method = self._parser.should_upgrade(), self._parser.get_method()
+        if upgrade and method != b"CONNECT":
             return
         self._disarm()
-        self._unset_keepalive_if_required()
         self._crowd.asked(self)
         self._over_limit = self._over_limit and not self._crowd.settles()
-        self._check_head()
+        version = self._parser.get_http_version()
+        self._check_head(version, upgrade=upgrade)
         if self._bounds.proxies.networks:
-            self._crowd.hold(self, self._address_holder(self.headers))
-        super().on_headers_complete()
-        cycle = self.cycle
-        cycle.transport = cast("asyncio.Transport", _Outlet(self.transport, self._hang_up))
-        self._stage = Stage.BODY
+            self._crowd.hold(self, self._address_holder(self._headers))
         # Answered before its body is complete, a request ends its connection, unless its body is short.
-        self._keep_alive = cycle.keep_alive and not self._over_limit
-        cycle.keep_alive = self._keep_alive and self._is_short()
+        self._keep_alive = version != "1.0" and self._parser.should_keep_alive() and not self._over_limit
+        scope = self._scope(method.decode("ascii"), version)
+        exchange = Exchange(self, scope, keep_alive=self._keep_alive and self._is_short, expects=self._expects)
+        self._exchange = exchange
+        self._stage = Stage.BODY
+        if self._answering is None:
+            self._answer(exchange)
+        else:
+            self.pause_reading()
+            self._pipeline.append(exchange)
+
+    def _scope(self, method: str, version: str) -> Scope:
+        url = httptools.parse_url(self._url)
+        path = url.path.decode("ascii")
+        return {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": version,
+            "method": method,
+            "scheme": "http",
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": url.path,
+            "query_string": url.query or b"",
+            "root_path": "",
+            "headers": self._headers,
+            "client": self._client,
+            "server": self._server,
+            TRANSPORT: self.transport,
+            NAMES: self._bounds.names,
+            HOLD: self.hold,
+        }
 
     def on_body(self, body: bytes) -> None:
         self._has_body = True
-        super().on_body(body)
+        if self._exchange is not None and not self._exchange.complete and self._exchange.take(body):
+            self.pause_reading()
 
     def on_message_complete(self) -> None:
-        if self.parser.should_upgrade():
+        exchange = self._exchange
+        if exchange is None or self._parser.should_upgrade():
             return
-        super().on_message_complete()
         self._has_end = True
         self._disarm()
         self._crowd.stalled.discard(self)
         self._stage = Stage.READ
-        if self.cycle.response_complete:
+        if exchange.complete:
             self._rest()
-        elif not self.cycle.response_started:
-            self.cycle.keep_alive = self._keep_alive
-
-    def _is_short(self) -> bool:
-        """Whether the request says that it has a short body, or none."""
-        lengths = [value for name, value in self.headers if name in (b"content-length", b"transfer-encoding")]
-        return all(value.isdigit() and len(value) < _LONG_NUMBER and int(value) <= _SHORT_BODY for value in lengths)
+            return
+        exchange.end_of_body()
+        if not exchange.started:
+            exchange.keep_alive = self._keep_alive
 
     def _rest(self) -> None:
         """Everything that was asked is answered."""
         self._stage = Stage.IDLE
         self._crowd.silent(self, late=False)
+        self._rested_at = self.loop.time()
+        if self._rest_timer is None:
+            self._rest_timer = self.loop.call_later(self._bounds.keep_alive_seconds, self._has_rested)
 
-    def _check_head(self) -> None:
+    def _has_rested(self) -> None:
+        """Close where nothing was asked for so long. Requests do not arm the timer anew: it looks when it is over."""
+        self._rest_timer = None
+        if self._stage is not Stage.IDLE or self._drained is not None:
+            return  # the end of what is under way arms it
+        left = self._rested_at + self._bounds.keep_alive_seconds - self.loop.time()
+        if left > 0:
+            self._rest_timer = self.loop.call_later(left, self._has_rested)
+        else:
+            self.hang_up()
+
+    def _check_head(self, version: str, *, upgrade: bool) -> None:
         """What the parser lets pass, and HTTP or our bounds do not."""
-        if self.parser.should_upgrade():
+        if upgrade:
             self._stop(bad_request("This server is no proxy."))
-        version = self.parser.get_http_version()
         if version not in ("1.0", "1.1"):
             self._stop(bad_request("This server speaks HTTP/1.1 and HTTP/1.0."))
         if self._hosts > 1 or (version == "1.1" and not self._hosts):
             self._stop(bad_request("An HTTP/1.1 request has one Host.", "Host"))
         if version == "1.0":
-            self.expect_100_continue = False  # a client of that time knows one answer to a request
-        if len(self.pipeline) >= _MOST_PIPELINED:
+            self._expects = False  # a client of that time knows one answer to a request
+        if len(self._pipeline) >= _MOST_PIPELINED:
             self._stop(bad_request("Too many requests were sent without waiting for an answer."))
 
     def _headers_too_large(self) -> Problem:
@@ -309,78 +365,81 @@ class Connection(Patient):
 
     def _head_is_late(self) -> None:
         if self._stage is Stage.IDLE:  # not one byte: there is nothing to answer
-            self._hang_up()
+            self.hang_up()
         else:
             seconds = self._bounds.head_seconds
             self._refuse(Problem(408, "request_timeout", f"The head of the request took longer than {seconds:g} s."))
 
     def _body_is_late(self) -> None:
         seconds = self._bounds.body_seconds
-        if self.cycle.response_complete:  # it has its answer already
-            self._hang_up()
+        if self._exchange is not None and self._exchange.complete:  # it has its answer already
+            self.hang_up()
             return
         self._refuse(Problem(408, "request_timeout", f"The body of the request took longer than {seconds:g} s."))
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._answering = cycle
-        if cycle.scope["path"] in _ALWAYS_ANSWERED:
-            super()._start_asgi_task(cycle, app)
+    def _answer(self, exchange: Exchange) -> None:
+        self._answering = exchange
+        if exchange.scope["path"] in _ALWAYS_ANSWERED:
+            self._begin(exchange)
         else:
-            self._crowd.turnstile.enter(self.holder, lambda: self._begin(cycle, app))
+            self._crowd.turnstile.enter(self.holder, lambda: self._begin(exchange))
 
-    def _begin(self, cycle: RequestResponseCycle, app: Any) -> None:
-        if not cycle.disconnected:
-            super()._start_asgi_task(cycle, app)
+    def _begin(self, exchange: Exchange) -> None:
+        if not exchange.disconnected:
+            task = self.loop.create_task(exchange.run(self._app))
+            self._crowd.tasks.add(task)
+            task.add_done_callback(self._crowd.tasks.discard)
 
-    def on_response_complete(self) -> None:
+    def answered(self) -> None:
+        """All of an answer was written: the next request is answered, or there is none."""
         self._answering = None
-        if self._drained is not None:
+        if self._drained is not None or self.transport.is_closing():
             return
-        more = bool(self.pipeline)
-        super().on_response_complete()
-        if not more and self._stage is Stage.READ:
+        self.resume_reading()
+        if self._pipeline:
+            self._answer(self._pipeline.popleft())
+        elif self._stage is Stage.READ:
             self._rest()
 
-    def timeout_keep_alive_handler(self) -> None:
-        self._hang_up()
+    def date_line(self) -> bytes:
+        """The field that says when an answer was made."""
+        return self._crowd.date_line()
 
     def _refuse(self, problem: Problem) -> None:
         """Answers without the application and ends the connection; what was asked before is still answered."""
         self._disarm()
         tell(Fact.REQUEST_REFUSED, logging.DEBUG, status=problem.status, reason=problem.message)
-        self.pipeline.clear()
+        self._pipeline.clear()
         answering = self._answering
-        if answering is not None and (answering is not self.cycle or self._stage is not Stage.BODY):
+        if answering is not None and (answering is not self._exchange or self._stage is not Stage.BODY):
             answering.keep_alive = False
             self._drained = 0
             return
         if answering is not None:
-            started = answering.response_started
-            _let_go(answering)
+            started = answering.started
+            answering.let_go()
             if started:  # half an answer is not followed by another
                 self._close()
                 return
         self._stage = Stage.HEAD
         self._write_problem(problem)
-        self._hang_up()
+        self.hang_up()
 
     def _write_problem(self, problem: Problem) -> None:
-        shown = next((value for name, value in self.headers or () if name == b"x-request-id"), b"")
+        shown = next((value for name, value in self._headers if name == b"x-request-id"), b"")
         request_id = request_id_from(shown.decode("latin-1"))
-        response = problem_response(
-            problem, request_id, root_address({"root_path": self.root_path}, self._bounds.public_url)
-        )
+        response = problem_response(problem, request_id, root_address({}, self._bounds.public_url))
         headers = [
-            *self._crowd.default_headers,
             *response.raw_headers,
             (b"x-request-id", request_id.encode()),
             (b"x-content-type-options", b"nosniff"),
             (b"connection", b"close"),
         ]
         lines = [b"%b: %b\r\n" % header for header in headers]
-        self.transport.write(b"".join([STATUS_LINE[problem.status], *lines, b"\r\n", bytes(response.body)]))
+        head = [STATUS_LINES[problem.status], self.date_line(), *lines, b"\r\n"]
+        self.transport.write(b"".join([*head, bytes(response.body)]))
 
     # -- closing -------------------------------------------------------------------------------------------------------
 
@@ -396,24 +455,9 @@ class Connection(Patient):
     def _leaves(self) -> None:
         self._crowd.leaves(self)
 
-    def _hang_up(self) -> None:
+    def hang_up(self) -> None:
+        """End the connection gently: nothing more is answered."""
         self._end(unread=self._stage not in (Stage.IDLE, Stage.READ))
-
-
-class _Outlet:
-    """What an answer is written to. It closes gently, where uvicorn would close with a part of the request unread."""
-
-    def __init__(self, transport: asyncio.Transport, hang_up: Callable[[], None]) -> None:
-        self.write = transport.write
-        self.is_closing = transport.is_closing
-        self.close = hang_up
-
-
-def _let_go(cycle: RequestResponseCycle) -> None:
-    """Tells the application that nobody is there any more."""
-    if not cycle.response_complete:
-        cycle.disconnected = True
-    cycle.message_event.set()
 
 
 def _overloaded() -> Problem:

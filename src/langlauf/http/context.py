@@ -56,13 +56,14 @@ class Context(msgspec.Struct, frozen=True):
         `one_job` says that what is called for is part of a job, and so open to a token for that job.
         `store_may_be_away` says that it shows nothing of any org: then who may was learnt, if need be, a while ago.
         """
-        away = store_may_be_away
-        grant = await grant_of(request, self.services, in_address=in_address, store_may_be_away=away)
-        if grant is None and in_address is None and secret_in(request) is None:
-            grant = await session_grant(request, self.services, self.settings, how)
+        shown = secret_in(request)
+        grant = await grant_of(self.services, shown, in_address, store_may_be_away=store_may_be_away)
         if grant is None:
-            if in_address is not None or secret_in(request) is not None:
+            if in_address is None and shown is None:
+                grant = await session_grant(request, self.services, self.settings, how)
+            else:
                 self.count_wrong_key(request)
+        if grant is None:
             raise unauthorized()
         if grant.issuer == OPEN:
             refuse_strange_name(request)
@@ -99,8 +100,9 @@ class Context(msgspec.Struct, frozen=True):
     async def _shown_for(self, request: Request, org_id: str, in_address: str | None) -> Grant | None:
         """Return the good credential of an org that a request shows although it needs none; ignore any other."""
         try:
-            grant = await grant_of(request, self.services, in_address=in_address)
-            if grant is None and in_address is None and secret_in(request) is None:
+            shown = secret_in(request)
+            grant = await grant_of(self.services, shown, in_address)
+            if grant is None and in_address is None and shown is None:
                 grant = await session_grant(request, self.services, self.settings, BY_SCRIPT)
         except Problem:
             return None

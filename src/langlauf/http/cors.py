@@ -2,6 +2,7 @@
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
+from starlette.types import Message
 
 ALLOWED_METHODS = "GET, HEAD, POST, PATCH, DELETE"
 ALLOWED_HEADERS = (
@@ -53,10 +54,11 @@ class Cors:
             answer.headers["Access-Control-Max-Age"] = _REMEMBERED_SECONDS
         return answer
 
-    def mark(self, origin: str | None, answer: MutableHeaders) -> None:
+    def mark(self, origin: str | None, start: Message) -> None:
         """Lets the caller's page read an answer, an error as well. What depends on the origin says so to caches."""
         if not self._origins:
             return
+        answer = MutableHeaders(scope=start)
         if _ANY not in self._origins:
             answer.add_vary_header("Origin")
         allowed = self._allowed(origin)

@@ -14,6 +14,7 @@ from langlauf.service.services import Services
 from langlauf.service.tokens import PREFIX
 
 ADDRESS_TOKEN = "access_token"  # noqa: S105 - a name
+_TOKEN = PREFIX.encode()
 _CHALLENGE = 'Bearer realm="langlauf"'
 
 
@@ -33,22 +34,25 @@ def forbidden(message: str) -> Problem:
 
 
 async def grant_of(
-    request: Request, services: Services, *, in_address: str | None, store_may_be_away: bool = False
+    services: Services, shown: bytes | None, in_address: str | None, *, store_may_be_away: bool = False
 ) -> Grant | None:
-    """What the request shows stands for; None where it is not good for anything."""
-    access, shown = services.access, secret_in(request)
-    await (access.refresh_if_possible() if store_may_be_away else access.refresh())
+    """What a request shows, in a header or in its address, stands for; None where it is not good for anything."""
+    access = services.access
+    if not access.fresh:
+        await (access.refresh_if_possible() if store_may_be_away else access.refresh())
     if in_address is not None:
         if shown is not None and shown != in_address.encode():
             raise bad_request("access_token and a header show different things; send one of them.", ADDRESS_TOKEN)
         return await services.tokens.grant(in_address)
-    if shown is not None and shown.startswith(PREFIX.encode()):
+    if shown is not None and shown.startswith(_TOKEN):
         return await services.tokens.grant(shown.decode("ascii", "replace"))
     return access.by_issuer(OPEN) or await access.by_secret(shown or b"")
 
 
 def take_address_token(request: Request) -> str | None:
     """The token in the address, which has none from here on: nothing behind this can log it, link it or refuse it."""
+    if not request.scope["query_string"]:
+        return None
     parts = request.scope["query_string"].decode("latin-1").split("&")
     pairs = [(unquote_plus(part.partition("=")[0]), part) for part in parts]
     found = [unquote_plus(part.partition("=")[2]) for name, part in pairs if name == ADDRESS_TOKEN]

@@ -3,10 +3,11 @@
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
+from email.utils import formatdate
+from time import time
 from typing import TYPE_CHECKING
 
 import msgspec
-from uvicorn.server import ServerState
 
 from langlauf.http.client_address import ProxyTrust, proxy_trust
 from langlauf.http.fair_queue import FairQueue
@@ -16,6 +17,8 @@ from langlauf.settings import Settings
 if TYPE_CHECKING:
     from langlauf.http.connection import Connection
 
+#: Above what a proxy before it keeps, and above the longest advice of Retry-After.
+KEEP_ALIVE_SECONDS = 75
 #: So many above the limit are still read, so that /health and /ready are answered, and others than those who hold most.
 RESERVE = 32
 #: A millisecond or two of work: a request takes several turns, and waits for all that each of them does.
@@ -28,6 +31,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     head_seconds: float
     body_seconds: float
     write_seconds: float
+    keep_alive_seconds: float
     max_url: int
     max_headers: int
     max_fields: int
@@ -45,6 +49,7 @@ def bounds_from(settings: Settings, *, any_name: bool) -> Bounds:
         head_seconds=settings.head_seconds,
         body_seconds=settings.body_seconds,
         write_seconds=settings.write_seconds,
+        keep_alive_seconds=KEEP_ALIVE_SECONDS,
         max_url=settings.max_url,
         max_headers=settings.max_headers,
         max_fields=settings.max_header_fields,
@@ -92,7 +97,7 @@ class Turnstile:
             self._loop.call_soon(self._next_turn)
 
 
-class Crowd(ServerState):
+class Crowd:
     """The connections of one server, whose they are, and which of them make room for others.
 
     Up to the limit every connection is served, above it a reserve is read. For a request that comes there an idle
@@ -103,8 +108,10 @@ class Crowd(ServerState):
     """
 
     def __init__(self, bounds: Bounds) -> None:
-        super().__init__()
         self.bounds = bounds
+        self.connections: set[Connection] = set()
+        #: the requests that are being answered
+        self.tasks: set[asyncio.Task[None]] = set()
         #: no request is under way, nor one on its way
         self.idle: FairQueue[Connection] = FairQueue()
         #: came above the limit, and do not ask
@@ -116,6 +123,7 @@ class Crowd(ServerState):
         #: connections of each holder, without those that leave
         self._held: Counter[str] = Counter()
         self._turnstile: Turnstile | None = None
+        self._date = (0, b"")
         #: called when a connection is gone, or could give way
         self.changed: Callable[[], None] = lambda: None
 
@@ -125,6 +133,13 @@ class Crowd(ServerState):
         if self._turnstile is None:
             self._turnstile = Turnstile(asyncio.get_running_loop())
         return self._turnstile
+
+    def date_line(self) -> bytes:
+        """The field that says when an answer was made, written once a second."""
+        second = int(time())
+        if self._date[0] != second:
+            self._date = (second, b"date: %b\r\n" % formatdate(second, usegmt=True).encode())
+        return self._date[1]
 
     @property
     def over_limit(self) -> bool:

@@ -11,6 +11,7 @@ from langlauf.http.context import Context
 from langlauf.http.credentials import take_address_token
 from langlauf.http.large import counted
 from langlauf.http.operations import Operation
+from langlauf.http.requests import ReadRequest
 from langlauf.service.tenant import Caller
 
 _SECRET_ADDRESS = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
@@ -31,7 +32,7 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[OPERATION] = self._operation
-        response = await self._handler(Request(scope, receive, send))
+        response = await self._handler(ReadRequest(scope, receive, send))
         await response(scope, receive, send)
 
 

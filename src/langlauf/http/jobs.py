@@ -8,14 +8,23 @@ from starlette.responses import Response
 
 from langlauf.domain.notification import CHANNELS, Channel
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobFilter, JobView
-from langlauf.http.conditional import REVALIDATED, hold_mark, known_tags, matches, not_modified
+from langlauf.domain.views import JobFilter, JobView, pulse_of
+from langlauf.http.conditional import (
+    REVALIDATED,
+    Audience,
+    KeptAnswer,
+    KeptAnswers,
+    hold_mark,
+    known_tags,
+    matches,
+    not_modified,
+)
 from langlauf.http.context import Context, convert
 from langlauf.http.negotiating import wants_stream
 from langlauf.http.order import idempotency_key
 from langlauf.http.paging import read_cursor, write_cursor
 from langlauf.http.preferences import Preferences
-from langlauf.http.presenting import event_out, job_members, job_out, notification_out, raw, snapshot_out
+from langlauf.http.presenting import Links, event_out, job_members, job_out, notification_out, raw, snapshot_out
 from langlauf.http.problems import Problem, not_found
 from langlauf.http.requests import choice, free_text, refuse_unknown, whole_number
 from langlauf.http.responses import answer
@@ -29,7 +38,7 @@ from langlauf.http.schemas import (
     NotificationsAnswer,
     ResultsAnswer,
     RetryBody,
-    StatusAnswer,
+    ShownAnswer,
 )
 from langlauf.http.streams import Streams
 from langlauf.http.submitting import Submitting
@@ -50,31 +59,48 @@ class Jobs:
         self._services = context.services
         self._submitting = submitting
         self._streams = Streams(context)
+        self._kept = KeptAnswers()
 
     async def status(self, request: Request, caller: Caller) -> Response:
         """One job with its latest events and, once completed, its result."""
         refuse_unknown(request, "wait")
         wait = whole_number(request, "wait", default=0, lowest=0, highest=30)
-        job_id = request.path_params["job_id"]
         known = known_tags(request)
-        if known is not None or wait:
+        audience = Audience(
+            caller.org_id, request.path_params["job_id"], caller.is_operator, self._context.links(request).base
+        )
+        kept = self._kept.get(audience)
+        if kept is not None and await self._services.reads.pulse(caller, audience.job_id) != kept.pulse:
+            self._kept.drop(audience)
+            kept = None
+        if kept is None and (known is not None or wait):
             view = await self._settled(request, caller, known, wait)
             if known is not None and matches(known, self._etag(view)):
                 moment = await self._services.reads.moment(view)
                 return not_modified(self._etag(view), {"Retry-After": str(moment.poll_after)})
+        kept = kept or await self._made(caller, audience)
+        if known is not None and matches(known, kept.headers["ETag"]):
+            return not_modified(kept.headers["ETag"], {"Retry-After": kept.headers["Retry-After"]})
+        body = ShownAnswer(request_id=caller.request_id, job=msgspec.Raw(kept.job))
+        return answer(body, headers=kept.headers, cache=REVALIDATED)
+
+    async def _made(self, caller: Caller, audience: Audience) -> KeptAnswer:
+        """The answer about a job as it is now; it is kept for the next time where it will not change by itself."""
         found = await self._services.reads.of(caller).status(
-            job_id, events=EVENTS_IN_STATUS, inline_limit=INLINE_RESULT
+            audience.job_id, events=EVENTS_IN_STATUS, inline_limit=INLINE_RESULT
         )
         if found is None:
             raise not_found()
+        job = found.view.job
         moment = await self._services.reads.moment(found.view)
-        links = self._context.links(request)
-        members = job_members(found.view.job, moment, links, operator=caller.is_operator)
-        events = [event_out(event) for event in found.events]
-        job = JobStatusOut(*members, events=events, result=raw(found.result))
+        members = job_members(job, moment, Links(audience.base), operator=audience.operator)
+        shown = JobStatusOut(*members, events=list(map(event_out, found.events)), result=raw(found.result))
         headers = {"Retry-After": str(moment.poll_after), "ETag": self._etag(found.view)}
-        body = StatusAnswer(request_id=caller.request_id, job=job)
-        return answer(body, headers=headers, cache=REVALIDATED)
+        made = KeptAnswer(pulse_of(found.view), headers, msgspec.json.encode(shown))
+        # A result that is not shown may be one that cannot be read right now.
+        if job.terminal and (job.status is not Status.COMPLETED or found.result is not None):
+            self._kept.put(audience, made)
+        return made
 
     async def _settled(self, request: Request, caller: Caller, known: str | None, wait: int) -> JobView:
         """The job, as soon as it differs from what the caller has or from what it was at the request."""

@@ -21,7 +21,7 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Listener:
-    """Sockets that listen. It has what uvicorn needs of a server."""
+    """Sockets that listen."""
 
     def __init__(
         self, sockets: Sequence[socket.socket], protocol: Callable[[], asyncio.Protocol], crowd: Crowd

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,6 +27,7 @@ from langlauf.http.large import no_room
 from langlauf.http.mounting import root_address
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
 from langlauf.http.rates import HEADERS
+from langlauf.http.requests import read_fields
 from langlauf.http.tenant import request_id_from
 from langlauf.telemetry import Fact, tell, tell_store_failed
 from langlauf.telemetry.metrics import REQUESTS
@@ -34,6 +35,7 @@ from langlauf.telemetry.metrics import REQUESTS
 _RETRY_SECONDS = "5"
 _PLACE_SECONDS, _PLACE_SPREAD = 5, 10
 _OVERLOADED_SECONDS = 1
+_ALWAYS = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 _CLASSES = {number: f"{number}xx" for number in range(1, 6)}
 
 
@@ -49,9 +51,7 @@ class Entrance:
         if scope["type"] != "http":
             await WebSocketClose()(scope, receive, send)
             return
-        # Blanks around a value are no part of it, and not every server takes them away.
-        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        asked = Headers(scope=scope)
+        asked = read_fields(scope)
         request_id = request_id_from(asked.get("x-request-id"))
         scope["langlauf.request_id"] = request_id
         started = False
@@ -61,14 +61,9 @@ class Entrance:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                status = _CLASSES[message["status"] // 100]
-                REQUESTS.note(steady() - began, scope.get(OPERATION, PAGES), status)
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-Id"] = request_id
-                headers["X-Content-Type-Options"] = "nosniff"
-                headers.setdefault("Referrer-Policy", "no-referrer")
-                headers.update(scope.get(HEADERS, {}))
-                self._cors.mark(asked.get("origin"), headers)
+                REQUESTS.note(steady() - began, scope.get(OPERATION, PAGES), _CLASSES[message["status"] // 100])
+                message = {**message, "headers": _completed(message["headers"], request_id, scope)}
+                self._cors.mark(asked.get("origin"), message)
             await send(message)
 
         try:
@@ -84,6 +79,16 @@ class Entrance:
             base = root_address(scope, self._public_url)
             response = problem_response(_as_problem(error, scope), request_id, base)
             await response(scope, receive, send_with_id)
+
+
+def _completed(headers: Iterable[tuple[bytes, bytes]], request_id: str, scope: Scope) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer with those that every answer has."""
+    found = [*headers, (b"x-request-id", request_id.encode())]
+    known = {name for name, _ in found}
+    found += [header for header in _ALWAYS if header[0] not in known]
+    if HEADERS in scope:
+        found += [(name.lower().encode(), value.encode()) for name, value in scope[HEADERS].items()]
+    return found
 
 
 def _as_problem(error: Exception, scope: Scope) -> Problem:

@@ -6,6 +6,7 @@ open, and is meant for this machine, answers to addresses, to `localhost` and to
 """
 
 import ipaddress
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -35,6 +36,7 @@ def refuse_strange_name(request: Request) -> None:
     )
 
 
+@lru_cache(256)
 def _is_ours(host: str, names: frozenset[str]) -> bool:
     try:
         name = (urlsplit(f"//{host}").hostname or "").removesuffix(".")

@@ -19,8 +19,8 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 
 
-def read_order(body: dict[str, Any], idempotency_key: str | None) -> tuple[Order, AsyncMode]:
-    """What is wanted, and how it is to be answered."""
+def read_order(body: dict[str, Any], idempotency_key: str | None, *, checked: bool = False) -> tuple[Order, AsyncMode]:
+    """What is wanted, and how it is to be answered; `checked` says that all of the body can be kept."""
     given = body.get("options")
     mode = convert(Options, {} if given is None else given, "options.").async_mode
     wish = mode.notify
@@ -28,6 +28,7 @@ def read_order(body: dict[str, Any], idempotency_key: str | None) -> tuple[Order
     order = Order(
         analysis=_analysis(body),
         input=_input(body),
+        checked=checked,
         timeout_seconds=_timeout(body.get("timeout_seconds")),
         max_retries=mode.max_retries,
         priority_class=mode.priority_class,

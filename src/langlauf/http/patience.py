@@ -1,15 +1,10 @@
 """How long a connection waits for its client, and how it ends so that the client can read what it was told.
 
-The server underneath knows neither: it waits for ever for one that does not read, and closes with a part of the request
-unread, which takes the answer away with it.
+Closed with a part of the request unread, a connection is reset by the system, and that takes the answer away with it.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
-
-from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from langlauf.http.crowd import Crowd
 
@@ -21,18 +16,17 @@ _LINGER_BYTES = 16 * 1_048_576
 _LEAST_BYTES_PER_SECOND = 1_024
 
 
-class Patient(HttpToolsProtocol):
-    """uvicorn's protocol with one deadline for what is read, one for what is written, and a gentle end."""
+class Patient(asyncio.Protocol):
+    """A connection with one deadline for what is read, one for what is written, and a gentle end."""
 
-    def __init__(
-        self,
-        config: Config,
-        server_state: Crowd,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        self._bounds = server_state.bounds
+    transport: asyncio.Transport
+
+    def __init__(self, crowd: Crowd) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._bounds = crowd.bounds
+        #: set when the client has read what was written; None while it keeps up
+        self.writable: asyncio.Event | None = None
+        self._reads = True
         self._deadline: asyncio.TimerHandle | None = None
         self._write_deadline: asyncio.TimerHandle | None = None
         self._unwritten = 0
@@ -51,6 +45,18 @@ class Patient(HttpToolsProtocol):
             self._deadline.cancel()
             self._deadline = None
 
+    def pause_reading(self) -> None:
+        """Take nothing more from the client."""
+        if self._reads:
+            self._reads = False
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take what the client sends again."""
+        if not self._reads:
+            self._reads = True
+            self.transport.resume_reading()
+
     # -- closing -------------------------------------------------------------------------------------------------------
 
     def _end(self, *, unread: bool) -> None:
@@ -67,7 +73,7 @@ class Patient(HttpToolsProtocol):
             return
         # With bytes of it unread, the system would answer the client with a reset, and that takes our answer away.
         self._drained = 0
-        self.flow.resume_reading()
+        self.resume_reading()
         self.transport.write_eof()
         self._arm(self._linger_seconds, self.transport.abort)
 
@@ -95,11 +101,13 @@ class Patient(HttpToolsProtocol):
     # -- a client that does not read -----------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
-        super().pause_writing()
+        self.writable = self.writable or asyncio.Event()
         self._watch_writing()
 
     def resume_writing(self) -> None:
-        super().resume_writing()
+        if self.writable is not None:
+            self.writable.set()
+            self.writable = None
         self._disarm_writing()
 
     def _watch_writing(self) -> None:

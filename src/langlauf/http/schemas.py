@@ -263,6 +263,12 @@ class StatusAnswer(Answer, kw_only=True):
     job: JobStatusOut
 
 
+class ShownAnswer(Answer, kw_only=True):
+    """The same around a job that is written already."""
+
+    job: msgspec.Raw
+
+
 class SyncAnswer(Answer, kw_only=True):
     """The result of a request that was waited for."""
 

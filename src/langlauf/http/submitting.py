@@ -39,7 +39,7 @@ class Submitting:
         """Runs an analysis: waits for its result, or accepts it as a job."""
         refuse_unknown(request)
         body = await self._context.body(request)
-        order, mode = read_order(body, idempotency_key(request))
+        order, mode = read_order(body, idempotency_key(request), checked=True)
         preferences = read_preferences(request.headers.getlist("prefer"))
         asynchronous = mode.requested or preferences.respond_async
         if asynchronous and not preferences.wait_seconds:
@@ -58,20 +58,22 @@ class Submitting:
     ) -> Response:
         """202 with the job, or its result where the caller waits and it ends in time."""
         job = await self._job_or_problem(request, caller, submitted)
-        view = JobView(job, None)
-        if isinstance(submitted, Replayed):  # it may be running by now: then its lease belongs to the picture
-            view = await self._services.reads.of(caller).job(job.job_id) or view
-        headers = {"Idempotent-Replayed": "true"} if isinstance(submitted, Replayed) else {}
+        links, reads = self._context.links(request), self._services.reads
+        headers = {} if isinstance(submitted, Accepted) else {"Idempotent-Replayed": "true"}
         if preferences.applied:
             headers["Preference-Applied"] = preferences.applied
         if preferences.wait_seconds:
             view = await self._until_ended(caller, job, preferences.wait_seconds, _Client(request))
             if view.job.terminal:
                 return await self._ended(request, caller, view.job, headers)
-        moment = await self._services.reads.moment(view)
-        links = self._context.links(request)
+            job, moment = view.job, await reads.moment(view)
+        elif isinstance(submitted, Accepted):
+            moment = reads.first_moment(job)
+        else:  # it may be running by now: then its lease belongs to the picture
+            view = await reads.of(caller).job(job.job_id) or JobView(job, None)
+            job, moment = view.job, await reads.moment(view)
         headers |= {"Location": links.job(job.job_id), "Retry-After": str(moment.poll_after)}
-        body = AcceptedAnswer(request_id=caller.request_id, job=job_out(view.job, moment, links))
+        body = AcceptedAnswer(request_id=caller.request_id, job=job_out(job, moment, links))
         return answer(body, 202, headers=headers)
 
     async def _synchronous(self, request: Request, caller: Caller, submitted: Submitted) -> Response:

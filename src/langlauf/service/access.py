@@ -13,6 +13,7 @@ from langlauf.service.tenant import Caller
 _OPERATOR = "operator-"
 #: Compared with where there is nothing to compare with, so that a miss takes the same steps as a hit.
 _NO_HASH = "0" * 64
+_TO_ALL = Grant(issuer=OPEN, org_id=None, scopes=EVERYTHING)
 
 
 class Access:
@@ -33,6 +34,11 @@ class Access:
     def without_operator(self) -> bool:
         """Whether callers are asked for a key, and there is no operator's token that opens what no key does."""
         return self._operator is None and not self._keyring.empty
+
+    @property
+    def fresh(self) -> bool:
+        """Whether what was learnt last is new enough."""
+        return self._keyring.fresh
 
     async def refresh(self) -> None:
         """Learns of keys that were made or revoked. Everything else here is about what was learnt last."""
@@ -80,7 +86,7 @@ class Access:
     def by_issuer(self, issuer: str) -> Grant | None:
         """What somebody who vouched for a caller may do now; None once they may not any more."""
         if issuer == OPEN:
-            return Grant(issuer=OPEN, org_id=None, scopes=EVERYTHING) if self.open else None
+            return _TO_ALL if self.open else None
         if issuer == ANYBODY:
             return Grant(issuer=ANYBODY, org_id=None, scopes=frozenset({Scope.READ})) if self._by_id else None
         if issuer == self._operator:

@@ -84,6 +84,21 @@ class Estimates:
         self._paces: Remembered[Mapping[str, float]] = Remembered(store.paces, fresh_seconds)
         self._outlook: Remembered[Outlook] = Remembered(self._look, fresh_seconds)
         self._ranks: dict[str, Remembered[Sequence[Rank]]] = {}
+        #: by org, analysis and class, what a new job was told, and until when others are told the same
+        self._expected: dict[tuple[str, str, str], tuple[float, float]] = {}
+
+    async def expected(self, job: Job, now: Instant) -> float | None:
+        """Seconds until the end of a job that is about to be accepted: worked out once a second for all of its kind."""
+        kind = (job.org_id, job.analysis, job.priority_class)
+        known = self._expected.get(kind)
+        if known is not None and time.monotonic() < known[1]:
+            return known[0]
+        seconds = await self.remaining(JobView(job, None), now)
+        if seconds is not None:  # nothing known is worth another look
+            if len(self._expected) >= _MOST_ORGS:
+                self._expected.clear()
+            self._expected[kind] = (seconds, time.monotonic() + self._fresh_seconds)
+        return seconds
 
     async def remaining(self, view: JobView, now: Instant) -> float | None:
         """Seconds until a job's end, the wait for its start included; None where nothing is known."""

@@ -49,11 +49,16 @@ class Keyring:
         found = None if key_id is None else self._keys.get(key_id)
         return found if found is not None and found.key.live(self._clock.now()) else None
 
+    @property
+    def fresh(self) -> bool:
+        """Whether the last look is not too long ago."""
+        return steady() - self._looked_at < FRESH_SECONDS
+
     async def refresh(self) -> None:
         """Learns of changes, where the last look is too long ago; whoever comes meanwhile waits for the same look."""
-        if steady() - self._looked_at >= FRESH_SECONDS:
+        if not self.fresh:
             async with self._looking:
-                if steady() - self._looked_at >= FRESH_SECONDS:
+                if not self.fresh:
                     await self._look()
 
     async def look_again(self) -> None:

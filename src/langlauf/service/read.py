@@ -7,9 +7,10 @@ import msgspec
 from langlauf.clock import Clock
 from langlauf.domain.eta import poll_after
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import Phase, phase
-from langlauf.domain.views import JobView
+from langlauf.domain.job import Job, Phase, phase
+from langlauf.domain.views import JobView, Pulse
 from langlauf.service.estimates import Estimates
+from langlauf.service.sharing import BatchedReads
 from langlauf.service.tenant import Caller
 from langlauf.service.visible import visible
 from langlauf.settings import Settings
@@ -38,10 +39,16 @@ class Reads:
         self._estimates = estimates
         self._settings = settings
         self._clock = clock
+        self._pulses: BatchedReads[tuple[str, str], Pulse] = BatchedReads(store.pulses)
 
     def of(self, caller: Caller) -> TenantReads:
         """Everything the caller may see, and nothing else."""
         return visible(self._store, caller)
+
+    async def pulse(self, caller: Caller, job_id: str) -> Pulse | None:
+        """What tells whether a job looks different from when it was read; None where the caller cannot see it."""
+        only = None if caller.grant is None else caller.grant.job_id
+        return await self._pulses.get((caller.org_id, job_id)) if only in (None, job_id) else None
 
     async def owner(self, kind: Literal["job", "result"], record_id: str) -> Owner | None:
         """Whose a record is, over all orgs: for callers who need no org."""
@@ -60,6 +67,10 @@ class Reads:
         """The phase and the estimates of a job."""
         remaining = await self._estimates.remaining(view, self._clock.now())
         return Moment(self.phase(view), remaining, poll_after(view.job, remaining))
+
+    def first_moment(self, job: Job) -> Moment:
+        """The same of a job that was accepted just now, by the estimate that was made for that."""
+        return Moment(self.phase(JobView(job, None)), job.estimated_seconds, poll_after(job, job.estimated_seconds))
 
     async def ahead(self, view: JobView) -> int | None:
         """About how many jobs of its org start before a waiting one."""

@@ -1,9 +1,10 @@
 """Reads that several want at the same moment, done once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Generic, TypeVar
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
@@ -39,3 +40,44 @@ class SharedReads(Generic[T]):
         task = self._under_way[key] = asyncio.create_task(run(), name="shared read")
         task.add_done_callback(forget)
         return task
+
+
+class BatchedReads(Generic[K, T]):
+    """Reads many things by their keys at once: who asks while a read is under way goes with the next."""
+
+    def __init__(self, read: Callable[[Sequence[K]], Awaitable[Mapping[K, T]]]) -> None:
+        self._read = read
+        self._waiting: list[tuple[K, asyncio.Future[T | None]]] = []
+        self._reading: asyncio.Task[None] | None = None
+
+    async def get(self, key: K) -> T | None:
+        """What is there now under a key; None where nothing is."""
+        future: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((key, future))
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._run(), name="batched reads")
+        return await future
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                await asyncio.sleep(0)  # who comes in the same turn of the loop goes with it
+                batch, self._waiting = self._waiting, []
+                await self._answer(batch)
+        finally:
+            self._reading = None
+
+    async def _answer(self, batch: list[tuple[K, asyncio.Future[T | None]]]) -> None:
+        found: Mapping[K, T] = {}
+        failed: Exception | None = None
+        try:
+            found = await self._read(list({key for key, _ in batch}))
+        except Exception as error:  # noqa: BLE001 - it is the answer to each who asked
+            failed = error
+        for key, future in batch:
+            if future.done():  # who asked went away
+                continue
+            if failed is None:
+                future.set_result(found.get(key))
+            else:
+                future.set_exception(failed)

@@ -26,7 +26,6 @@ from langlauf.domain.job import (
 from langlauf.domain.state import Status
 from langlauf.domain.text import first_flaw
 from langlauf.domain.trace import Trace
-from langlauf.domain.views import JobView
 from langlauf.service.estimates import Estimates
 from langlauf.service.notices import Notices, Notify
 from langlauf.service.tenant import Caller
@@ -50,6 +49,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     analysis: str | None = None
     input: dict[str, Any]
+    #: whether it is known that the input holds nothing that cannot be kept
+    checked: bool = False
     timeout_seconds: float | None = None
     max_retries: int | None = None
     priority_class: PriorityClass = "default"
@@ -122,7 +123,7 @@ class Submissions:
 
     async def _write(self, caller: Caller, order: Order, analysis: Analysis, trace: Trace | None) -> Submitted:
         large = not is_small(order.input)
-        payload = await aside(_payload, analysis, order.input) if large else _payload(analysis, order.input)
+        payload = await aside(_payload, analysis, order) if large else _payload(analysis, order)
         wishes = order.wishes
         if order.notify is not None:
             wishes += await self._notices.wishes(caller.org_id, order.notify)
@@ -147,7 +148,7 @@ class Submissions:
             api_key_id=caller.api_key_id,
             retry_of=order.retry_of,
         )
-        expected = await self._estimates.remaining(JobView(job, None), now)
+        expected = await self._estimates.expected(job, now)
         new = NewJob(
             job=msgspec.structs.replace(job, estimated_seconds=expected),
             payload=payload,
@@ -168,11 +169,11 @@ class Submissions:
         return submitted
 
 
-def _payload(analysis: Analysis, values: dict[str, Any]) -> str:
+def _payload(analysis: Analysis, order: Order) -> str:
     """The input as it is stored; raises `InvalidInput` where it cannot be."""
-    if flaw := first_flaw(msgspec.to_builtins(values, str_keys=True)):
+    if not order.checked and (flaw := first_flaw(msgspec.to_builtins(order.input, str_keys=True))):
         raise InvalidInput(flaw.split(":")[0], flaw)
-    return canonical(read_input(analysis.input_type, values))
+    return canonical(read_input(analysis.input_type, order.input))
 
 
 def _timeout(analysis: Analysis, wished: float | None) -> float:

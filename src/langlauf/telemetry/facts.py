@@ -34,6 +34,7 @@ class Fact(StrEnum):
     ATTEMPT_ABANDONED = "attempt_abandoned"
     ATTEMPT_UNWRITTEN = "attempt_unwritten"
     PROCESS_DIED = "process_died"
+    WORKER_DIED = "worker_died"
     KEEPER_LOST = "keeper_lost"
     EXECUTOR_CONNECTED = "executor_connected"
     EXECUTOR_LOST = "executor_lost"
@@ -131,5 +132,3 @@ def set_up_logging(log_format: str, level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # What the HTTP server says of its own start and stop is said better elsewhere.
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

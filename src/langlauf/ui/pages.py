@@ -2,7 +2,7 @@
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Asked
 
@@ -26,7 +26,7 @@ from langlauf.ui.unsubscribe import UnsubscribePage
 from langlauf.ui.webhooks.routes import webhook_routes
 
 
-def page_routes(context: Context) -> list[BaseRoute]:
+def page_routes(context: Context) -> list[Route]:
     """Every page."""
     rendering = Rendering(context)
     actions = JobActions(context, rendering)

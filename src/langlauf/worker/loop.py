@@ -13,7 +13,6 @@ from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.errors import SettingsError
 from langlauf.hints import Hints
 from langlauf.settings import Settings
-from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell, tell_store_failed
 from langlauf.tracing import moment, told, trace_from
 from langlauf.worker.attempt import RunningAttempt, Stop
@@ -27,12 +26,22 @@ from langlauf.worker.processes.pool import Pool
 from langlauf.worker.processes.preparing import begin_with, check_names
 from langlauf.worker.runner import Runner
 from langlauf.worker.watchdog import Watchdog
+from langlauf.worker.work_store import WorkStore
 
 
 class Worker:
     """One worker in this process. Its identity is fresh at each start."""
 
-    def __init__(self, store: Store, registry: Registry, settings: Settings, hints: Hints, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: WorkStore,
+        registry: Registry,
+        settings: Settings,
+        hints: Hints,
+        clock: Clock,
+        *,
+        lifeline: int | None = None,
+    ) -> None:
         self.worker_id = new_id()
         self._store = store
         self._registry = registry
@@ -53,7 +62,7 @@ class Worker:
             busy=lambda: len(self._running),
         )
         self._clock = clock
-        self._keeper = Keeper(settings.child_env)
+        self._keeper = Keeper(settings.child_env, lifeline)
         self._watchdog = Watchdog(self._keeper, lease_seconds=lease, attempts=self._running.keys)
         self._pool = self._make_pool()
         self._executor = _make_executor(settings)

@@ -2,6 +2,7 @@
 
 import errno
 import itertools
+import json
 import math
 import socket
 import urllib.error
@@ -34,7 +35,7 @@ from langlauf.domain.progress import stored_percent
 from langlauf.domain.redact import MASK, clean_message, redacted
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
-from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER, first_flaw
+from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER, first_flaw, is_plain
 from langlauf.worker.failing import failure_of
 
 NOW = 1_770_000_000 * SECOND
@@ -292,6 +293,23 @@ def test_what_has_no_flaw_survives_json(value: Any) -> None:
 def test_a_flaw_is_named_with_its_place(value: Any, said: str) -> None:
     """What a store cannot keep is found wherever it hides."""
     assert first_flaw(value, 3 if "levels" in said else 64) == said
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(alphabet='ab\x00\ud800:"\\e1[{'),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("a\x00"), inner, max_size=3),
+)
+
+
+@given(_JSON, st.booleans(), st.integers(1, 4))
+def test_what_looks_plain_has_no_flaw(value: Any, ascii_only: bool, deepest: int) -> None:
+    """The look at the bytes of JSON never passes what the look at its values would refuse."""
+    body = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    try:
+        read = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return
+    assert not is_plain(body, deepest) or first_flaw(read, deepest) is None
 
 
 @pytest.mark.parametrize(

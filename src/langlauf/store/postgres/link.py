@@ -114,12 +114,18 @@ class Link:
         statement = f"SELECT * FROM {_called(function, len(values))}"  # noqa: S608 - the name is one of ours
         return list(await self._ask(lambda connection: connection.fetch(statement, *values), patience))
 
-    async def claims(self, function: str, *values: Any, patience: float = PATIENCE) -> list[Any]:
-        """The same for a function that is told, behind its values, whether it was asked before."""
+    async def told(self, function: str, *values: Any) -> Any:
+        """The value of a function that is told, behind its values, whether it was asked before."""
+        statement = f"SELECT {_called(function, len(values) + 1)}"
+        before = iter([False])
+        return await self._ask(lambda connection: connection.fetchval(statement, *values, next(before, True)), PATIENCE)
+
+    async def claims(self, function: str, *values: Any) -> list[Any]:
+        """The same for its rows."""
         statement = f"SELECT * FROM {_called(function, len(values) + 1)}"  # noqa: S608 - the name is one of ours
         before = iter([False])
         return list(
-            await self._ask(lambda connection: connection.fetch(statement, *values, next(before, True)), patience)
+            await self._ask(lambda connection: connection.fetch(statement, *values, next(before, True)), PATIENCE)
         )
 
     async def slow_rows(self, function: str, *values: Any) -> list[Any]:

@@ -377,7 +377,7 @@ WHERE job.deadline_at IS NOT NULL AND job.lease_expires_at > :now
 -- name: pulses
 -- How the followed jobs of all orgs are doing, in one look.
 SELECT job.org_id, job.job_id, job.event_seq, job.result_expired_at IS NOT NULL, job.events_expired_at IS NOT NULL,
-    job.lease_expires_at
+    job.lease_expires_at, job.held_at
 FROM json_each(:jobs) AS followed CROSS JOIN jobs AS job
 ON job.org_id = followed.value ->> 0 AND job.job_id = followed.value ->> 1
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markupsafe import Markup, escape
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 #: In letters. Some texts take a parser time that grows with the square of their length.
 LONGEST = 32 * 1024
@@ -29,21 +32,28 @@ _LEAVES = {
     "fence": Markup('<pre tabindex="0"><code>{}</code></pre>'),
     "code_block": Markup('<pre tabindex="0"><code>{}</code></pre>'),
 }
-_PARSER = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+
+@lru_cache(1)
+def _parser() -> "MarkdownIt":
+    """The parser, imported when a page first has a text: most servers start without one."""
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
 @lru_cache(_MOST_KEPT)
 def html_of(text: str) -> Markup:
     """The text as HTML in which nothing loads and nothing runs. A page that is shown again is not parsed again."""
-    return _drawn(_PARSER.parse(text[:LONGEST]))
+    return _drawn(_parser().parse(text[:LONGEST]))
 
 
-def _drawn(tokens: Sequence[Token]) -> Markup:
+def _drawn(tokens: "Sequence[Token]") -> Markup:
     links: list[bool] = []
     return Markup("").join(_one(token, links) for token in tokens)
 
 
-def _one(token: Token, links: list[bool]) -> Markup:
+def _one(token: "Token", links: list[bool]) -> Markup:
     """What one token says. `links` remembers which of the open links are drawn."""
     kind = token.type
     if kind == "inline":
@@ -55,7 +65,7 @@ def _one(token: Token, links: list[bool]) -> Markup:
     return _element(token)
 
 
-def _element(token: Token) -> Markup:
+def _element(token: "Token") -> Markup:
     if token.hidden:
         return Markup("")
     if token.type in ("heading_open", "heading_close"):
@@ -72,7 +82,7 @@ def _element(token: Token) -> Markup:
     return Markup(f"<{token.tag}{scope}>")  # noqa: S704 - a word of our list
 
 
-def _link(token: Token, links: list[bool]) -> Markup:
+def _link(token: "Token", links: list[bool]) -> Markup:
     if token.type == "link_close":
         return Markup("</a>") if links.pop() else Markup("")
     address = str(token.attrs.get("href", ""))
