@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from langlauf.analysis.registry import Registry
+from langlauf.compat.sqlite_import import import_v1
+from langlauf.compat.unnamed_jobs import name_jobs
+from langlauf.compat.v1_records import UNNAMED
 from langlauf.delivery.channel import Channel, Silent
 from langlauf.delivery.connecting import Doors, trust_in
 from langlauf.delivery.mail.channel import Mails
@@ -50,9 +53,6 @@ from langlauf.store.location import Place, PostgresPlace, SqlitePlace, place_of
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.importing import import_v1
-from langlauf.store.sqlite.unnamed_jobs import name_jobs
-from langlauf.store.v1_records import UNNAMED
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import know_analyses
 from langlauf.tracing import end_tracing, set_up_tracing

@@ -11,7 +11,7 @@ from langlauf.domain.outcome import Completed, Released
 from langlauf.domain.views import Depth
 from langlauf.hints import Hints
 from langlauf.store.operations import Recording
-from langlauf.store.postgres import submitting
+from langlauf.store.postgres import recording, submitting
 from langlauf.store.postgres.driver import PostgresStore
 from tests.support.orders import ORG, accept, claim, event_types, new_job
 from tests.support.postgres_stores import migrated_database
@@ -59,7 +59,7 @@ def test_submissions_sent_again_are_accepted_once() -> None:
 
 
 def test_writes_sent_again_are_written_once() -> None:
-    """Whatever they were. One that was refused is refused again, and what was given back once it went on."""
+    """Whatever they were; one that was refused is refused again, although its job could be written to by then."""
 
     async def scene(stores: list[PostgresStore], clock: SetClock) -> None:
         jobs = [await accept(stores[0], clock) for _ in range(4)]
@@ -72,10 +72,19 @@ def test_writes_sent_again_are_written_once() -> None:
             Recording(going, Progress(percent=50)),
             Recording(given_back, Released()),
         ]
-        first, second = await asyncio.gather(*(store._send_records(batch) for store in stores))
-        assert first == second == [False, True, True, True]
+        values = recording.values_of(sorted(batch, key=lambda one: recording.order_of_locks(one.lease)))
+        batch_id = uuid4()
+
+        async def ask(store: PostgresStore, *, again: bool) -> list[bool]:
+            said = await store._links["record"].call("record", clock.now(), batch_id, *values, again)
+            found = dict(zip(sorted(recording.order_of_locks(one.lease) for one in batch), said, strict=True))
+            return [found[recording.order_of_locks(one.lease)] == "true" for one in batch]
+
+        first = await ask(stores[0], again=False)
+        second, third = await asyncio.gather(*(ask(store, again=True) for store in stores))
+        assert first == second == third == [False, True, True, True]
         assert {one.lease.job_id for one in await claim(stores[1], 2)} == {given_back.job_id, gone.job_id}
-        assert await stores[1]._send_records(batch) == [False, True, True, False]
+        assert await ask(stores[1], again=True) == first
         shown = await stores[0].tenant(ORG).results(done.job_id)
         assert len(shown) == 1
         assert (await event_types(stores[0], going.job_id)).count("job.progress") == 1

@@ -169,6 +169,7 @@ def test_hot_tables_are_looked_after_by_number(database: str) -> None:
         "lanes",
         "lane_clock",
         "waiting_counts",
+        "batches",
         "event_rows",
         "result_rows",
         "outbox",

@@ -81,7 +81,7 @@ def test_nobody_was_given_more(filled: str) -> None:
     )
     assert rights == []
     hidden = "SELECT has_table_privilege('langlauf_api', 'langlauf.' || name, 'SELECT') FROM unnest($1::text[]) AS name"
-    secrets = ["api_keys", "signing_secrets", "ended_sessions", "imports", "migrations"]
+    secrets = ["api_keys", "signing_secrets", "ended_sessions", "batches", "imports", "migrations"]
     assert not any(row[0] for row in fetch(filled, hidden, secrets))
     for role in ("langlauf_api", "langlauf_engine", "public"):
         assert not fetch(filled, "SELECT has_schema_privilege($1, 'langlauf', 'CREATE')", role)[0][0]

@@ -23,7 +23,7 @@ FUNCTIONS = (
         "turns_wanted",
     ),
     *("claim_back", "deal_turns", "next_in_turn", "claim", "renew", "decided", "write_ends", "ask_to_stop"),
-    *("cancel", "record_progress", "record_partials", "record_checkpoints", "written_or_held", "limits_of"),
+    *("cancel", "record", "record_progress", "record_partials", "record_checkpoints", "written_or_held", "limits_of"),
     *("lock_jobs", "sweep", "overdue", "tidy"),
 )
 GUARD = re.compile(
@@ -109,6 +109,7 @@ ALONE: tuple[Mutant, ...] = (
     ),
     without("write_ends", "AND jobs.attempt = new.attempt", 2, ""),
     without("write_ends", "(NOT new.fenced OR jobs.lease_expires_at > now)", 15),
+    without("record", "IF outcomes IS NOT NULL THEN RETURN outcomes;", 1, "IF FALSE THEN RETURN outcomes;"),
     without("submit", "IF asked_again THEN FOR hit", 3, "IF FALSE THEN FOR hit"),
     without("submit", "jobs.finished_at IS NULL", 41),
     without("submit", "wish.refuse AND wish.answer IS NULL", 26, "wish.refuse"),

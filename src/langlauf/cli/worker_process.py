@@ -42,6 +42,8 @@ from langlauf.worker.loop import Worker
 from langlauf.worker.relay import RemoteStore
 
 _PR_SET_PDEATHSIG = 1
+#: The program that started this one looks for work, as often as its settings say.
+_LOOK_SECONDS = 60.0
 
 
 class _StoreClock:
@@ -106,7 +108,15 @@ class _Program:
         know_analyses(app.registry.names)
         store = self._store = RemoteStore(_StoreClock(begin.clock_shift))
         store.line = self._line
-        worker = Worker(store, app.registry, settings, self._hints, store.clock, lifeline=self._lifeline)
+        worker = Worker(
+            store,
+            app.registry,
+            settings,
+            self._hints,
+            store.clock,
+            look_every=_LOOK_SECONDS,
+            lifeline=self._lifeline,
+        )
         await worker.start()
         return worker
 

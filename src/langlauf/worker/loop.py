@@ -40,13 +40,16 @@ class Worker:
         hints: Hints,
         clock: Clock,
         *,
+        look_every: float | None = None,
         lifeline: int | None = None,
     ) -> None:
+        """With `look_every` it looks for work no more often than that, unless a hint says so."""
         self.worker_id = new_id()
         self._store = store
         self._registry = registry
         self._settings = settings
         self._hints = hints
+        self._look_every = look_every or settings.poll_seconds
         self._runner = Runner(store, settings, clock)
         self._running: dict[RunningAttempt, asyncio.Task[None]] = {}
         lease = settings.lease_seconds
@@ -145,7 +148,7 @@ class Worker:
                 await self._wait_for_work()
 
     async def _wait_for_work(self) -> None:
-        await self._hints.wait_for_work(self._settings.poll_seconds)
+        await self._hints.wait_for_work(self._look_every)
 
     async def _claim_next(self) -> None:
         """Claims what may start, or waits until something may."""

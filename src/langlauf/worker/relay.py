@@ -156,12 +156,12 @@ class Relay:
         #: what the worker was given and has not ended
         self.held: dict[Lease, Claim] = {}
         self._doing: set[asyncio.Task[None]] = set()
-        self._closed = False
+        self._closed = self._withdrawn = False
 
     def heard(self, message: Question | Withdrawal) -> None:
         """The worker asks for something, or no longer waits for it."""
         if isinstance(message, Withdrawal):
-            self._hints.work()
+            self._withdraw()
             return
         task = asyncio.create_task(self._do(message))
         self._doing.add(task)
@@ -170,9 +170,14 @@ class Relay:
     async def close(self) -> None:
         """The worker is gone. Returns when nothing of it is under way any more: what it had sent counts."""
         self._closed = True
-        self._hints.work()
+        self._withdraw()
         if self._doing:
             await asyncio.wait(self._doing)
+
+    def _withdraw(self) -> None:
+        """Lets the claim that stands come back with what it has; one worker has one at a time."""
+        self._withdrawn = True
+        self._hints.work()
 
     async def _do(self, question: Question) -> None:
         verb = _VERBS[question.verb]
@@ -189,13 +194,19 @@ class Relay:
             self.line.tell(reply)
 
     async def _claim_next(self, request: ClaimRequest) -> Handed:
-        handed = await self._store.claim_next(request, lambda: self._hints.wait_for_work(self._poll_seconds))
+        handed = await self._claim_once(request)
+        while not handed.claims and not self._withdrawn:
+            handed = await self._claim_once(request)
+        self._withdrawn = False
         if self._closed:  # the worker never heard of them
             for claim in handed.claims:
                 await self._store.record(claim.lease, Released())
             return Handed([], handed.asked_at)
         self.held |= {claim.lease: claim for claim in handed.claims}
         return handed
+
+    async def _claim_once(self, request: ClaimRequest) -> Handed:
+        return await self._store.claim_next(request, lambda: self._hints.wait_for_work(self._poll_seconds))
 
     async def _renew(self, leases: list[Lease], seconds: float) -> list[Renewal]:
         renewals = await self._store.renew(leases, lease_seconds=seconds)

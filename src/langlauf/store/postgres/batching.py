@@ -1,7 +1,7 @@
 """Batches of writes that are carried out once, also where their answer was lost.
 
-A batch whose answer did not come is sent again. What it wrote shows whether it was committed: jobs that are there
-already, writes that stand. Where it is still under way, the database waits for its end: the rows are locked.
+A batch whose answer did not come is sent again, and says so. What it wrote shows whether it was committed; answers that
+do not show are kept for a while. Where it is still under way, the database waits for its end: its rows are locked.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence

@@ -14,7 +14,6 @@ from langlauf.domain.outcome import (
     Completed,
     Crashed,
     Failed,
-    Released,
     Retry,
 )
 from langlauf.domain.progress import stored_percent
@@ -25,8 +24,8 @@ from langlauf.store.postgres.submitting import FindJobs
 from langlauf.store.postgres.texts import key_of, odd_name
 from langlauf.store.rows import json_text
 
-#: Ends of attempts: the job shows them, for ever or until it goes on.
-_ENDS = (Completed, Failed, Canceled, Retry, Released, Crashed)
+#: Ends of jobs: a job shows them for ever.
+_ENDS = (Completed, Failed, Canceled)
 
 #: What a write may say beside its lease, in the order of the database's arguments.
 _DETAILS = (
@@ -102,8 +101,8 @@ def answer_of(said: str) -> Recorded:
 async def written(batch: Sequence[Recording], answers: Sequence[Recorded], find: FindJobs) -> list[Recorded]:
     """The answers, with ends that stand although they were refused: their first answer was lost, and they came again.
 
-    Where the batch whose answer did not come was committed after all, the lease is gone; what the job then shows is
-    what the attempt wanted to write.
+    A batch whose answer did not come in time is given up, and its writes are sent anew. Where it was committed after
+    all, the lease is gone; what the job then shows is what the attempt wanted to write.
     """
     refused = [one for one, said in zip(batch, answers, strict=True) if not said and isinstance(one.write, _ENDS)]
     if not refused:
@@ -126,9 +125,7 @@ def _stands(recording: Recording, job: Job | None) -> bool:
             return job.status is Status.FAILED and (job.error_code, job.error_message) == (code, message)
         case Canceled(by=by, reason=reason):
             return job.status is Status.CANCELED and (job.canceled_by, job.cancel_reason) == (by, reason)
-        case Retry(code=code, message=message):
-            return job.next_attempt_at is not None and job.retry_reason == f"{code}: {message}"
-    return job.next_attempt_at is not None
+    return False
 
 
 def _row(**said: Any) -> tuple[Any, ...]:

@@ -192,11 +192,12 @@ CREATE OR REPLACE FUNCTION recount_leases() RETURNS void LANGUAGE sql AS $$
 $$;
 
 -- Removes what says nothing any more: lanes that are empty and behind the virtual clock, whose org would join at the clock
--- anyway.
+-- anyway, and answers that nobody can ask for again.
 CREATE OR REPLACE FUNCTION tidy(at bigint) RETURNS void LANGUAGE sql AS $$
     DELETE FROM lanes USING (
         SELECT org_id, analysis FROM lanes
         WHERE waiting = 0 AND due_at IS NULL AND back_at IS NULL AND virtual_start <= (SELECT virtual_now FROM lane_clock)
         ORDER BY org_id, analysis FOR UPDATE SKIP LOCKED) AS empty
     WHERE lanes.org_id = empty.org_id AND lanes.analysis = empty.analysis;
+    DELETE FROM batches WHERE made_at < moment(at) - 3600000000;
 $$;

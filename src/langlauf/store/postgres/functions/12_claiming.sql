@@ -437,6 +437,13 @@ BEGIN
     FROM jobs WHERE deadline_at > 0 AND claim_id = claim;
 END $$;
 
+-- Takes the turn of a claim before anything else is locked, for whoever submits and claims in one transaction.
+CREATE OR REPLACE FUNCTION take_claim_turn() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM lane_clock FOR UPDATE;
+    RETURN true;
+END $$;
+
 -- Hands out as many jobs as there are free slots, here and in the whole deployment. In the end a slot is free only if nothing
 -- may take it, or if a job that was lost and is not swept yet will want it.
 CREATE OR REPLACE FUNCTION claim(

@@ -5,11 +5,11 @@
 -- that a write which had to wait for another one looks again.
 
 CREATE OR REPLACE FUNCTION record(
-    at bigint, org_ids text[], job_ids uuid[], job_names text[], attempts integer[], kinds text[], percents integer[], steps text[],
+    at bigint, batch uuid, org_ids text[], job_ids uuid[], job_names text[], attempts integer[], kinds text[], percents integer[], steps text[],
     replays boolean[], news_ends integer[], sizes bigint[], most_partials bigint[], keys text[], results uuid[], result_names text[], payloads text[],
     refs text[], summaries text[], shown text[], codes text[], messages text[], metas text[], can_retry boolean[], hints text[],
     delays bigint[], timeouts boolean[], thresholds text[], owns boolean[], deaths integer[], actors text[], bys text[],
-    most_lost integer, most_crashes integer
+    most_lost integer, most_crashes integer, asked_again boolean
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -20,6 +20,14 @@ DECLARE
     place bigint;
     limit_reached text;
 BEGIN
+    IF asked_again THEN
+        -- Where the first try is still under way, this waits for its end. A job that completed shows by itself that it did.
+        PERFORM lock_jobs(job_ids);
+        SELECT known.answers INTO outcomes FROM batches AS known WHERE batch_id = batch;
+        IF outcomes IS NOT NULL THEN
+            RETURN outcomes;
+        END IF;
+    END IF;
     -- Jobs that are written to in several steps are locked first, in order.
     IF ('progress' = ANY (kinds))::integer + ('partial' = ANY (kinds))::integer + ('checkpoint' = ANY (kinds))::integer
         + (kinds && '{completed, failed, retry, released, crashed, canceled}')::integer > 1 THEN
@@ -62,6 +70,9 @@ BEGIN
         FOR place, limit_reached IN SELECT * FROM limits_of(org_ids, job_ids, kinds) LOOP
             outcomes[place] := CASE outcomes[place] WHEN 'true' THEN limit_reached ELSE outcomes[place] END;
         END LOOP;
+    END IF;
+    IF kinds && '{failed, retry, released, crashed, canceled}' THEN
+        INSERT INTO batches (batch_id, made_at, answers) VALUES (batch, now, outcomes);
     END IF;
     RETURN outcomes;
 END $$;

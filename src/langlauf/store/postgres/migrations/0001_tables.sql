@@ -303,6 +303,16 @@ CREATE TABLE pace (
     mean_seconds float8 NOT NULL
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
+-- Batches of writes in which attempts ended without a result, with their answers. Such an end does not show afterwards in the
+-- job: a batch whose answer was lost is sent again under the same id, and gets the answers it missed.
+CREATE TABLE batches (
+    batch_id uuid   PRIMARY KEY,
+    made_at  bigint NOT NULL,
+    answers  text[] NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX idx_batches_made ON batches (made_at);
+
 -- Which stores of the earlier system were taken over: each once, in the transaction that brought its records.
 CREATE TABLE imports (
     file_name   text   NOT NULL,

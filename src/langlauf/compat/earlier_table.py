@@ -13,7 +13,7 @@ from langlauf.domain.errors import StoreError
 from langlauf.store.queries import load
 
 TABLE = "reading_jobs"
-SQL = load("langlauf.store.postgres", "adopting.sql")
+SQL = load("langlauf.compat", "adopt.sql")
 WORDS = ("pending", "processing", "generating", "completed", "done", "failed", "timeout", "cancelled")
 _LONGEST_WORD = max(map(len, WORDS))
 

@@ -6,6 +6,14 @@ from typing import Any
 
 import msgspec
 
+from langlauf.compat.v1_json import (
+    EarlierEvent,
+    EarlierNotification,
+    EarlierResult,
+    NotAnEarlierStore,
+    instant,
+    text_of,
+)
 from langlauf.domain.event import ActorType, Event, EventType
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE
@@ -14,14 +22,6 @@ from langlauf.domain.notification import Notification, dedupe_key
 from langlauf.domain.result import SCHEMA_VERSION, Snapshot, StoredResult
 from langlauf.domain.showing import views_from
 from langlauf.domain.state import Status
-from langlauf.store.v1_json import (
-    EarlierEvent,
-    EarlierNotification,
-    EarlierResult,
-    NotAnEarlierStore,
-    instant,
-    text_of,
-)
 
 #: The earlier system's other word for the same event.
 _OTHER_WORDS = {"job.started": EventType.RUNNING}

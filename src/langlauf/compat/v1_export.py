@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from langlauf.compat.v1_json import SCHEMA_VERSION, event_entry, job_entry, notification_entry, result_entry
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.domain.event import Event
 from langlauf.domain.instant import to_text
@@ -22,7 +23,6 @@ from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.blobs.folders import folder_of
 from langlauf.store.checking import Row, Snapshot, place_of
 from langlauf.store.rows import job_from
-from langlauf.store.v1_json import SCHEMA_VERSION, event_entry, job_entry, notification_entry, result_entry
 
 Entry = tuple[str, Any]
 Write = Callable[[bytes], object]

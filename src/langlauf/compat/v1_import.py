@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
+from langlauf.compat.v1_json import NotAnEarlierStore, read_document
+from langlauf.compat.v1_records import ImportedJob, to_records
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import Job
@@ -20,8 +22,6 @@ from langlauf.domain.state import Status
 from langlauf.store.copying import Row
 from langlauf.store.queries import load
 from langlauf.store.tables import BY_NAME, Table
-from langlauf.store.v1_json import NotAnEarlierStore, read_document
-from langlauf.store.v1_records import ImportedJob, to_records
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import apsw
 
+from langlauf.compat.v1_records import UNNAMED
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.job import payload_hash
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import migrate, open_connection
-from langlauf.store.sqlite.snapshot import refuse_unfinished, snapshot_of
-from langlauf.store.v1_records import UNNAMED
+from langlauf.store.sqlite.snapshot import refuse_unfinished
 
 
 def name_jobs(db_path: str, analysis: str) -> int:
@@ -32,12 +32,6 @@ def name_jobs(db_path: str, analysis: str) -> int:
     finally:
         connection.close()  # what was not committed is gone
     return count
-
-
-def has_unnamed_jobs(db_path: str) -> bool:
-    """Whether some wait for their name; a file of another schema has none that could be told."""
-    with snapshot_of(db_path, unfinished=True) as snapshot:
-        return bool(list(snapshot.rows("an_unnamed_job")))
 
 
 def _name(connection: apsw.Connection, queries: Mapping[str, str], analysis: str) -> int:

@@ -7,9 +7,9 @@ from typing import Any
 import asyncpg
 
 from langlauf.clock import Clock
+from langlauf.compat.v1_import import Earlier, Importing, ImportReport
 from langlauf.domain.errors import StoreError
 from langlauf.domain.job import Job
-from langlauf.store.importing import Earlier, Importing, ImportReport
 from langlauf.store.postgres.blocking import BlockingConnection, Row
 from langlauf.store.postgres.migrating import PACKAGE
 from langlauf.store.postgres.putting import Putting

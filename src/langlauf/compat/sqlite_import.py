@@ -8,17 +8,17 @@ from typing import Any
 import apsw
 
 from langlauf.clock import Clock, new_id
+from langlauf.compat.v1_import import Earlier, Importing, ImportReport
+from langlauf.compat.v1_records import UNNAMED
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import Job
 from langlauf.store.copying import Row
-from langlauf.store.importing import Earlier, Importing, ImportReport
 from langlauf.store.sqlite.connection import migrate, open_connection
 from langlauf.store.sqlite.copying import put_rows
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.steady import clock_of
 from langlauf.store.tables import Table
-from langlauf.store.v1_records import UNNAMED
 
 
 def import_v1(

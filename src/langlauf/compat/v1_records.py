@@ -10,17 +10,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from langlauf.domain.errors import RetryHint
-from langlauf.domain.event import Event, EventType
-from langlauf.domain.fields import WORDS, is_time
-from langlauf.domain.instant import Instant
-from langlauf.domain.job import INLINE, LONGEST_TIMEOUT, Job, payload_hash
-from langlauf.domain.notification import Notification
-from langlauf.domain.progress import HIGHEST_UNFINISHED
-from langlauf.domain.redact import clean_message
-from langlauf.domain.result import StoredResult
-from langlauf.domain.state import STARTED, TERMINAL, Status
-from langlauf.store.v1_json import (
+from langlauf.compat.v1_json import (
     PLAIN_FIELDS,
     EarlierEvent,
     EarlierJob,
@@ -31,7 +21,17 @@ from langlauf.store.v1_json import (
     instant,
     text_of,
 )
-from langlauf.store.v1_parts import Owner, make_event, read_events, read_notifications, read_results
+from langlauf.compat.v1_parts import Owner, make_event, read_events, read_notifications, read_results
+from langlauf.domain.errors import RetryHint
+from langlauf.domain.event import Event, EventType
+from langlauf.domain.fields import WORDS, is_time
+from langlauf.domain.instant import Instant
+from langlauf.domain.job import INLINE, LONGEST_TIMEOUT, Job, payload_hash
+from langlauf.domain.notification import Notification
+from langlauf.domain.progress import HIGHEST_UNFINISHED
+from langlauf.domain.redact import clean_message
+from langlauf.domain.result import StoredResult
+from langlauf.domain.state import STARTED, TERMINAL, Status
 
 DEFAULT_ORG = "default-org"
 #: The analysis of jobs that were imported without knowing the application. None can be registered under this name.

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from langlauf.clock import steady
-from langlauf.store.postgres.earlier_table import CannotAdopt, EarlierTable, Step
+from langlauf.compat.earlier_table import CannotAdopt, EarlierTable, Step
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.migrating import MIGRATION_LOCK
 
