@@ -13,11 +13,11 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from langlauf.clock import machine_time, steady
+from langlauf.clock import machine_time
 from langlauf.domain.attempt import Claim, Lease
 from langlauf.domain.errors import LanglaufError, StoreError
 from langlauf.domain.outcome import Crashed
@@ -47,9 +47,8 @@ from langlauf.worker.relay import Relay
 
 #: Without the folder it is started in: a file there must not stand for a module of Python's own.
 _COMMAND = (sys.executable, "-P", "-m", "langlauf.cli.worker_process")
-#: Pauses before a worker that did not live for long is replaced: the first, and the longest.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-_LIVED_LONG = 30.0
+#: The pause before a worker that had worked is replaced; before one that could not even start it grows up to the other.
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 #: For the worker's keeper and its processes to be gone as well, for a stop that is under way, and for a count.
 _GONE_SECONDS = 2.0
 _STOP_SECONDS = 5.0
@@ -102,20 +101,16 @@ class WorkerProcess:
             await self._running.count()
 
     async def _supervise(self, first: "_Running") -> None:
-        pause, running = 0.0, first
+        pause, running = _SHORTEST_PAUSE, first
         while True:
-            started = steady()
             await running.run(self._target, self._stopping, self._hurried)
             self.running = running.kept
             self._running = None
             if self._stopping.is_set() or (running is first and not running.working.done()):
                 return
             tell(Fact.WORKER_DIED, logging.ERROR, reason=running.how, held=running.lost)
-            pause = 0.0 if steady() - started > _LIVED_LONG else min(max(_FIRST_PAUSE, 2 * pause), _LONGEST_PAUSE)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._stopping.wait()
-            if self._stopping.is_set():
+            pause = _SHORTEST_PAUSE if running.working.done() else min(2 * pause, _LONGEST_PAUSE)
+            if await _within(pause, self._stopping.wait()):
                 return
             running = self._running = _Running(self._store, self._hints, self._settings)
 
@@ -130,7 +125,8 @@ class _Running:
         self._settings = settings
         self._relay = Relay(store, hints, poll_seconds=settings.poll_seconds)
         self._box = BlackBox()
-        self._line: Line[FromWorker] = Line(self._heard, lambda: None, FromWorker)
+        self._hung_up = asyncio.Event()
+        self._line: Line[FromWorker] = Line(self._heard, self._hung_up.set, FromWorker)
         self.working: asyncio.Future[None] = loop.create_future()
         self.gone: asyncio.Future[None] = loop.create_future()
         self._counted: asyncio.Future[None] | None = None
@@ -146,6 +142,8 @@ class _Running:
             process, lifeline = await self._start(target)
         except OSError as error:
             self.how = f"it could not be started: {error}"
+            self._box.close()
+            self.gone.set_result(None)
             return
         attention = asyncio.create_task(self._pass_attention_on())
         ended = asyncio.create_task(_ended(process))
@@ -157,6 +155,7 @@ class _Running:
                 process.kill()
             status = await ended
             self.how = _how(status)
+            await _within(_GONE_SECONDS, self._hung_up.wait())  # what it sent before its end is heard first
             self._line.close()
             await self._relay.close()
             await self._give_back(lifeline, status)
@@ -240,7 +239,7 @@ class _Running:
     async def _give_back(self, lifeline: int, status: int) -> None:
         """Gives back what the worker held, once nothing can compute for it any more; else the leases run out."""
         with _closed(lifeline):
-            if not self._relay.held or not await _all_gone(lifeline):
+            if not self._relay.held or not await _within(_GONE_SECONDS, _readable(lifeline)):
                 return
         self.lost = len(self._relay.held)
         seconds = self._settings.lease_seconds
@@ -267,11 +266,11 @@ async def _ended(process: subprocess.Popen[bytes]) -> int:
     return process.wait()
 
 
-async def _all_gone(lifeline: int) -> bool:
-    """Whether everything that has the other end of the pipe is gone."""
+async def _within(seconds: float, awaited: Awaitable[object]) -> bool:
+    """Whether it came in time."""
     try:
-        async with asyncio.timeout(_GONE_SECONDS):
-            await _readable(lifeline)
+        async with asyncio.timeout(seconds):
+            await awaited
     except TimeoutError:
         return False
     return True

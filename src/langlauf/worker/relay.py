@@ -6,12 +6,14 @@ ends, and the program gives back what the worker held.
 """
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 import msgspec
 
+from langlauf.analysis.payload import LARGE, aside
 from langlauf.clock import Clock
 from langlauf.domain import errors
 from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Handed, Lease, Partial, Progress, Renewal, Write
@@ -145,6 +147,18 @@ class _RemoteReads:
         return cast("ResultView | None", await self._ask("result", self._org_id, result_id, latest))
 
 
+def _letters(value: Any) -> int:
+    """About how large an answer is, where it can be large."""
+    match value:
+        case str():
+            return len(value)
+        case dict():
+            return sum(map(len, value.values()))
+        case ResultView(delivered=delivered):
+            return len(delivered.payload or "")
+    return 0
+
+
 class Relay:
     """The program's end: does what one worker process asks for, and knows which leases that process holds."""
 
@@ -155,6 +169,7 @@ class Relay:
         self.line: Line[FromWorker] | None = None
         #: what the worker was given and has not ended
         self.held: dict[Lease, Claim] = {}
+        self._worker_id: str | None = None
         self._doing: set[asyncio.Task[None]] = set()
         self._closed = self._withdrawn = False
 
@@ -173,6 +188,9 @@ class Relay:
         self._withdraw()
         if self._doing:
             await asyncio.wait(self._doing)
+        if self._worker_id is not None:
+            with contextlib.suppress(StoreError):  # then it is shown as silent for a while
+                await self._store.workers.forget(self._worker_id)
 
     def _withdraw(self) -> None:
         """Lets the claim that stands come back with what it has; one worker has one at a time."""
@@ -187,7 +205,8 @@ class Relay:
             known = error if isinstance(error, StoreError) else StoreError(f"{type(error).__name__}: {error}")
             self._tell(Refusal(question.number, type(known).__name__, str(known)))
         else:
-            self._tell(Answer(question.number, msgspec.Raw(_encode(value))))
+            encoded = await aside(_encode, value) if _letters(value) > LARGE else _encode(value)
+            self._tell(Answer(question.number, msgspec.Raw(encoded)))
 
     def _tell(self, reply: Answer | Refusal) -> None:
         if self.line is not None:
@@ -216,7 +235,8 @@ class Relay:
         return renewals
 
     async def _record(self, lease: Lease, kind: str, write: msgspec.Raw) -> Recorded:
-        decoded = _WRITES[kind].decode(write)
+        decode = _WRITES[kind].decode
+        decoded = await aside(decode, write) if memoryview(write).nbytes > LARGE else decode(write)
         recorded = await self._store.record(lease, decoded)
         if not recorded or not isinstance(decoded, Progress | Partial | Checkpoint):
             self.held.pop(lease, None)
@@ -240,7 +260,9 @@ class Relay:
         return await self._store.tenant(org_id).result(result_id, latest=latest)
 
     async def _note(self, report: WorkerReport) -> None:
+        self._worker_id = report.worker_id
         await self._store.workers.note(report)
 
     async def _forget(self, worker_id: str) -> None:
+        self._worker_id = None
         await self._store.workers.forget(worker_id)
