@@ -216,6 +216,6 @@ def test_a_large_body_is_checked_beside_the_event_loop(
         return check(*values)
 
     monkeypatch.setattr(requests, "first_flaw", watched)
-    body = {"analysis": "text", "input": {"unknown": [1] * (100_000 if large else 1)}}
+    body = {"analysis": "text", "input": {"unknown": ["\n"] * (100_000 if large else 1)}}
     assert server.http.post("/analyze", json=body).status_code == 400
     assert (names != ["live-server"]) is large

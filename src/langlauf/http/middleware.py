@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
@@ -42,8 +43,8 @@ _CLASSES = {number: f"{number}xx" for number in range(1, 6)}
 class Entrance:
     """Gives each request its id, and turns every error into a problem that tells no secrets."""
 
-    def __init__(self, app: ASGIApp, cors: Cors, public_url: str | None) -> None:
-        self._app = app
+    def __init__(self, find: Callable[[Scope], ASGIApp], cors: Cors, public_url: str | None) -> None:
+        self._find = find
         self._cors = cors
         self._public_url = public_url
 
@@ -51,9 +52,8 @@ class Entrance:
         if scope["type"] != "http":
             await WebSocketClose()(scope, receive, send)
             return
-        asked = read_fields(scope)
-        request_id = request_id_from(asked.get("x-request-id"))
-        scope["langlauf.request_id"] = request_id
+        # Streams stay here for hours: nothing is held that only the beginning needs.
+        request_id, origin, preflight = self._read(scope)
         started = False
         began = steady()
 
@@ -63,11 +63,11 @@ class Entrance:
                 started = True
                 REQUESTS.note(steady() - began, scope.get(OPERATION, PAGES), _CLASSES[message["status"] // 100])
                 message = {**message, "headers": _completed(message["headers"], request_id, scope)}
-                self._cors.mark(asked.get("origin"), message)
+                self._cors.mark(origin, message)
             await send(message)
 
         try:
-            await (self._cors.preflight(scope["method"], asked) or self._app)(scope, receive, send_with_id)
+            await (preflight or self._find(scope))(scope, receive, send_with_id)
         except ClientDisconnect:
             return  # nobody is there to be answered
         except Exception as error:
@@ -79,6 +79,12 @@ class Entrance:
             base = root_address(scope, self._public_url)
             response = problem_response(_as_problem(error, scope), request_id, base)
             await response(scope, receive, send_with_id)
+
+    def _read(self, scope: Scope) -> tuple[str, str | None, Response | None]:
+        """The id of a request, the origin of the page that sent it, and the answer to a browser that only asks."""
+        fields = read_fields(scope)
+        scope["langlauf.request_id"] = request_id_from(fields.get("x-request-id"))
+        return scope["langlauf.request_id"], fields.get("origin"), self._cors.preflight(scope["method"], fields)
 
 
 def _completed(headers: Iterable[tuple[bytes, bytes]], request_id: str, scope: Scope) -> list[tuple[bytes, bytes]]:
