@@ -35,7 +35,7 @@ from langlauf.telemetry.metrics import REQUESTS
 
 _RETRY_SECONDS = "5"
 _PLACE_SECONDS, _PLACE_SPREAD = 5, 10
-_OVERLOADED_SECONDS = 1
+_OVERLOADED_SECONDS = 1.0
 _ALWAYS = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 _CLASSES = {number: f"{number}xx" for number in range(1, 6)}
 
@@ -73,11 +73,10 @@ class Entrance:
         except Exception as error:
             if started:
                 raise
-            if isinstance(error, Overloaded):
-                # Told at once, a flood would come back at once, and saying no would take the time that work needs.
-                await asyncio.sleep(_OVERLOADED_SECONDS)
-            base = root_address(scope, self._public_url)
-            response = problem_response(_as_problem(error, scope), request_id, base)
+            problem = _as_problem(error, scope)
+            if problem.after:
+                await asyncio.sleep(problem.after)
+            response = problem_response(problem, request_id, root_address(scope, self._public_url))
             await response(scope, receive, send_with_id)
 
     def _read(self, scope: Scope) -> tuple[str, str | None, Response | None]:
@@ -112,6 +111,7 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
         case Overloaded():
             tell(Fact.REQUEST_REFUSED, logging.DEBUG, status=503, reason=str(error))
             problem = _unavailable("The server has too much to do right now; nothing was accepted. Try again.", "1")
+            problem.after = _OVERLOADED_SECONDS  # saying no all the time would take the time that work needs
         case PayloadUnavailable():
             # What is wrong with it was told where it was found.
             problem = _unavailable("This result cannot be read right now; its job can. Try again.")
