@@ -2,8 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Literal
 
 from langlauf.domain.errors import NoPlace
@@ -30,8 +29,7 @@ class Places:
         """How many of a kind stay now."""
         return self._kinds[kind]
 
-    @contextmanager
-    def take(self, counted_as: Sequence[str], kind: Kind) -> Iterator[None]:
+    def take(self, counted_as: Sequence[str], kind: Kind) -> "Place":
         """A place for as long as the block lasts; raises `NoPlace` where none is left."""
         levels = [tuple(counted_as[: depth + 1]) for depth in range(len(counted_as))]
         for depth, level in enumerate(levels):
@@ -41,11 +39,29 @@ class Places:
             raise NoPlace("all")
         self._levels.update(levels)
         self._kinds[kind] += 1
-        try:
-            yield
-        finally:
-            self._kinds[kind] -= 1
-            self._levels.subtract(levels)
-            for level in levels:
-                if not self._levels[level]:
-                    del self._levels[level]
+        return Place(self, levels, kind)
+
+    def give_back(self, levels: list[tuple[str, ...]], kind: Kind) -> None:
+        """One that stayed is gone."""
+        self._kinds[kind] -= 1
+        self._levels.subtract(levels)
+        for level in levels:
+            if not self._levels[level]:
+                del self._levels[level]
+
+
+class Place:
+    """A place that is taken until its block is left."""
+
+    __slots__ = ("_kind", "_levels", "_places")
+
+    def __init__(self, places: Places, levels: list[tuple[str, ...]], kind: Kind) -> None:
+        self._places = places
+        self._levels = levels
+        self._kind = kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self._places.give_back(self._levels, self._kind)
