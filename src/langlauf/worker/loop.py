@@ -84,7 +84,7 @@ class Worker:
         return bool(self._loops) and not any(loop.done() for loop in self._loops)
 
     def _make_pool(self) -> Pool:
-        """Processes stand ready only where an analysis is a plain function; `job.map` starts its own when it comes."""
+        """Processes start with the first call that needs one; where an analysis is a plain function, some stand ready then."""
         parallel, slots = self._settings.process_count, self._settings.max_running
         warm = min(parallel, slots) if any(analysis.plain for analysis in self._registry) else 0
         begin = begin_with(self._registry, self._settings.process_memory)
@@ -94,7 +94,6 @@ class Worker:
         """Begins to claim."""
         check_names(self._registry)
         contain_attempts(asyncio.get_running_loop())
-        self._pool.warm_up()
         self._loops = [
             asyncio.create_task(self._claim_for_ever(), name="langlauf-claims"),
             asyncio.create_task(self._heartbeat.run(), name="langlauf-heartbeat"),
