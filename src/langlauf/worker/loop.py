@@ -84,7 +84,7 @@ class Worker:
         return bool(self._loops) and not any(loop.done() for loop in self._loops)
 
     def _make_pool(self) -> Pool:
-        """Processes start with the first call that needs one; some stay where an analysis is a plain function."""
+        """Processes stand ready from the first call of a plain function on; `job.map` starts its own when it comes."""
         parallel, slots = self._settings.process_count, self._settings.max_running
         warm = min(parallel, slots) if any(analysis.plain for analysis in self._registry) else 0
         begin = begin_with(self._registry, self._settings.process_memory)

@@ -1,8 +1,8 @@
 """A worker in a process of its own, and who looks after it: the program that serves or works.
 
 What blocks, breaks or ends the worker does not touch the program. A worker that ended is replaced after a short pause,
-and what it held is given back at once: it is known to be gone, so nobody has to wait for its leases. The worker ends
-with the program, however that ended.
+and what it held is given back at once: it is known to be gone, so no lease has to run out first. The worker ends with
+the program, however that ended.
 """
 
 import asyncio
