@@ -155,6 +155,7 @@ tests/store_contract/test_earlier_store.py::test_what_retention_removed_is_no_re
 tests/unit/test_postgres_support.py
 
 # Large inputs, and the benchmarks at work
+tests/http/test_poll_cost.py
 tests/bundled/ontology/test_analysis.py::test_tens_of_thousands_of_terms_stay_small_and_quick
 tests/ui/test_every_page.py::test_links_work_below_a_mount_point
 tests/unit/address/test_analysis.py::test_every_stage_is_a_chunk_a_checkpoint_and_a_snapshot
