@@ -53,7 +53,6 @@ tests/cli/test_read_only.py::test_commands_on_a_read_only_mount
 tests/client/test_restart.py
 tests/client/test_sync.py::test_events_over_several_pages
 tests/cli/test_keys.py::test_a_store_with_a_key_may_listen_beyond_this_machine
-tests/docs/test_code.py::test_a_block_of_python_runs[README.md-1]
 tests/docs/test_deploy.py::test_the_login_of_compose_is_enough
 tests/docs/test_recipes.py
 tests/http/test_streams_limits.py::test_idle_streams_cost_one_look_for_all

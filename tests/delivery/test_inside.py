@@ -8,17 +8,27 @@ from typing import Any
 
 import pytest
 
+from langlauf.clock import steady
 from langlauf.telemetry import Fact
 from tests.delivery.rig import Rig, rig
 from tests.support.receiver import answer, cut_off, receiving
 
 _SECRET_ANSWER = "the ledger of the house"
+_SHORT_SECONDS = 1
 
 
 @pytest.fixture(scope="module")
 def sending(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     allow = "127.0.0.1/32,acme=127.0.0.2/32"
     with rig(tmp_path_factory.mktemp("inside"), LANGLAUF_WEBHOOK_ALLOW=allow, LANGLAUF_WEBHOOK_SCHEDULE="0.05") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A try has little time."""
+    environment = {"LANGLAUF_WEBHOOK_ALLOW": "127.0.0.1/32", "LANGLAUF_WEBHOOK_SECONDS": str(_SHORT_SECONDS)}
+    with rig(tmp_path_factory.mktemp("short"), **environment) as made:
         yield made
 
 
@@ -65,13 +75,17 @@ def test_what_arrives_inside_is_told_without_an_answer(sending: Rig) -> None:
     assert (message.delivery_status, attempt.status_code, attempt.reply) == ("sent", None, None)
 
 
-def test_a_test_event_inside_tells_no_more(sending: Rig, caplog: pytest.LogCaptureFixture) -> None:
+def _try(short: Rig, url: str) -> Any:
+    made = _add(short, "tester", url).json()["webhook"]
+    path = f"/analyze/webhooks/{made['endpoint_id']}/test"
+    return short.live.http.post(path, json={}, headers={"X-Org-Id": "tester"}).json()
+
+
+def test_a_test_event_inside_tells_no_more(short: Rig, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "langlauf")
     with receiving() as receiver:
         receiver.manners["/hook"] = answer(418, _SECRET_ANSWER)
-        made = _add(sending, "tester", receiver.url()).json()["webhook"]
-        path = f"/analyze/webhooks/{made['endpoint_id']}/test"
-        tried = sending.live.http.post(path, json={}, headers={"X-Org-Id": "tester"}).json()
+        tried = _try(short, receiver.url())
     assert {name: tried[name] for name in ("taken", "seconds", "status_code", "error", "reply")} == {
         "taken": False,
         "seconds": 0.0,
@@ -81,6 +95,16 @@ def test_a_test_event_inside_tells_no_more(sending: Rig, caplog: pytest.LogCaptu
     }
     [logged] = [vars(one)["fields"] for one in caplog.records if one.getMessage() == Fact.WEBHOOK_TESTED]
     assert "answered 418" in logged["reason"]
+
+
+def test_a_test_event_inside_fails_when_its_time_is_over(short: Rig) -> None:
+    """A closed port, which refuses at once, takes as long as one that never answers."""
+    with closing(socket.socket()) as closed:
+        closed.bind(("127.0.0.1", 0))  # it does not listen
+        began = steady()
+        tried = _try(short, f"http://127.0.0.1:{closed.getsockname()[1]}/")
+    assert tried["error"] == "not taken"
+    assert steady() - began >= _SHORT_SECONDS
 
 
 def test_a_range_of_one_org_is_closed_to_the_others(sending: Rig) -> None:

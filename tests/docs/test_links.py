@@ -1,5 +1,8 @@
 """Links that lead somewhere."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.docs.pages import ROOT, anchors, links, pages
@@ -26,6 +29,13 @@ def test_every_relative_link_resolves(page: str) -> None:
         assert target.exists(), link
         if anchor:
             assert anchor in anchors(target.read_text("utf-8")), link
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_link_that_names_a_page_leads_to_it(page: str) -> None:
+    """A label such as `python.md` is not left behind when its target moves to another page."""
+    for label, path in re.findall(r"\[([\w/.]+\.md)\]\(([^)#\s]+)", (ROOT / page).read_text("utf-8")):
+        assert Path(label).name == Path(path).name, f"[{label}]({path})"
 
 
 def test_the_index_leads_to_every_page() -> None:

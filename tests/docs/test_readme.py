@@ -1,4 +1,4 @@
-"""Everything that the README tells people to type is typed, in order, and does what it says there."""
+"""Every command that the README and the reference show is run, in order, and does what is shown there."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from tests.docs.shell import Step, read_curl, shown_facts, shown_headers, shown_
 from tests.support.server import command, environment
 
 DOCUMENTED_URL = "http://127.0.0.1:8080"
-#: A variable of the README, and the member of the answer before it that a person copies.
+#: A variable of a session, and the member of the answer before it that a person copies.
 COPIED = {"JOB": "job_id", "RESULT": "result_id"}
 
 
@@ -84,28 +84,33 @@ class Session:
             assert "…" in shown or shown in done.stdout.splitlines(), (line, shown)
 
 
-def _steps() -> list[Step]:
-    return [step for block in blocks("README.md", "console") for step in steps_of(block.text)]
+def _steps(page: str) -> list[Step]:
+    return [step for block in blocks(page, "console") for step in steps_of(block.text)]
 
 
-def test_the_sessions_of_the_readme_work(bundled_url: str) -> None:
-    """Every `curl` and every `langlauf` of the README, in order, against a server as `make run` starts it."""
-    steps = _steps()
+@pytest.mark.parametrize(
+    ("page", "least", "copied"), [("README.md", 3, {"JOB"}), ("docs/http_api.md", 11, {"JOB", "RESULT"})]
+)
+def test_the_sessions_of_the_documents_work(bundled_url: str, page: str, least: int, copied: set[str]) -> None:
+    """Every `curl` and every `langlauf` that is shown, in order, against a server as `make run` starts it."""
+    steps = _steps(page)
     with httpx2.Client(base_url=bundled_url, timeout=60, trust_env=False) as http:
         session = Session(bundled_url, http)
         for step in steps:
             session.do(step)
-    assert set(session.variables) == set(COPIED)
-    assert sum(step.command.startswith("curl ") for step in steps) >= 8
-    assert sum(step.command.startswith("langlauf ") for step in steps) >= 3
+    assert set(session.variables) == copied
+    assert sum(step.command.startswith(("curl ", "langlauf ")) for step in steps) >= least
 
 
-def test_the_sessions_show_what_came() -> None:
+@pytest.mark.parametrize(
+    ("page", "statuses", "headers", "facts"), [("README.md", 1, 3, 9), ("docs/http_api.md", 2, 4, 20)]
+)
+def test_the_sessions_show_what_came(page: str, statuses: int, headers: int, facts: int) -> None:
     """The outputs are long enough to compare: statuses, headers and members are found in them."""
-    outputs = [step.output for step in _steps()]
-    assert sum(shown_status(output) is not None for output in outputs) >= 2
-    assert sum(len(shown_headers(output)) for output in outputs) >= 4
-    assert sum(len(shown_facts(output)) for output in outputs) >= 20
+    outputs = [step.output for step in _steps(page)]
+    assert sum(shown_status(output) is not None for output in outputs) >= statuses
+    assert sum(len(shown_headers(output)) for output in outputs) >= headers
+    assert sum(len(shown_facts(output)) for output in outputs) >= facts
 
 
 def test_the_readme_has_one_block_for_make() -> None:

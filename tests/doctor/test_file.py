@@ -18,6 +18,7 @@ from langlauf.doctor.patient import Patient
 from langlauf.doctor.registry import CHECKS
 from langlauf.settings import load_settings
 from langlauf.store.location import SqlitePlace
+from langlauf.store.sqlite.backing import back_up
 from langlauf.store.sqlite.examining import SqliteExaminer
 from langlauf.store.sqlite.mounts import file_system_of, over_network
 from tests.doctor.scene import Ward, opened
@@ -109,6 +110,17 @@ def test_a_torn_page_is_found(sqlite: Ward) -> None:
     found = sqlite.examine()
     assert (found.levels["damage"], found.exit_code) == ("error", 1)
     assert found.findings["damage"]["next"] == f"langlauf restore BACKUP --force --store {sqlite.place}"
+
+
+def test_a_torn_page_is_told_with_the_newest_backup(sqlite: Ward, tmp_path: Path) -> None:
+    """The command can be typed as it stands; a backup that is gone is not named."""
+    older, newest = tmp_path / "older.db", tmp_path / "newest.db"
+    back_up(sqlite.place, older, force=False)
+    back_up(sqlite.place, newest, force=False)
+    _torn_page(sqlite)
+    assert sqlite.examine().findings["damage"]["next"] == f"langlauf restore {newest} --force --store {sqlite.place}"
+    newest.unlink()
+    assert sqlite.examine().findings["damage"]["next"] == f"langlauf restore BACKUP --force --store {sqlite.place}"
 
 
 def test_a_long_log_is_found(sqlite: Ward) -> None:

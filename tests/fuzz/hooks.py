@@ -13,7 +13,7 @@ from schemathesis.core.transport import Response
 from schemathesis.hooks import unregister
 from schemathesis.openapi.checks import RejectedPositiveData
 
-from langlauf.domain.text import LARGEST_INTEGER
+from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 from langlauf.http.credentials import ADDRESS_TOKEN
 from tests.fuzz.target import ORG, Known
 
@@ -99,9 +99,9 @@ def _whole(value: Any) -> Any:
         return {name: _whole(child) for name, child in value.items()}
     if isinstance(value, list):
         return [_whole(child) for child in value]
-    if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_INTEGER:
+    if isinstance(value, float) and value.is_integer() and SMALLEST_INTEGER <= value < LARGEST_INTEGER:
         return int(value)
-    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+    if isinstance(value, int) and not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
         return 0
     return value
 

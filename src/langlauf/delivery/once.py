@@ -1,5 +1,6 @@
 """Sending something at once, outside of the outbox: for whoever wants to see what a receiver answers."""
 
+import asyncio
 from collections.abc import Callable
 
 from langlauf.clock import steady
@@ -17,12 +18,14 @@ class SendingOnce:
         self._channel: Webhooks | None = None
 
     async def __call__(self, parcel: Parcel) -> Tried:
-        """Sends it, and tells what came back."""
+        """Sends it, and tells what came back. A failure inside a network is told when the time for a try is over."""
         if self._channel is None:
             self._channel = self._make()
         started = steady()
         outcome = await self._channel.send_parcel(parcel)
         if outcome.detail is not None:
+            if outcome.verdict != "sent":  # how long it took would tell a closed port from one that does not answer
+                await asyncio.sleep(max(0.0, started + self._channel.seconds - steady()))
             tell(Fact.WEBHOOK_TESTED, org_id=parcel.org_id, taken=outcome.verdict == "sent", reason=outcome.detail)
         return Tried(
             taken=outcome.verdict == "sent",

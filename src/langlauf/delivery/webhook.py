@@ -64,7 +64,8 @@ class Webhooks:
         self._doors = doors
         self._resolver = resolver
         self._clock = clock
-        self._seconds = seconds
+        #: how long one try may take in all
+        self.seconds = seconds
         self._source = source
         self._master = master
         self._operator_secrets = operator_secrets
@@ -96,7 +97,7 @@ class Webhooks:
         Of a receiver inside a network the org learns nothing but whether it took the message.
         """
         doors = self._doors(parcel.org_id)
-        until = asyncio.get_running_loop().time() + self._seconds
+        until = asyncio.get_running_loop().time() + self.seconds
         inside = False
         try:
             target = check_url(parcel.url, doors.allow, own=self._own_url)
@@ -109,7 +110,7 @@ class Webhooks:
         except TooManyQuestions as error:
             return Outcome(verdict="later", error=str(error))  # no fault of this receiver
         except (TargetRefused, BadAnswer, OSError) as error:
-            outcome = Outcome(verdict="later", error=_reason(error, self._seconds), lane_failed=True)
+            outcome = Outcome(verdict="later", error=_reason(error, self.seconds), lane_failed=True)
         return veiled(outcome) if inside and not self._shows_inside else outcome
 
     def _headers(self, parcel: Parcel) -> dict[str, str]:

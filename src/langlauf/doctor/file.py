@@ -8,6 +8,8 @@ from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, fine, odd, size, some, wrong
 from langlauf.doctor.patient import Patient
 from langlauf.store.examining import FileExaminer
+from langlauf.store.location import SqlitePlace
+from langlauf.store.sqlite.backing import last_backup
 from langlauf.store.sqlite.mounts import over_network
 
 _FULL = 2
@@ -119,7 +121,8 @@ def damage(patient: Patient) -> Seen:
         return odd("not read to its end in the time there is", patient.command("verify"))
     if torn:
         words = f"{some(torn)}; stop every server and worker, and put back the newest backup"
-        return wrong(words, patient.command("restore", "BACKUP", "--force"))
+        newest = last_backup(patient.place.path) if isinstance(patient.place, SqlitePlace) else None
+        return wrong(words, patient.command("restore", str(newest or "BACKUP"), "--force"))
     if loose:
         return wrong(some(loose), patient.command("verify"))
     return fine("none found")

@@ -6,11 +6,11 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-#: Beyond this, JSON readers that use doubles lose digits.
-LARGEST_INTEGER = 2**53 - 1
+#: What 64 bits with a sign hold, such as the keys of a database. Few readers keep larger ones exactly.
+SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
 DEEPEST = 64
-#: Without any of these JSON has no NUL, no half of a pair, no number that loses digits and none that is not finite.
-_SUSPECT = re.compile(rb"\\|[0-9]{16}|[0-9][eE]")
+#: Without any of these JSON has no NUL, no half of a pair, no integer beyond 64 bits and no number that is not finite.
+_SUSPECT = re.compile(rb"\\|[0-9]{19}|[0-9][eE]")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
 
 
@@ -47,8 +47,8 @@ def scalar_flaw(item: Any) -> str | None:
     kind = type(item)
     if kind is str:
         return string_flaw(item)
-    if kind is int and not -LARGEST_INTEGER <= item <= LARGEST_INTEGER:
-        return "an integer that would lose digits; send it as a string"
+    if kind is int and not SMALLEST_INTEGER <= item <= LARGEST_INTEGER:
+        return "an integer beyond 64 bits; send it as a string"
     if kind is float and not math.isfinite(item):
         return "not a finite number"
     return None

@@ -158,7 +158,7 @@ def _check_media_type(request: Request) -> None:
 
 
 def parse_json(body: bytes, deepest: int) -> Any:
-    """JSON that every store can keep: no duplicate names, NUL, half surrogates, NaN or integers that lose digits."""
+    """JSON that every store can keep: no duplicate names, NUL, half surrogates, NaN or integers beyond 64 bits."""
     try:
         value = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from langlauf.domain.text import LARGEST_INTEGER
+from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 from langlauf.http.document.samples import Schema, ref_name
 
 #: What narrows a type, as JSON schema calls it.
@@ -15,7 +15,7 @@ _LIMITS = (
 
 
 #: Every integer ends there, so that it need not be said of each.
-_NO_LIMIT = (None, LARGEST_INTEGER, -LARGEST_INTEGER)
+_NO_LIMIT = (None, LARGEST_INTEGER, SMALLEST_INTEGER)
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -35,7 +35,7 @@ from langlauf.domain.progress import stored_percent
 from langlauf.domain.redact import MASK, clean_message, redacted
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
-from langlauf.domain.text import LARGEST_INTEGER, first_flaw, is_plain
+from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER, first_flaw, is_plain
 from langlauf.worker.failing import failure_of
 
 NOW = 1_770_000_000 * SECOND
@@ -261,7 +261,7 @@ def test_a_loss_is_forgiven_a_few_times() -> None:
 
 
 STORABLE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
-NUMBERS = st.integers(-LARGEST_INTEGER, LARGEST_INTEGER) | st.floats(allow_nan=False, allow_infinity=False)
+NUMBERS = st.integers(SMALLEST_INTEGER, LARGEST_INTEGER) | st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(
     st.none() | st.booleans() | NUMBERS | STORABLE,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(STORABLE, inner, max_size=4),
@@ -284,7 +284,8 @@ def test_what_has_no_flaw_survives_json(value: Any) -> None:
         ({"a\x00": 1}, "a name in the value: contains the character NUL"),
         ([math.nan], "[0]: not a finite number"),
         ([math.inf], "[0]: not a finite number"),
-        (2**53, "the value: an integer that would lose digits; send it as a string"),
+        (2**63, "the value: an integer beyond 64 bits; send it as a string"),
+        (-(2**63) - 1, "the value: an integer beyond 64 bits; send it as a string"),
         ([[[[]]]], "[0][0][0]: nested deeper than 3 levels"),
         ({"a": {1: "x", "1": "y"}}, "a name in a: stands twice, once as a text"),
     ],

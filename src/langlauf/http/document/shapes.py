@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from langlauf.domain.text import LARGEST_INTEGER
+from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 
 Document = dict[str, Any]
 Struct = type[msgspec.Struct]
@@ -90,6 +90,6 @@ def _bound_integers(schema: Any) -> None:
 
 def _bound(schema: Any) -> None:
     if "minimum" not in schema and "exclusiveMinimum" not in schema:
-        schema["minimum"] = -LARGEST_INTEGER
+        schema["minimum"] = SMALLEST_INTEGER
     if "maximum" not in schema and "exclusiveMaximum" not in schema:
         schema["maximum"] = LARGEST_INTEGER

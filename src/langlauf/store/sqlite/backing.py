@@ -39,6 +39,8 @@ _HAS_SECRETS = "SELECT 1 FROM sqlite_schema WHERE name = 'signing_secrets'"
 _OWNER_READ = "SELECT secret FROM signing_secrets WHERE purpose = ?"
 _OWNER_WRITE = "UPDATE signing_secrets SET secret = ? WHERE purpose = ?"
 _BESIDE = ("-wal", "-shm", "-journal")
+#: The file beside a store that names its last backup: the store itself may be damaged when it is asked for.
+_LAST = ".last-backup"
 
 
 class BackupRefused(StoreError):
@@ -72,6 +74,7 @@ def back_up(path: str, target: Path, *, force: bool, watch: Watch = lambda *_: N
         tables = _copied(source, making, watch)
         size = making.stat().st_size
         _moved(making, target, force=force)
+        _remember(path, target)
         return BackupReport(
             source=path,
             target=str(target),
@@ -80,6 +83,23 @@ def back_up(path: str, target: Path, *, force: bool, watch: Watch = lambda *_: N
             tables=tables,
             unseen=unseen_log(path),
         )
+
+
+def last_backup(path: str) -> Path | None:
+    """Return the newest backup that was made of the store at a path, or None where it is not known or not there."""
+    try:
+        file = Path(Path(f"{path}{_LAST}").read_text("utf-8").strip())
+    except (OSError, ValueError):
+        return None
+    return file if file.is_absolute() and file.is_file() else None
+
+
+def _remember(path: str, target: Path) -> None:
+    """Write down where the backup is; a folder that takes no file, such as a read-only mount, does not spoil it."""
+    with contextlib.suppress(OSError):
+        note = os.open(f"{path}{_LAST}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(note, "w", encoding="utf-8") as written:
+            written.write(f"{target.absolute()}\n")
 
 
 def put_back(file: Path, path: str, *, force: bool, watch: Watch = lambda *_: None) -> BackupReport:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from langlauf.domain.redact import secret_name
-from langlauf.domain.text import LARGEST_INTEGER
+from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 from langlauf.http.document.samples import Schema, ref_name
 from langlauf.ui.forms.entry import Choice, Entry, Kind
 from langlauf.ui.forms.writing import text_of
@@ -17,7 +17,7 @@ _LONG_FORMATS = ("multiline", "textarea", "markdown", "csv", "json")
 _SCALARS = {"string": Kind.TEXT, "integer": Kind.WHOLE, "number": Kind.NUMBER, "boolean": Kind.FLAG}
 _LENGTHS = {"minLength": "minlength", "maxLength": "maxlength"}
 _BOUNDS = {"minimum": "min", "maximum": "max"}
-_NO_BOUND = (LARGEST_INTEGER, -LARGEST_INTEGER)
+_NO_BOUND = (LARGEST_INTEGER, SMALLEST_INTEGER)
 #: What browsers and Python read alike: the attribute is left out for any other pattern, and the server checks.
 _PLAIN_PATTERN = re.compile(
     r"(?:\[\^?(?:[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_ ])+\]|[A-Za-z0-9_ ]|\\[d.]|[.+*?|]|\{\d+(?:,\d*)?\}"
