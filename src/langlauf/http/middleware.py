@@ -27,7 +27,7 @@ from langlauf.http.endpoints import OPERATION, PAGES
 from langlauf.http.large import no_room
 from langlauf.http.mounting import root_address
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
-from langlauf.http.rates import HEADERS
+from langlauf.http.rates import FLOOD_SECONDS, HEADERS
 from langlauf.http.requests import read_fields
 from langlauf.http.tenant import request_id_from
 from langlauf.telemetry import Fact, tell, tell_store_failed
@@ -136,12 +136,13 @@ def _unavailable(message: str, seconds: str = _RETRY_SECONDS) -> Problem:
 def _no_place(error: NoPlace) -> Problem:
     """A jittered Retry-After, so that refused clients do not come back all at once."""
     headers = {"Retry-After": str(_PLACE_SECONDS + int(_PLACE_SPREAD * draw()))}
+    after = FLOOD_SECONDS if error.is_flood else 0.0
     if error.scope == "all":
         message = "Too many event streams, long polls and synchronous requests are open; try again."
-        return Problem(503, "unavailable", message, headers=headers)
+        return Problem(503, "unavailable", message, headers=headers, after=after)
     who = "of this org" if error.scope == "org" else "with this credential"
     message = f"Too many event streams, long polls and synchronous requests {who} are open; close some, or try again."
-    return Problem(429, "rate_limited", message, headers=headers)
+    return Problem(429, "rate_limited", message, headers=headers, after=after)
 
 
 def _from_starlette(error: HTTPException) -> Problem:

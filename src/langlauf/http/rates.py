@@ -11,7 +11,7 @@ from langlauf.service.tenant import Caller
 #: Where a request keeps the headers that every answer to it must have.
 HEADERS = "langlauf.headers"
 #: A refusal in a flood of them is held back so long.
-_FLOOD_SECONDS = 1.0
+FLOOD_SECONDS = 1.0
 
 
 def count_request(rates: Rates, request: Request, scope: Scope, caller: Caller) -> None:
@@ -66,5 +66,5 @@ def _too_many(quota: Quota, what: str, *, is_flood: bool = False) -> Problem:
         "rate_limited",
         f"{what}: {quota.rate.quota:,} in {quota.rate.window:,} s are allowed; try again in {seconds} s.",
         headers={"Retry-After": str(seconds)},
-        after=_FLOOD_SECONDS if is_flood else 0.0,
+        after=FLOOD_SECONDS if is_flood else 0.0,
     )

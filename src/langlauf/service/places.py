@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from langlauf.domain.errors import NoPlace
+from langlauf.service.rates import REFUSALS, Rates
+from langlauf.service.rates import Kind as RateKind
 
 #: A "wait" is a submission that is answered when its job has ended: synchronous, or with `Prefer: wait`.
 Kind = Literal["stream", "poll", "wait"]
@@ -24,6 +26,7 @@ class Places:
         self._share = share
         self._levels: Counter[tuple[str, ...]] = Counter()
         self._kinds: Counter[Kind] = Counter()
+        self._refusals = Rates({RateKind.REFUSAL: REFUSALS})
 
     def taken(self, kind: Kind) -> int:
         """How many of a kind stay now."""
@@ -34,12 +37,15 @@ class Places:
         levels = [tuple(counted_as[: depth + 1]) for depth in range(len(counted_as))]
         for depth, level in enumerate(levels):
             if self._levels[level] >= math.ceil(self._most_of_org * self._share**depth):
-                raise NoPlace("credential" if depth else "org")
+                raise self._no_place("credential" if depth else "org", counted_as)
         if self._kinds.total() >= self._most:
-            raise NoPlace("all")
+            raise self._no_place("all", counted_as)
         self._levels.update(levels)
         self._kinds[kind] += 1
         return Place(self, levels, kind)
+
+    def _no_place(self, scope: Literal["credential", "org", "all"], counted_as: Sequence[str]) -> NoPlace:
+        return NoPlace(scope, is_flood=self._refusals.is_flood(*counted_as))
 
     def give_back(self, levels: list[tuple[str, ...]], kind: Kind) -> None:
         """One that stayed is gone."""
