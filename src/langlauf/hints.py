@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 #: Whom to wake, by what they follow.
 _Topics = defaultdict[str, set[asyncio.Event]]
@@ -70,17 +69,21 @@ class Hints:
         """Returns when there may be something to send, at the latest after so many seconds."""
         await _wait(self._outbox, seconds)
 
-    @contextmanager
-    def following(self, job_id: str, event: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
-        """An event that is set at each change of a job. Enter first, then read, then wait: nothing is missed."""
-        with _waiting(self._followers, job_id, event or asyncio.Event()) as mine:
-            yield mine
+    def follow(self, job_id: str, event: asyncio.Event) -> None:
+        """Set the event at each change of a job. First follow, then read, then wait: nothing is missed."""
+        self._followers[job_id].add(event)
 
-    @contextmanager
-    def following_org(self, org_id: str, event: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
+    def unfollow(self, job_id: str, event: asyncio.Event) -> None:
+        """Leave the event alone from here on."""
+        _discard(self._followers, job_id, event)
+
+    def follow_org(self, org_id: str, event: asyncio.Event) -> None:
         """The same for each change of any job of an org."""
-        with _waiting(self._org_followers, org_id, event or asyncio.Event()) as mine:
-            yield mine
+        self._org_followers[org_id].add(event)
+
+    def unfollow_org(self, org_id: str, event: asyncio.Event) -> None:
+        """Leave the event alone from here on."""
+        _discard(self._org_followers, org_id, event)
 
     def close(self) -> None:
         """The process is about to stop: everybody who waits is let go."""
@@ -93,15 +96,10 @@ class Hints:
                 event.set()
 
 
-@contextmanager
-def _waiting(topics: _Topics, topic: str, event: asyncio.Event) -> Iterator[asyncio.Event]:
-    topics[topic].add(event)
-    try:
-        yield event
-    finally:
-        topics[topic].discard(event)
-        if not topics[topic]:
-            del topics[topic]
+def _discard(topics: _Topics, topic: str, event: asyncio.Event) -> None:
+    topics[topic].discard(event)
+    if not topics[topic]:
+        del topics[topic]
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

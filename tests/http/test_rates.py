@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from langlauf import Langlauf
 from langlauf.domain.rate import Rate
 from langlauf.http.cors import EXPOSED_HEADERS
 from langlauf.http.operations import OPERATIONS
-from langlauf.service.rates import Kind, Rates
+from langlauf.service.rates import REFUSALS, Kind, Rates
 from langlauf.settings import load_settings
 from tests.http.test_errors import assert_problem
 from tests.support.keys import bearer, make_key
@@ -55,6 +56,22 @@ def test_an_org_that_asks_too_often_is_told_when_to_come_back(tmp_path: Path) ->
             response = server.http.get(path, headers={"X-Org-Id": "busy"})
             assert response.status_code == 200
             assert "ratelimit" not in response.headers
+
+
+def test_a_flood_of_refusals_is_held_back(tmp_path: Path) -> None:
+    """The first ones are told at once; who goes on all the same waits for each, and others wait for none."""
+    now = 0.0
+    rates = Rates({Kind.REFUSAL: REFUSALS}, now=lambda: now)
+    assert [rates.is_flood("busy") for _ in range(12)] == [False] * 10 + [True] * 2
+    assert not rates.is_flood("other")
+    now = 1.0
+    assert not rates.is_flood("busy")
+    with live(tmp_path, LANGLAUF_RATE_LIMIT="1/1h") as server:
+        began = time.monotonic()
+        answers = [server.http.get("/analyze/jobs").status_code for _ in range(12)]
+        held_back = time.monotonic() - began
+    assert answers == [200] + [429] * 11
+    assert held_back >= 1
 
 
 def test_a_refused_submission_leaves_nothing(tmp_path: Path) -> None:

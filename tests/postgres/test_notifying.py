@@ -208,24 +208,26 @@ def test_followers_and_running_attempts_elsewhere_are_woken(database: str) -> No
         async with _host(database) as api, _host(database) as other:
             await _listening(database, 2)
             job_id, stranger = await api.submit(), new_id()
-            with api.hints.following(job_id) as event, api.hints.following(stranger) as nothing:
-                request = ClaimRequest(
-                    worker_id="w", slots=1, analyses=("survey",), lease_seconds=60.0, max_running=8, limits={}
-                )
-                [claim] = await other.store.claim(request)
-                async with asyncio.timeout(PATIENCE):
-                    await event.wait()
-                event.clear()
-                await other.hints.wait_for_attention(0)  # what its own start of listening asked for
-                canceled = CancelRequest(org_id="org-a", job_id=job_id, by="user", reason="no", request_id=new_id())
-                await api.store.cancel(canceled)
-                async with asyncio.timeout(PATIENCE):
-                    await other.hints.wait_for_attention(SELDOM)
-                event.clear()
-                await other.store.record(claim.lease, Completed(result_id=new_id(), payload="{}"))
-                async with asyncio.timeout(PATIENCE):
-                    await event.wait()
-                assert not nothing.is_set()
+            event, nothing = asyncio.Event(), asyncio.Event()
+            api.hints.follow(job_id, event)
+            api.hints.follow(stranger, nothing)
+            request = ClaimRequest(
+                worker_id="w", slots=1, analyses=("survey",), lease_seconds=60.0, max_running=8, limits={}
+            )
+            [claim] = await other.store.claim(request)
+            async with asyncio.timeout(PATIENCE):
+                await event.wait()
+            event.clear()
+            await other.hints.wait_for_attention(0)  # what its own start of listening asked for
+            canceled = CancelRequest(org_id="org-a", job_id=job_id, by="user", reason="no", request_id=new_id())
+            await api.store.cancel(canceled)
+            async with asyncio.timeout(PATIENCE):
+                await other.hints.wait_for_attention(SELDOM)
+            event.clear()
+            await other.store.record(claim.lease, Completed(result_id=new_id(), payload="{}"))
+            async with asyncio.timeout(PATIENCE):
+                await event.wait()
+            assert not nothing.is_set()
 
     asyncio.run(main())
 

@@ -55,13 +55,13 @@ def test_a_caller_that_goes_away_takes_no_hint_along(tmp_path: Path) -> None:
         clock = SetClock()
         async with _services(tmp_path, clock) as (store, _, hints):
             made = await started(store, clock, org="org-a")
-            with hints.following(made.lease.job_id) as changed:
-                changed.clear()
-                writing = asyncio.create_task(store.record(made.lease, Progress(percent=50)))
-                await asyncio.sleep(0)
-                writing.cancel()
-                async with asyncio.timeout(60):
-                    await changed.wait()
+            changed = asyncio.Event()
+            hints.follow(made.lease.job_id, changed)
+            writing = asyncio.create_task(store.record(made.lease, Progress(percent=50)))
+            await asyncio.sleep(0)
+            writing.cancel()
+            async with asyncio.timeout(60):
+                await changed.wait()
 
     asyncio.run(body())
 

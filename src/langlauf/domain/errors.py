@@ -93,9 +93,11 @@ class QueueIsFull(LanglaufError):
 class NoPlace(LanglaufError):
     """No more streams, long polls and waits may stay: of the credential, of the org, or in all."""
 
-    def __init__(self, scope: Literal["credential", "org", "all"]) -> None:
+    def __init__(self, scope: Literal["credential", "org", "all"], *, is_flood: bool = False) -> None:
         super().__init__(f"no place is left ({scope})")
         self.scope = scope
+        #: whether the same was refused again and again just now
+        self.is_flood = is_flood
 
 
 class NoRoom(LanglaufError):

@@ -25,6 +25,7 @@ from langlauf.http.results import Results
 from langlauf.http.submitting import Submitting
 from langlauf.http.system import System
 from langlauf.http.tokens import Tokens
+from langlauf.http.transport import transport_of
 from langlauf.http.webhooks import ApiDeliveries, ApiWebhooks
 from langlauf.settings import Settings
 
@@ -56,15 +57,16 @@ class Application:
         self._made_for: Context | None = None
         self._routes: dict[tuple[str, int], list[Route]] = {}
         self._elsewhere: ASGIApp = _nothing_here
-        self._entrance = Entrance(self._route, Cors(settings.cors_origins), settings.public_url)
+        self._entrance = Entrance(self._find, Cors(settings.cors_origins), settings.public_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
-        else:  # an application that mounts this one goes on with its own scope
-            await self._entrance(dict(scope), receive, send)
+        else:  # an application that mounts this one goes on with its own scope; our server is done with it
+            await self._entrance(scope if transport_of(scope) else dict(scope), receive, send)
 
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _find(self, scope: Scope) -> ASGIApp:
+        """What answers a request, by its address and its method."""
         context = self._current()
         if context is not self._made_for:
             self._routes = _by_shape([*api_routes(context, self._only), *self._pages(context)])
@@ -76,17 +78,17 @@ class Application:
                 continue
             if route.methods is not None and scope["method"] in route.methods:
                 scope["path_params"] = matched.groupdict()
-                await route.app(scope, receive, send)
-                return
+                return route.app
             methods |= route.methods or set()
-        if not methods:
-            await self._elsewhere(scope, receive, send)
-            return
-        # OPTIONS is told which methods an address knows, and every other one that it is not among them.
-        allow = {"Allow": ", ".join(sorted(methods | {"OPTIONS"}))}
-        if scope["method"] != "OPTIONS":
-            raise Problem(405, "method_not_allowed", "This address does not know that method.", headers=allow)
-        await Response(status_code=204, headers={**allow, "Cache-Control": "no-store"})(scope, receive, send)
+        return _other_method(scope["method"], methods) if methods else self._elsewhere
+
+
+def _other_method(asked: str, methods: set[str]) -> Response:
+    """OPTIONS is told which methods an address knows, and every other one that it is not among them."""
+    allow = {"Allow": ", ".join(sorted(methods | {"OPTIONS"}))}
+    if asked != "OPTIONS":
+        raise Problem(405, "method_not_allowed", "This address does not know that method.", headers=allow)
+    return Response(status_code=204, headers={**allow, "Cache-Control": "no-store"})
 
 
 def _shape(path: str) -> tuple[str, int]:

@@ -12,7 +12,6 @@ stages:
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Iterable
 from enum import Enum, auto
 from urllib.parse import unquote
@@ -63,6 +62,34 @@ class _Refused(Exception):
 class Connection(Patient):
     """HTTP/1.1 over one connection, with bounds, deadlines for what a client sends, and answers in our own shape."""
 
+    __slots__ = (
+        "_answering",
+        "_app",
+        "_client",
+        "_crowd",
+        "_exchange",
+        "_expects",
+        "_field_bytes",
+        "_framing_bytes",
+        "_has_body",
+        "_has_end",
+        "_head_bytes",
+        "_headers",
+        "_hosts",
+        "_is_short",
+        "_keep_alive",
+        "_over_limit",
+        "_parser",
+        "_pipeline",
+        "_refusal",
+        "_rest_timer",
+        "_rested_at",
+        "_server",
+        "_stage",
+        "_url",
+        "holder",
+    )
+
     def __init__(self, app: ASGIApp, crowd: Crowd) -> None:
         super().__init__(crowd)
         self._app = app
@@ -91,7 +118,7 @@ class Connection(Patient):
         #: the last request that was read, the one that is being answered, and those that wait for that
         self._exchange: Exchange | None = None
         self._answering: Exchange | None = None
-        self._pipeline: deque[Exchange] = deque()
+        self._pipeline: list[Exchange] = []
         self._keep_alive = True
         self._rested_at = 0.0
         self._rest_timer: asyncio.TimerHandle | None = None
@@ -309,6 +336,7 @@ class Connection(Patient):
         if exchange.complete:
             self._rest()
             return
+        self._headers = []  # they are the application's from here on, which may let go of them
         exchange.end_of_body()
         if not exchange.started:
             exchange.keep_alive = self._keep_alive
@@ -399,7 +427,7 @@ class Connection(Patient):
             return
         self.resume_reading()
         if self._pipeline:
-            self._answer(self._pipeline.popleft())
+            self._answer(self._pipeline.pop(0))
         elif self._stage is Stage.READ:
             self._rest()
 

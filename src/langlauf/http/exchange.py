@@ -2,10 +2,13 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Scope
+
+from langlauf.http.transport import WATCH
 
 if TYPE_CHECKING:
     from langlauf.http.connection import Connection
@@ -38,6 +41,7 @@ class Exchange:
         "_left",
         "_more_body",
         "_news",
+        "_on_leave",
         "_waiter",
         "complete",
         "disconnected",
@@ -48,6 +52,7 @@ class Exchange:
 
     def __init__(self, connection: "Connection", scope: Scope, *, keep_alive: bool, expects: bool) -> None:
         self.scope = scope
+        scope[WATCH] = self.watch
         self.keep_alive = keep_alive
         #: whether nobody is there any more to be answered
         self.disconnected = False
@@ -62,6 +67,8 @@ class Exchange:
         #: whether there is something that `receive` has not told yet, and who waits for it
         self._news = False
         self._waiter: asyncio.Future[None] | None = None
+        #: who else is told when the client has gone
+        self._on_leave: Callable[[], None] | None = None
         self._head = b""
         self._is_head = scope["method"] == "HEAD"
         self._chunked = False
@@ -85,7 +92,17 @@ class Exchange:
         """Tell the application that nobody is there any more."""
         if not self.complete:
             self.disconnected = True
+            if self._on_leave is not None:
+                self._on_leave()
         self.wake()
+
+    def watch(self, on_leave: Callable[[], None] | None) -> None:
+        """Call this when the client has gone, and at once if it has."""
+        self._on_leave = on_leave
+        if on_leave is not None and self.disconnected:
+            on_leave()
+        elif on_leave is not None:
+            self._connection.resume_reading()
 
     def wake(self) -> None:
         """Let `receive` look."""

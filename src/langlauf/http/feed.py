@@ -8,8 +8,6 @@ with the same ids.
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Annotated
 
@@ -95,7 +93,8 @@ class Feed:
                 news.held = page.held
                 return page, bool(page.events) or page.more
 
-            return await followers.held(follower, wait, read, poll=partial(watch_client, request.receive))
+            watch = partial(watch_client, request.scope, request.receive)
+            return await followers.held(follower, wait, read, poll=watch)
 
     async def _stream(self, request: Request, caller: Caller, kinds: frozenset[EventType], text: str) -> Response:
         for name in ("limit", "wait"):
@@ -151,11 +150,9 @@ class FeedStream(PagedStream[OrgFollower, Place | None]):
         super().__init__(context, caller, first, after, next_page, look_again=look_again)
         self._news = news
 
-    @contextmanager
-    def following(self) -> Iterator[OrgFollower]:
+    def following(self) -> OrgFollower:
         """Follows all jobs of the org."""
-        with self.followers.following_org(self.caller, self._news) as follower:
-            yield follower
+        return self.followers.following_org(self.caller, self._news)
 
 
 def write_place(place: Place | None, org_id: str) -> str:

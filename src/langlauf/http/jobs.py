@@ -104,7 +104,7 @@ class Jobs:
 
     async def _settled(self, request: Request, caller: Caller, known: str | None, wait: int) -> JobView:
         """The job, as soon as it differs from what the caller has or from what it was at the request."""
-        had, watch = known, partial(watch_client, request.receive)
+        had, watch = known, partial(watch_client, request.scope, request.receive)
 
         def differs(view: JobView) -> bool:
             nonlocal had

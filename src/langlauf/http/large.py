@@ -6,8 +6,8 @@ client that does not read keeps that much until it is cut off, like any other th
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -65,7 +65,7 @@ class LargeAnswer(Response):
             share.take(_ON_ITS_WAY)
             share.take(self._source.holds, self._source.share)
             first = [await self._first()]
-            async with _client(receive) as client:
+            with _client(scope, receive) as client:
                 await send(start)
                 try:
                     await self._send(first.pop(), client, send)
@@ -74,7 +74,7 @@ class LargeAnswer(Response):
                     tell(Fact.ANSWER_CUT, logging.WARNING, org_id=self._org_id, reason=str(error))
                     if transport_of(scope) is None:
                         raise
-                    await cut(scope, client.watching)
+                    cut(scope)
 
     async def _first(self) -> bytes | memoryview:
         """The first piece, before anything is said: then it can still be said that there is none."""
@@ -126,22 +126,21 @@ class Held(Response):
 class _Client:
     """The client that an answer is for."""
 
-    def __init__(self, receive: Receive) -> None:
-        self.left = False
-        self.watching = asyncio.create_task(watch_client(receive, self), name="client of a large answer")
+    left = False
 
     def leave(self) -> None:
         self.left = True
 
 
-@asynccontextmanager
-async def _client(receive: Receive) -> AsyncIterator[_Client]:
+@contextmanager
+def _client(scope: Scope, receive: Receive) -> Iterator[_Client]:
     """Notices when the client leaves: a server does not tell an application that only sends."""
-    client = _Client(receive)
+    client = _Client()
+    end = watch_client(scope, receive, client)
     try:
         yield client
     finally:
-        client.watching.cancel()
+        end()
 
 
 def _part(body: bytes, *, more: bool = True) -> Message:

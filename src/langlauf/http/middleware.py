@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
@@ -26,7 +27,7 @@ from langlauf.http.endpoints import OPERATION, PAGES
 from langlauf.http.large import no_room
 from langlauf.http.mounting import root_address
 from langlauf.http.problems import Problem, bad_request, not_found, problem_response
-from langlauf.http.rates import HEADERS
+from langlauf.http.rates import FLOOD_SECONDS, HEADERS
 from langlauf.http.requests import read_fields
 from langlauf.http.tenant import request_id_from
 from langlauf.telemetry import Fact, tell, tell_store_failed
@@ -34,7 +35,7 @@ from langlauf.telemetry.metrics import REQUESTS
 
 _RETRY_SECONDS = "5"
 _PLACE_SECONDS, _PLACE_SPREAD = 5, 10
-_OVERLOADED_SECONDS = 1
+_OVERLOADED_SECONDS = 1.0
 _ALWAYS = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 _CLASSES = {number: f"{number}xx" for number in range(1, 6)}
 
@@ -42,8 +43,8 @@ _CLASSES = {number: f"{number}xx" for number in range(1, 6)}
 class Entrance:
     """Gives each request its id, and turns every error into a problem that tells no secrets."""
 
-    def __init__(self, app: ASGIApp, cors: Cors, public_url: str | None) -> None:
-        self._app = app
+    def __init__(self, find: Callable[[Scope], ASGIApp], cors: Cors, public_url: str | None) -> None:
+        self._find = find
         self._cors = cors
         self._public_url = public_url
 
@@ -51,9 +52,8 @@ class Entrance:
         if scope["type"] != "http":
             await WebSocketClose()(scope, receive, send)
             return
-        asked = read_fields(scope)
-        request_id = request_id_from(asked.get("x-request-id"))
-        scope["langlauf.request_id"] = request_id
+        # Streams stay here for hours: nothing is held that only the beginning needs.
+        request_id, origin, preflight = self._read(scope)
         started = False
         began = steady()
 
@@ -63,22 +63,27 @@ class Entrance:
                 started = True
                 REQUESTS.note(steady() - began, scope.get(OPERATION, PAGES), _CLASSES[message["status"] // 100])
                 message = {**message, "headers": _completed(message["headers"], request_id, scope)}
-                self._cors.mark(asked.get("origin"), message)
+                self._cors.mark(origin, message)
             await send(message)
 
         try:
-            await (self._cors.preflight(scope["method"], asked) or self._app)(scope, receive, send_with_id)
+            await (preflight or self._find(scope))(scope, receive, send_with_id)
         except ClientDisconnect:
             return  # nobody is there to be answered
         except Exception as error:
             if started:
                 raise
-            if isinstance(error, Overloaded):
-                # Told at once, a flood would come back at once, and saying no would take the time that work needs.
-                await asyncio.sleep(_OVERLOADED_SECONDS)
-            base = root_address(scope, self._public_url)
-            response = problem_response(_as_problem(error, scope), request_id, base)
+            problem = _as_problem(error, scope)
+            if problem.after:
+                await asyncio.sleep(problem.after)
+            response = problem_response(problem, request_id, root_address(scope, self._public_url))
             await response(scope, receive, send_with_id)
+
+    def _read(self, scope: Scope) -> tuple[str, str | None, Response | None]:
+        """The id of a request, the origin of the page that sent it, and the answer to a browser that only asks."""
+        fields = read_fields(scope)
+        scope["langlauf.request_id"] = request_id_from(fields.get("x-request-id"))
+        return scope["langlauf.request_id"], fields.get("origin"), self._cors.preflight(scope["method"], fields)
 
 
 def _completed(headers: Iterable[tuple[bytes, bytes]], request_id: str, scope: Scope) -> list[tuple[bytes, bytes]]:
@@ -106,6 +111,7 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
         case Overloaded():
             tell(Fact.REQUEST_REFUSED, logging.DEBUG, status=503, reason=str(error))
             problem = _unavailable("The server has too much to do right now; nothing was accepted. Try again.", "1")
+            problem.after = _OVERLOADED_SECONDS  # saying no all the time would take the time that work needs
         case PayloadUnavailable():
             # What is wrong with it was told where it was found.
             problem = _unavailable("This result cannot be read right now; its job can. Try again.")
@@ -130,12 +136,13 @@ def _unavailable(message: str, seconds: str = _RETRY_SECONDS) -> Problem:
 def _no_place(error: NoPlace) -> Problem:
     """A jittered Retry-After, so that refused clients do not come back all at once."""
     headers = {"Retry-After": str(_PLACE_SECONDS + int(_PLACE_SPREAD * draw()))}
+    after = FLOOD_SECONDS if error.is_flood else 0.0
     if error.scope == "all":
         message = "Too many event streams, long polls and synchronous requests are open; try again."
-        return Problem(503, "unavailable", message, headers=headers)
+        return Problem(503, "unavailable", message, headers=headers, after=after)
     who = "of this org" if error.scope == "org" else "with this credential"
     message = f"Too many event streams, long polls and synchronous requests {who} are open; close some, or try again."
-    return Problem(429, "rate_limited", message, headers=headers)
+    return Problem(429, "rate_limited", message, headers=headers, after=after)
 
 
 def _from_starlette(error: HTTPException) -> Problem:

@@ -19,6 +19,19 @@ _LEAST_BYTES_PER_SECOND = 1_024
 class Patient(asyncio.Protocol):
     """A connection with one deadline for what is read, one for what is written, and a gentle end."""
 
+    # There are thousands of them, most of them idle.
+    __slots__ = (
+        "_bounds",
+        "_deadline",
+        "_drained",
+        "_linger_seconds",
+        "_reads",
+        "_unwritten",
+        "_write_deadline",
+        "loop",
+        "transport",
+        "writable",
+    )
     transport: asyncio.Transport
 
     def __init__(self, crowd: Crowd) -> None:

@@ -98,9 +98,12 @@ class Problem(Exception):
         *,
         field: str | None = None,
         headers: Mapping[str, str] | None = None,
+        after: float = 0.0,
         **members: Any,
     ) -> None:
         super().__init__(message)
+        #: in seconds, how long it is held back: told at once, a flood would come back at once
+        self.after = after
         self.status = status
         self.code = code
         self.message = message

@@ -10,6 +10,8 @@ from langlauf.service.tenant import Caller
 
 #: Where a request keeps the headers that every answer to it must have.
 HEADERS = "langlauf.headers"
+#: A refusal in a flood of them is held back so long.
+FLOOD_SECONDS = 1.0
 
 
 def count_request(rates: Rates, request: Request, scope: Scope, caller: Caller) -> None:
@@ -22,7 +24,7 @@ def count_request(rates: Rates, request: Request, scope: Scope, caller: Caller) 
     request.scope[HEADERS] = _fields(quota)
     if not quota.standing.allowed:
         who = "This credential" if quota.of_credential else "This org"
-        raise _too_many(quota, f"{who} has sent too many requests")
+        raise _too_many(quota, f"{who} has sent too many requests", is_flood=rates.is_flood(*caller.counted_as))
 
 
 def count_apart(rates: Rates, request: Request, kind: Kind, org_id: str, what: str) -> None:
@@ -45,7 +47,8 @@ def count_wrong_key(rates: Rates, address: Address | None) -> None:
         return
     quota = rates.take(Kind.WRONG_KEY, site_of(address))
     if quota is not None and not quota.standing.allowed:
-        raise _too_many(quota, "Too many wrong keys came from this address")
+        flood = rates.is_flood(site_of(address))
+        raise _too_many(quota, "Too many wrong keys came from this address", is_flood=flood)
 
 
 def _fields(quota: Quota) -> dict[str, str]:
@@ -56,11 +59,12 @@ def _fields(quota: Quota) -> dict[str, str]:
     }
 
 
-def _too_many(quota: Quota, what: str) -> Problem:
+def _too_many(quota: Quota, what: str, *, is_flood: bool = False) -> Problem:
     seconds = quota.standing.seconds
     return Problem(
         429,
         "rate_limited",
         f"{what}: {quota.rate.quota:,} in {quota.rate.window:,} s are allowed; try again in {seconds} s.",
         headers={"Retry-After": str(seconds)},
+        after=FLOOD_SECONDS if is_flood else 0.0,
     )

@@ -60,6 +60,12 @@ def read_fields(scope: Scope) -> Fields:
     return fields
 
 
+def forget_fields(scope: Scope) -> None:
+    """Let go of the header fields, for a request that stays and has no more use for them."""
+    scope.pop(_FIELDS, None)
+    scope["headers"] = []
+
+
 class ReadRequest(Request):
     """A request whose header fields were read once, and whose parameters cost nothing where it has none."""
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Generic, Protocol, TypeVar
 
@@ -15,13 +15,17 @@ from langlauf.domain.errors import StoreError
 from langlauf.http.context import Context
 from langlauf.http.negotiating import EVENT_STREAM
 from langlauf.http.problems import VARY
+from langlauf.http.requests import forget_fields
 from langlauf.http.sse import HEARTBEAT, EventPage
 from langlauf.http.transport import cut, watch_client
-from langlauf.service.follow import Leaves
+from langlauf.service.follow import Leaves, Signal
 from langlauf.service.tenant import Caller
 from langlauf.telemetry import Fact, tell, tell_store_failed
 
 HEADERS = {"Cache-Control": "no-store", "Vary": f"{VARY}, Last-Event-ID", "X-Accel-Buffering": "no"}
+_SENT = {"Content-Type": f"{EVENT_STREAM}; charset=utf-8", **HEADERS}
+#: The headers of every stream as they are sent: one list for all.
+_RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _SENT.items()]
 #: The last tenth of a lifetime is drawn: streams that began together do not all end together.
 _DRAWN_LIFETIME = 0.1
 
@@ -29,7 +33,7 @@ _DRAWN_LIFETIME = 0.1
 class Waiting(Leaves, Protocol):
     """Who waits for something to send: woken by its event."""
 
-    event: asyncio.Event
+    event: Signal
     left: bool
 
     @property
@@ -44,16 +48,12 @@ NextPage = Callable[[P], Awaitable[EventPage[P]]]
 
 
 class Stream(Response, ABC, Generic[W]):
-    """One stream, sent by itself: the one task of its request, and a second that notices when the client leaves."""
+    """One stream, sent by itself in the task of its request."""
 
-    media_type = EVENT_STREAM
-
-    def __init__(
-        self, context: Context, caller: Caller, headers: Mapping[str, str], first: bytes, *, job_id: str | None = None
-    ) -> None:
+    def __init__(self, context: Context, caller: Caller, first: bytes, *, job_id: str | None = None) -> None:
         self.status_code = 200
         self.background = None
-        self.init_headers(headers)
+        self.raw_headers = _RAW_HEADERS
         self.followers = context.services.followers
         self.caller = caller
         self._settings = context.settings
@@ -69,27 +69,30 @@ class Stream(Response, ABC, Generic[W]):
         """Sends until there is nothing more to send, or until that time of the loop."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         if scope["method"] == "HEAD":
-            await send(start)
+            await send(self._start())
             await send({"type": "http.response.body", "body": b""})
             return
+        forget_fields(scope)
         with self.followers.places.take(self.caller.counted_as, "stream"), self.following() as waiting:
-            watching = asyncio.create_task(watch_client(receive, waiting), name="stream client")
+            end_watch = watch_client(scope, receive, waiting)
             sender = Sender(send, self._settings.stream_patience)
             try:
-                await sender.pass_on(start)
+                await sender.pass_on(self._start())
                 await self._serve(waiting, sender)
             except TimeoutError:
                 tell(Fact.STREAM_CUT, job_id=self._job_id, request_id=self.caller.request_id)
-                await cut(scope, watching)
+                cut(scope)
             except OSError:
                 return  # some servers say so when the client is gone
             except asyncio.CancelledError:  # another server than ours stops, and waits no longer
                 await sender.end_now()
                 raise
             finally:
-                watching.cancel()
+                end_watch()
+
+    def _start(self) -> Message:
+        return {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
 
     async def _serve(self, waiting: W, sender: "Sender") -> None:
         """Sends until there is a reason to end; whatever goes wrong ends the stream where the client can go on."""
@@ -109,11 +112,7 @@ class Stream(Response, ABC, Generic[W]):
         """Until there may be something to send, or the time is over; a comment now and then tells that all is well."""
         while not waiting.event.is_set():
             wake_at = min(until, sender.sent_at + self._settings.stream_heartbeat)
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(wake_at):
-                    await waiting.event.wait()
-                return
-            if wake_at == until:
+            if await waiting.event.wait_until(wake_at) or wake_at == until:
                 return
             await sender.send(HEARTBEAT)
 
@@ -139,7 +138,7 @@ class PagedStream(Stream[W], Generic[W, P]):
         job_id: str | None = None,
         look_again: float | None = None,
     ) -> None:
-        super().__init__(context, caller, HEADERS, first, job_id=job_id)
+        super().__init__(context, caller, first, job_id=job_id)
         self.position = position
         self._next_page = next_page
         self._look_again = look_again

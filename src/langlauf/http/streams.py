@@ -5,8 +5,6 @@ client that reads slowly is behind in the log, not in a buffer. However a stream
 number of the last event it has gets the next one.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 from starlette.requests import Request
@@ -65,12 +63,11 @@ class EventStream(PagedStream[JobFollower, int]):
         super().__init__(context, caller, opening("the log of a job"), after, next_page, job_id=view.job.job_id)
         self._job = (view.job.org_id, view.job.job_id)
 
-    @contextmanager
-    def following(self) -> Iterator[JobFollower]:
+    def following(self) -> JobFollower:
         """Follows the job; what a caller that needs no org sees is in the job's own."""
-        with self.followers.following(self.caller, self._job[1], self._is_news) as follower:
-            follower.job = self._job
-            yield follower
+        follower = self.followers.following(self.caller, self._job[1], self._is_news)
+        follower.job = self._job
+        return follower
 
     def _is_news(self, pulse: Pulse | None) -> bool:
         return pulse is None or pulse.event_seq > self.position or pulse.events_expired

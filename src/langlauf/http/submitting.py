@@ -1,6 +1,7 @@
 """`POST /analyze`: at once with 202, or waited for."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NoReturn
 
 import msgspec
@@ -181,16 +182,23 @@ class Submitting:
 
 
 class _Client:
-    """The client of a request that waits for the end of its job."""
+    """The client of a request that waits for the end of its job: without it, the wait for the job is over as well."""
 
     def __init__(self, request: Request) -> None:
-        self._receive = request.receive
+        self._request = request
+        self._follower: Leaves | None = None
         self.left = False
 
-    async def watch(self, follower: Leaves) -> None:
-        """Wait until the client is gone; then the wait for the job is over as well."""
-        await watch_client(self._receive, follower)
+    def watch(self, follower: Leaves) -> Callable[[], object]:
+        """Begin to watch the client."""
+        self._follower = follower
+        return watch_client(self._request.scope, self._request.receive, self)
+
+    def leave(self) -> None:
+        """The client went away."""
         self.left = True
+        if self._follower is not None:
+            self._follower.leave()
 
 
 class _SynchronousCallers:

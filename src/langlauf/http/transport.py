@@ -1,20 +1,22 @@
 """The connection under a request: whether its client is still there, whose it is, and how it is cut.
 
-ASGI has no word for cutting a connection, nor for whose it is, so our server puts both into the scope.
+ASGI has no word for cutting a connection, nor for whose it is, and tells who has gone to one who asks for more of the
+request; so our server puts all of it into the scope.
 """
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from starlette.types import Receive, Scope
 
 from langlauf.service.follow import Leaves
 
 TRANSPORT = "langlauf.transport"
-#: For a connection that was cut to be gone.
-_CUT_SECONDS = 1.0
 #: Called with an org, once it is known that the connection is its.
 HOLD = "langlauf.hold"
+#: Called with what is to be called when the client has gone, or with None to forget it.
+WATCH = "langlauf.watch"
 
 
 def transport_of(scope: Scope) -> asyncio.Transport | None:
@@ -22,20 +24,26 @@ def transport_of(scope: Scope) -> asyncio.Transport | None:
     return scope.get(TRANSPORT)
 
 
-async def watch_client(receive: Receive, waiting: Leaves) -> None:
-    """Tells a stream or a poll when its client has gone, also while nothing is sent."""
+def watch_client(scope: Scope, receive: Receive, waiting: Leaves) -> Callable[[], object]:
+    """Tells a stream or a poll when its client has gone, also while nothing is sent. What it returns ends that."""
+    watch: Callable[[Callable[[], None] | None], None] | None = scope.get(WATCH)
+    if watch is not None:
+        watch(waiting.leave)
+        return partial(watch, None)
+    return asyncio.create_task(_until_gone(receive, waiting), name="client").cancel
+
+
+async def _until_gone(receive: Receive, waiting: Leaves) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     waiting.leave()
 
 
-async def cut(scope: Scope, watching: "asyncio.Task[None]") -> None:
+def cut(scope: Scope) -> None:
     """Ends a connection whose client does not read: closing it would wait for the client."""
     transport = transport_of(scope)
-    if transport is None:
-        return  # another server than ours: it closes the connection of an answer that was not completed
-    transport.abort()
-    await asyncio.wait({watching}, timeout=_CUT_SECONDS)
+    if transport is not None:  # another server than ours closes the connection of an answer that was not completed
+        transport.abort()
 
 
 def hold_for_org(scope: Scope, org_id: str) -> None:

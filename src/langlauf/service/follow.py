@@ -7,9 +7,9 @@ missed every hint is still right: it reads what is stored, and a wake-up carries
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from typing import Generic, Literal, Protocol, Self, TypeVar
 
 from langlauf.domain.errors import StoreError, TurnedAway
 from langlauf.domain.views import JobView, Pulse
@@ -29,23 +29,78 @@ P = TypeVar("P")
 T = TypeVar("T")
 
 
-class Follower(Generic[P]):
-    """Somebody who waits for a job, or for anything of an org. `event` is set when it is worth looking."""
+class Signal(asyncio.Event):
+    """An event that one waits for, without the queue for many that every other one has."""
 
-    __slots__ = ("_matters", "caller", "event", "job", "left", "turned_away")
+    def __init__(self) -> None:
+        self._value = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        """Wake who waits."""
+        self._value = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self) -> Literal[True]:
+        """Return once it is set."""
+        while not await self.wait_until(float("inf")):
+            pass
+        return True
+
+    async def wait_until(self, moment: float) -> bool:
+        """Return whether it was set, by that time of the loop at the latest."""
+        if self._value:
+            return True
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = None if moment == float("inf") else loop.call_at(moment, self._give_up, self._waiter)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+        return self._value
+
+    @staticmethod
+    def _give_up(waiter: "asyncio.Future[None]") -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+class Follower(Generic[P]):
+    """Somebody who waits for a job, or for anything of an org, until the block that it opens is left.
+
+    `event` is set when it is worth looking.
+    """
+
+    __slots__ = ("_gone", "_matters", "caller", "event", "job", "left", "turned_away")
 
     def __init__(
-        self, caller: Caller, job: tuple[str, str], event: asyncio.Event, matters: Callable[[P], bool]
+        self,
+        caller: Caller,
+        job: tuple[str, str],
+        event: Signal,
+        matters: Callable[[P], bool],
+        gone: Callable[["Follower[P]"], None],
     ) -> None:
         self.caller = caller
         #: org and id of the job; no id where it is about all of the org
         self.job = job
         self.event = event
         self._matters = matters
+        self._gone = gone
         #: the client went away
         self.left = False
         #: the caller may no longer see it
         self.turned_away = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._gone(self)
 
     def look(self, pulse: P) -> None:
         """Wakes up where that is news; of a job that is gone there is no pulse."""
@@ -88,8 +143,8 @@ class Leaves(Protocol):
         """The client went away."""
 
 
-#: Tells a follower when its client has gone.
-Watch = Callable[[Leaves], Coroutine[Any, Any, None]]
+#: Begins to watch a client, to tell when it has gone; what it returns ends that.
+Watch = Callable[[Leaves], Callable[[], object]]
 
 
 class Followers:
@@ -122,38 +177,36 @@ class Followers:
         """Whether the program is about to stop, so that nobody is waited for any more."""
         return self._hints.closing.is_set()
 
-    @contextmanager
     def following(
         self,
         caller: Caller,
         job_id: str,
         matters: Callable[[Pulse | None], bool],
-        event: asyncio.Event | None = None,
-    ) -> Iterator[JobFollower]:
+        event: Signal | None = None,
+    ) -> JobFollower:
         """Follows a job for as long as the block lasts: clear the event, read, then wait, and nothing is missed.
 
         `matters` tells whether a pulse is news to the one who follows, compared with what was last read.
         """
-        with self._hints.following(job_id, event) as mine:
-            follower: JobFollower = Follower(caller, (caller.org_id, job_id), mine, matters)
-            self._present.add(follower)
-            try:
-                yield follower
-            finally:
-                self._present.discard(follower)
+        follower: JobFollower = Follower(caller, (caller.org_id, job_id), event or Signal(), matters, self._left)
+        self._hints.follow(job_id, follower.event)
+        self._present.add(follower)
+        return follower
 
-    @contextmanager
-    def following_org(
-        self, caller: Caller, matters: Callable[[str], bool], event: asyncio.Event | None = None
-    ) -> Iterator[OrgFollower]:
+    def following_org(self, caller: Caller, matters: Callable[[str], bool], event: Signal | None = None) -> OrgFollower:
         """Follows all jobs of the caller's org in the same way; `matters` is asked about its mark."""
-        with self._hints.following_org(caller.org_id, event) as mine:
-            follower: OrgFollower = Follower(caller, (caller.org_id, ""), mine, matters)
-            self._of_orgs.add(follower)
-            try:
-                yield follower
-            finally:
-                self._of_orgs.discard(follower)
+        follower: OrgFollower = Follower(caller, (caller.org_id, ""), event or Signal(), matters, self._left_org)
+        self._hints.follow_org(caller.org_id, follower.event)
+        self._of_orgs.add(follower)
+        return follower
+
+    def _left(self, follower: JobFollower) -> None:
+        self._hints.unfollow(follower.job[1], follower.event)
+        self._present.discard(follower)
+
+    def _left_org(self, follower: OrgFollower) -> None:
+        self._hints.unfollow_org(follower.caller.org_id, follower.event)
+        self._of_orgs.discard(follower)
 
     async def mark(self, caller: Caller) -> str:
         """The mark of the caller's org, another one after any change of its jobs; who asks at once shares a look."""
@@ -235,7 +288,7 @@ class Followers:
         """
         watches = poll or watch
         deadline = time.monotonic() + seconds
-        watching: asyncio.Task[None] | None = None
+        watched = False
         with ExitStack() as stay:
             while True:
                 follower.event.clear()
@@ -245,16 +298,12 @@ class Followers:
                     raise TurnedAway
                 if enough or left <= 0 or self.closing or follower.left:
                     return found
-                if watches and watching is None:
+                if watches and not watched:
                     if poll:
                         stay.enter_context(self.places.take(follower.caller.counted_as, "poll"))
-                    watching = asyncio.create_task(watches(follower), name="poll client")
-                    stay.callback(watching.cancel)
-                try:
-                    async with asyncio.timeout(left):
-                        await follower.event.wait()
-                except TimeoutError:
-                    continue
+                    stay.callback(watches(follower))
+                    watched = True
+                await follower.event.wait_until(asyncio.get_running_loop().time() + left)
 
 
 def _differs(view: JobView, pulse: Pulse, enough: Callable[[JobView], bool]) -> bool:

@@ -2,11 +2,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Literal
 
 from langlauf.domain.errors import NoPlace
+from langlauf.service.rates import REFUSALS, Rates
+from langlauf.service.rates import Kind as RateKind
 
 #: A "wait" is a submission that is answered when its job has ended: synchronous, or with `Prefer: wait`.
 Kind = Literal["stream", "poll", "wait"]
@@ -25,27 +26,48 @@ class Places:
         self._share = share
         self._levels: Counter[tuple[str, ...]] = Counter()
         self._kinds: Counter[Kind] = Counter()
+        self._refusals = Rates({RateKind.REFUSAL: REFUSALS})
 
     def taken(self, kind: Kind) -> int:
         """How many of a kind stay now."""
         return self._kinds[kind]
 
-    @contextmanager
-    def take(self, counted_as: Sequence[str], kind: Kind) -> Iterator[None]:
+    def take(self, counted_as: Sequence[str], kind: Kind) -> "Place":
         """A place for as long as the block lasts; raises `NoPlace` where none is left."""
         levels = [tuple(counted_as[: depth + 1]) for depth in range(len(counted_as))]
         for depth, level in enumerate(levels):
             if self._levels[level] >= math.ceil(self._most_of_org * self._share**depth):
-                raise NoPlace("credential" if depth else "org")
+                raise self._no_place("credential" if depth else "org", counted_as)
         if self._kinds.total() >= self._most:
-            raise NoPlace("all")
+            raise self._no_place("all", counted_as)
         self._levels.update(levels)
         self._kinds[kind] += 1
-        try:
-            yield
-        finally:
-            self._kinds[kind] -= 1
-            self._levels.subtract(levels)
-            for level in levels:
-                if not self._levels[level]:
-                    del self._levels[level]
+        return Place(self, levels, kind)
+
+    def _no_place(self, scope: Literal["credential", "org", "all"], counted_as: Sequence[str]) -> NoPlace:
+        return NoPlace(scope, is_flood=self._refusals.is_flood(*counted_as))
+
+    def give_back(self, levels: list[tuple[str, ...]], kind: Kind) -> None:
+        """One that stayed is gone."""
+        self._kinds[kind] -= 1
+        self._levels.subtract(levels)
+        for level in levels:
+            if not self._levels[level]:
+                del self._levels[level]
+
+
+class Place:
+    """A place that is taken until its block is left."""
+
+    __slots__ = ("_kind", "_levels", "_places")
+
+    def __init__(self, places: Places, levels: list[tuple[str, ...]], kind: Kind) -> None:
+        self._places = places
+        self._levels = levels
+        self._kind = kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self._places.give_back(self._levels, self._kind)

@@ -16,6 +16,8 @@ from langlauf.settings import Settings
 MOST_REMEMBERED = 50_000
 #: How often an org may have a test event sent, and deliveries replayed.
 TESTS, REPLAYS = Rate(10, 60), Rate(60, 60)
+#: How many refusals are told at once to who asks too often.
+REFUSALS = Rate(10, 1)
 
 
 class Kind(StrEnum):
@@ -29,6 +31,8 @@ class Kind(StrEnum):
     WEBHOOK_TEST = "webhook-test"
     #: replays of deliveries, by org
     REPLAY = "replay"
+    #: refusals for one of the other reasons, by who was refused
+    REFUSAL = "refusal"
 
 
 class Quota(msgspec.Struct, frozen=True):
@@ -88,6 +92,11 @@ class Rates:
         if len(known) > self._most:
             known.popitem(last=False)  # asked the longest ago: of all, its quota is the fullest
 
+    def is_flood(self, *counted_as: str) -> bool:
+        """Count a refusal, and return whether there were so many that no more are to be told at once."""
+        quota = self.take(Kind.REFUSAL, *counted_as)
+        return quota is not None and not quota.standing.allowed
+
     def kind_of(self, scope: Scope) -> Kind:
         """By which rate an operation counts."""
         return Kind.SUBMIT if scope is Scope.SUBMIT and Kind.SUBMIT in self._rates else Kind.DEFAULT
@@ -101,6 +110,7 @@ def rates_from(settings: Settings) -> Rates:
         Kind.WRONG_KEY: settings.rate_limit_wrong_keys,
         Kind.WEBHOOK_TEST: TESTS,
         Kind.REPLAY: REPLAYS,
+        Kind.REFUSAL: REFUSALS,
     }
     known = {kind: rate for kind, rate in wanted.items() if rate is not None}
     return Rates(known, share=settings.credential_share / 100)

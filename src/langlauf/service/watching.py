@@ -1,19 +1,18 @@
 """Watching several jobs at once, and all that goes on in an org: what the pages of one browser need."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from langlauf.domain.views import Pulse
-from langlauf.service.follow import Followers, JobFollower, OrgFollower
+from langlauf.service.follow import Followers, JobFollower, OrgFollower, Signal
 from langlauf.service.read import Reads
 from langlauf.service.tenant import Caller
 
 
-class Topic(asyncio.Event):
+class Topic(Signal):
     """One thing that is watched. It is set when it is worth looking, and then so is the event of its watcher."""
 
-    def __init__(self, job_id: str | None, watcher: asyncio.Event) -> None:
+    def __init__(self, job_id: str | None, watcher: Signal) -> None:
         super().__init__()
         self._watcher = watcher
         #: None for all jobs of the org
@@ -42,7 +41,7 @@ class Watcher:
     """One client that watches several topics, with one event for all of them."""
 
     def __init__(self) -> None:
-        self.event = asyncio.Event()
+        self.event = Signal()
         self.topics: list[Topic] = []
         self.left = False
         self._members: list[JobFollower | OrgFollower] = []

@@ -17,7 +17,7 @@ from langlauf.http.endpoints import Endpoint
 from langlauf.http.problems import bad_request
 from langlauf.http.requests import choice, free_text, refuse_unknown
 from langlauf.http.sse import message, opening
-from langlauf.http.streaming import HEADERS, Sender, Stream
+from langlauf.http.streaming import Sender, Stream
 from langlauf.service.tenant import Caller
 from langlauf.service.watching import Topic, Watcher, now_of, watching
 
@@ -54,7 +54,7 @@ class HintStream(Stream[Watcher]):
     """One stream of hints about several jobs, or about all of the caller's org."""
 
     def __init__(self, context: Context, caller: Caller, job_ids: list[str], *, org: bool) -> None:
-        super().__init__(context, caller, HEADERS, opening("what changed"))
+        super().__init__(context, caller, opening("what changed"))
         self._reads = context.services.reads
         self._job_ids = job_ids
         self._org = org
