@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from langlauf.domain.errors import StoreError, StoreUnavailable
-from langlauf.store.batching import rounds
+from langlauf.store.group_commit import rounds
 
 Operation = TypeVar("Operation")
 #: Sends a batch under an id and returns its answers.

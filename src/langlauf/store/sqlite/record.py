@@ -9,9 +9,9 @@ from langlauf.domain.bounds import Recorded, recorded
 from langlauf.domain.event import EventType
 from langlauf.domain.outcome import Completed
 from langlauf.domain.progress import stored_percent
-from langlauf.store.batching import rounds
+from langlauf.store.group_commit import rounds
 from langlauf.store.operations import Recording
-from langlauf.store.sqlite.ending import complete, write_end
+from langlauf.store.sqlite.end import complete, write_end
 from langlauf.store.sqlite.transaction import Key, Row, Transaction
 
 
