@@ -61,7 +61,8 @@ def test_heartbeats_progress_and_partials_enter_nothing_in_an_index(report: dict
 def test_the_store_is_measured_beside_bare_statements(report: dict[str, Any]) -> None:
     found = report["lifecycle"]
     assert (found["jobs"], found["concurrency"], found["processes"]) == (60, 16, 1)
-    assert 1 <= found["mean_batch"] <= 16
+    # A claim that goes with submissions shares their transaction.
+    assert 1 <= found["mean_batch"] <= 2 * 16
     assert found["ratio_to_ceiling"] > 0
     # The server is here, so what its processes used can be read.
     assert {"submit", "claim", "record"} <= set(found["cost"]["stages_us"])
