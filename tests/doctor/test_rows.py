@@ -95,7 +95,7 @@ def _retry_overdue(ward: Ward) -> None:
 def _kept_too_long(ward: Ward) -> None:
     long_ago = ward.now() - 5 * _DAY
     ward.force(
-        f"UPDATE jobs SET queued_at = {long_ago}, started_at = {long_ago}, attempt_started_at = {long_ago}, "
+        f"UPDATE job_rows SET queued_at = {long_ago}, started_at = {long_ago}, attempt_started_at = {long_ago}, "
         f"finished_at = {long_ago}, updated_at = {long_ago} WHERE finished_at IS NOT NULL"
     )
 
@@ -122,7 +122,8 @@ def _dropped_index(ward: Ward) -> None:
 
 
 def _dropped_trigger(ward: Ward) -> None:
-    ward.run("DROP TRIGGER " + ("jobs_stay_ended ON jobs" if ward.kind == "postgres" else "job_events_are_appended"))
+    trigger = "jobs_are_born_queued ON job_rows" if ward.kind == "postgres" else "job_events_are_appended"
+    ward.run(f"DROP TRIGGER {trigger}")
 
 
 class Fault(NamedTuple):

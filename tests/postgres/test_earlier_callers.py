@@ -520,7 +520,8 @@ _MANY = """
 INSERT INTO langlauf.jobs (job_id, org_id, analysis, status, priority_class, request_payload_hash, request_payload_ref,
     queued_at, updated_at, timeout_seconds, max_retries, trace_id, request_id, progress_percent, result_id, started_at,
     attempt_started_at, finished_at, failed_at, error_code, error_message, retryable, next_attempt_at, attempt)
-SELECT gen_random_uuid(), 'org-' || n % 50, 'survey', status, 'default', n, 'inline:', n, n, 60, 3, n, n,
+SELECT gen_random_uuid(), 'org-' || n % 50, 'survey', status, 'default', lpad(n::text, 64, '0'), 'inline:', n, n, 60,
+    3, n, n,
     CASE status WHEN 'completed' THEN 100 ELSE 0 END, CASE status WHEN 'completed' THEN n::text END, n, n,
     CASE WHEN status <> 'running' THEN n END, CASE status WHEN 'failed' THEN n END,
     CASE status WHEN 'failed' THEN 'code_' || n % 20 END, CASE status WHEN 'failed' THEN 'No.' END, status = 'failed',

@@ -23,13 +23,13 @@ from tests.support.postgres import execute, fetch
 from tests.support.stores import Maker, SetClock
 
 _CHANGES = {
-    "trigger jobs.jobs_stay_ended is missing": "DROP TRIGGER jobs_stay_ended ON jobs",
-    "trigger jobs.jobs_stay_ended is changed": "ALTER TABLE jobs DISABLE TRIGGER jobs_stay_ended",
-    "table jobs is changed": "ALTER TABLE jobs DISABLE ROW LEVEL SECURITY",
-    "policy jobs.own_org is missing": "DROP POLICY own_org ON jobs",
-    "policy jobs.own_org is changed": "ALTER POLICY own_org ON jobs USING (true)",
+    "trigger api_keys.api_keys_stay is missing": "DROP TRIGGER api_keys_stay ON api_keys",
+    "trigger api_keys.api_keys_stay is changed": "ALTER TABLE api_keys DISABLE TRIGGER api_keys_stay",
+    "table job_rows is changed": "ALTER TABLE job_rows DISABLE ROW LEVEL SECURITY",
+    "policy job_rows.own_org is missing": "DROP POLICY own_org ON job_rows",
+    "policy job_rows.own_org is changed": "ALTER POLICY own_org ON job_rows USING (true)",
     "index idx_jobs_lane_due is missing": "DROP INDEX idx_jobs_lane_due",
-    "column jobs.step is changed": "ALTER TABLE jobs ALTER COLUMN step SET DEFAULT 'none'",
+    "column job_rows.step is changed": "ALTER TABLE job_rows ALTER COLUMN step SET DEFAULT 'none'",
     "function tidy(bigint) is changed": "ALTER FUNCTION tidy SECURITY INVOKER",
     "view job_views is changed": "ALTER VIEW job_views RESET (security_invoker)",
     "nothing says what the migrations made": "DELETE FROM schema_made",
@@ -61,7 +61,8 @@ def test_a_schema_may_have_more(broken: Breakable) -> None:
     """An index, a column or a function of one's own harms nobody."""
     assert (
         broken.after(
-            "CREATE INDEX mine ON jobs (trace_id); ALTER TABLE jobs ADD COLUMN mine text; CREATE TABLE own (id text);"
+            "CREATE INDEX mine ON job_rows (trace); ALTER TABLE job_rows ADD COLUMN mine text;"
+            "CREATE TABLE own (id text);"
             "CREATE FUNCTION mine() RETURNS integer LANGUAGE sql AS 'SELECT 1'"
         )
         == []

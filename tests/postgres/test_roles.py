@@ -123,7 +123,7 @@ def test_a_login_that_only_runs_owns_nothing(empty: str) -> None:
     execute(empty, said.stdout, said.stdout)
     assert migrated(app) == 0
     assert fetch(app, "SELECT langlauf.moment(5)")[0][0] == 5
-    assert fetch(app, "SELECT * FROM langlauf.views_of('{a}', '{b}')") == []
+    assert fetch(app, "SELECT * FROM langlauf.views_of('{a}', ARRAY[langlauf.key_of('b')])") == []
     for statement in (
         "SELECT FROM langlauf.jobs",
         "DELETE FROM langlauf.job_events",

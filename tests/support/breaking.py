@@ -127,7 +127,7 @@ def _fill(url: str, clock: SetClock) -> dict[str, str]:
         " WHERE connamespace = 'langlauf'::regnamespace AND contype = 'c' UNION ALL"
         " SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass) FROM pg_trigger"
         " JOIN pg_class ON pg_class.oid = tgrelid"
-        " WHERE relnamespace = 'langlauf'::regnamespace AND relkind = 'r' AND NOT tgisinternal",
+        " WHERE relname IN ('job_rows', 'event_rows') AND NOT tgisinternal",
     )
     execute(
         url, *(row[0] for row in constraints), f"SET search_path = langlauf; {_WORDS}{_WRITABLE} SELECT note_schema()"

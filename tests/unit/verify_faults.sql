@@ -198,7 +198,7 @@ UPDATE jobs SET next_attempt_at = 1 WHERE job_id = :plain;
 -- fault: lease_overdue on running
 UPDATE leases SET expires_at = 1 WHERE job_id = :running;
 
--- fault: partial_count on completed, also snapshots_told
+-- fault: partial_count on completed, also snapshots_told, in postgres also results_named
 UPDATE jobs SET partial_count = 3 WHERE job_id = :completed;
 
 -- fault: partial_count on stopped, also newest_result results_named
@@ -220,7 +220,12 @@ INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, sch
 SELECT org_id, 'twin', job_id, 'final', 2, schema_version, result_payload_ref, created_at, NULL, NULL, '1', NULL, NULL
 FROM job_results WHERE job_id = :plain;
 
--- fault: newest_result on completed, also snapshots_told
+-- fault: newest_result on completed, also snapshots_told, in sqlite only
+UPDATE jobs SET result_id = (SELECT result_id FROM job_results AS r WHERE r.job_id = :completed AND result_seq = 1)
+WHERE job_id = :completed;
+
+-- fault: newest_result on completed, also results_named, in postgres only
+-- The event of the end says what the job says.
 UPDATE jobs SET result_id = (SELECT result_id FROM job_results AS r WHERE r.job_id = :completed AND result_seq = 1)
 WHERE job_id = :completed;
 

@@ -6,7 +6,7 @@ SELECT class.oid, class.relkind, class.relowner, pg_get_userbyid(class.relowner)
     quote_ident(space.nspname) AS schema, format('%I.%I', space.nspname, class.relname) AS table,
     EXISTS (
         SELECT FROM pg_depend AS uses JOIN pg_rewrite AS rule ON rule.oid = uses.objid
-        WHERE rule.ev_class = class.oid AND uses.refobjid = to_regclass('langlauf.jobs')) AS ours,
+        WHERE rule.ev_class = class.oid AND uses.refobjid = to_regclass('langlauf.job_rows')) AS ours,
     me.rolsuper OR has_schema_privilege(class.relowner, space.oid, 'CREATE') AS may_own
 FROM pg_class AS class
 JOIN pg_namespace AS space ON space.oid = class.relnamespace

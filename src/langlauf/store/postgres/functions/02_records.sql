@@ -14,7 +14,7 @@ BEGIN
             (SELECT first.input FROM event_rows AS first WHERE first.job = job_rows.job AND first.event_seq = 1) AS payload, '
             || string_agg(attname, ', ' ORDER BY attnum) || ' FROM job_rows'
         FROM pg_attribute WHERE attrelid = 'job_rows'::regclass AND attnum > 0 AND NOT attisdropped
-            AND attname NOT IN ('job_name', 'result', 'result_name', 'payload_hash', 'payload_ref', 'partial_bytes', 'trace', 'trace_name',
+            AND attname NOT IN ('job_name', 'result_name', 'payload_hash', 'payload_ref', 'partial_bytes', 'trace', 'trace_name',
                 'request', 'request_name', 'updated_at', 'estimated_seconds'));
     EXECUTE (
         SELECT string_agg(format('ALTER VIEW jobs ALTER %I SET DEFAULT %s', attname, pg_get_expr(adbin, adrelid)), ';')
@@ -153,7 +153,7 @@ CREATE TRIGGER notifications_are_dropped INSTEAD OF DELETE ON notifications FOR 
 
 -- A job as it is read.
 CREATE VIEW job_views WITH (security_invoker = true) AS
-SELECT {job_names}, lease_expires_at, job FROM jobs;
+SELECT {job_names}, lease_expires_at, job, result FROM jobs;
 
 -- Handing out jobs under a lease, and keeping the leases alive.
 --

@@ -51,16 +51,18 @@ BEGIN
     turns AS (
         SELECT org_id, coalesce(max(virtual_start) FILTER (WHERE waiting > 0), greatest((SELECT virtual_now FROM lane_clock), max(virtual_start))) AS turn,
             max(served) AS served
-        FROM lanes WHERE org_id IN (SELECT org_id FROM new) GROUP BY org_id)
-    UPDATE lanes SET
-        waiting = waiting + new.jobs,
-        expedite_last = expedite_last + new.urgent,
-        default_last = default_last + new.jobs - new.urgent,
-        virtual_start = turns.turn, served = turns.served
-    FROM new JOIN turns USING (org_id)
-    WHERE lanes.org_id = new.org_id AND lanes.analysis = new.analysis;
-    PERFORM count_jobs(array_agg(analysis), array_agg(1::bigint), array_agg(0::bigint))
-    FROM unnest(names, answers) AS wish (analysis, answer) WHERE answer LIKE 'accepted %' HAVING count(*) > 0;
+        FROM lanes WHERE org_id IN (SELECT org_id FROM new) GROUP BY org_id),
+    joined AS (
+        UPDATE lanes SET
+            waiting = waiting + new.jobs,
+            expedite_last = expedite_last + new.urgent,
+            default_last = default_last + new.jobs - new.urgent,
+            virtual_start = turns.turn, served = turns.served
+        FROM new JOIN turns USING (org_id)
+        WHERE lanes.org_id = new.org_id AND lanes.analysis = new.analysis)
+    INSERT INTO waiting_counts AS mine (analysis, shard, waiting)
+    SELECT analysis, pg_backend_pid() % 32, sum(jobs) FROM new GROUP BY analysis ORDER BY analysis
+    ON CONFLICT (analysis, shard) DO UPDATE SET waiting = mine.waiting + excluded.waiting;
 END $$;
 
 -- Takes jobs out of their lanes, and moves the heads up to the first that still waits.
@@ -119,7 +121,7 @@ BEGIN
 END $$;
 
 -- Orgs that were served move on by as many turns as they had, and what waited leaves its lane; the clock follows, and counts who
--- was served.
+-- was served. What started is counted as leased.
 CREATE OR REPLACE FUNCTION take_turns(orgs text[], names text[], waited bigint[], candidates text[], turns bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -137,7 +139,12 @@ BEGIN
                 WHERE gone.org_id = lanes.org_id AND gone.analysis = lanes.analysis), 0),
             expedite_head = head_of(lanes.org_id, analysis, 'expedite', expedite_head, expedite_last),
             default_head = head_of(lanes.org_id, analysis, 'default', default_head, default_last)
-        FROM ordered WHERE lanes.org_id = ordered.org_id)
+        FROM ordered WHERE lanes.org_id = ordered.org_id),
+    counted AS (
+        INSERT INTO waiting_counts AS mine (analysis, shard, waiting, leased)
+        SELECT name, pg_backend_pid() % 32, sum(wait), count(*) FROM unnest(names, waited) AS one (name, wait)
+        GROUP BY name ORDER BY name
+        ON CONFLICT (analysis, shard) DO UPDATE SET waiting = mine.waiting + excluded.waiting, leased = mine.leased + excluded.leased)
     UPDATE lane_clock SET virtual_now = greatest(virtual_now, (SELECT max(turn) FROM ordered)),
         served = served + (SELECT count(*) FROM ordered);
 END $$;

@@ -154,14 +154,13 @@ END $$;
 -- starts with progress of another has no pace until it gets beyond it. The time is read behind the locks: no job starts before
 -- it was accepted, however long this waited for that.
 CREATE OR REPLACE FUNCTION start_attempts(
-    free room, at bigint, claim uuid, worker text, lease_time bigint, job_ids uuid[], waited bigint[]
+    free room, at bigint, claim uuid, worker text, lease_time bigint, job_ids uuid[]
 ) RETURNS claimed[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     now bigint := moment(at);
     made claimed[];
     org_ids text[];
-    names text[];
     seqs integer[];
 BEGIN
     WITH started AS (
@@ -183,7 +182,8 @@ BEGIN
         FROM unnest(job_ids) WITH ORDINALITY AS chosen (job, place)
         WHERE jobs.job = chosen.job
           AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= now))
-        RETURNING chosen.place, jobs.*),
+        RETURNING chosen.place, jobs.org_id, jobs.job, jobs.job_name, jobs.attempt, jobs.analysis, jobs.event_seq, lease_expires_at,
+            timeout_seconds, progress_percent, retry_count, max_retries, trace, trace_name, request, request_name, traceparent, tracestate),
     told AS (
         INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
         SELECT org_id, job, event_seq, new_event_id(job_name),
@@ -196,12 +196,11 @@ BEGIN
             (SELECT first.input FROM event_rows AS first WHERE first.job = started.job AND first.event_seq = 1), now, lease_expires_at, timeout_seconds, progress_percent, retry_count,
             max_retries, coalesce(trace_name, replace(trace::text, '-', '')), coalesce(request_name, request::text), traceparent,
             tracestate)::claimed ORDER BY place),
-        array_agg(org_id ORDER BY place), array_agg(analysis ORDER BY place), array_agg(event_seq ORDER BY place)
-    INTO made, org_ids, names, seqs FROM started;
+        array_agg(org_id ORDER BY place), array_agg(event_seq ORDER BY place)
+    INTO made, org_ids, seqs FROM started;
     IF coalesce(free.look_at > now + lease_time, true) THEN
         UPDATE lane_clock SET look_at = now + lease_time WHERE look_at IS NULL OR look_at > now + lease_time;
     END IF;
-    PERFORM count_jobs(names, waited, array_fill(1::bigint, ARRAY[cardinality(names)]));
     PERFORM tell_outside(org_ids, job_ids, seqs);
     RETURN made;
 END $$;
@@ -250,8 +249,9 @@ BEGIN
         FROM unnest(orgs, names, ids, fit) AS back (org_id, name, job, may) WHERE may;
     END IF;
     IF ids IS NOT NULL THEN
-        free.claims := free.claims || start_attempts(
-            free, at, claim, worker, lease_time, ids, array_fill(0::bigint, ARRAY[cardinality(ids)]));
+        free.claims := free.claims || start_attempts(free, at, claim, worker, lease_time, ids);
+        PERFORM count_jobs(
+            names, array_fill(0::bigint, ARRAY[cardinality(ids)]), array_fill(1::bigint, ARRAY[cardinality(ids)]));
         free := room_after(free, orgs, names);
     END IF;
     -- A lane whose first job was canceled says too early when it is due: whoever looks corrects it, and looks again.
@@ -414,7 +414,7 @@ BEGIN
             FROM unnest(next.orgs, next.names, next.ids, next.waited, fit) AS head (org_id, name, job, waits, may) WHERE may;
         END IF;
         free.again := cardinality(next.ids) < least(found, free.slots);
-        free.claims := free.claims || start_attempts(free, at, claim, worker, lease_time, next.ids, next.waited);
+        free.claims := free.claims || start_attempts(free, at, claim, worker, lease_time, next.ids);
         PERFORM take_turns(next.orgs, next.names, next.waited, turns.orgs, turns.turns);
         free := room_after(free, next.orgs, next.names);
     END IF;

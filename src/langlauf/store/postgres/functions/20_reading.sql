@@ -18,7 +18,7 @@ BEGIN
                   ORDER BY event.event_seq DESC LIMIT most_events),
             CASE one.status WHEN 'completed' THEN (
                 SELECT CASE WHEN octet_length(final.payload) <= most_bytes THEN final.payload END
-                FROM result_rows AS final WHERE final.org_id = org AND final.result = key_of(one.result_id)) END
+                FROM result_rows AS final WHERE final.org_id = org AND final.result = one.result) END
         FROM job_views AS one WHERE one.org_id = org AND one.job = key_of(id);
 END $$;
 

@@ -175,7 +175,7 @@ BEGIN
             ORDER BY input.queued_at DESC, input.job DESC OFFSET skipped - from_place LIMIT most) AS page
         CROSS JOIN LATERAL (
             SELECT ROW(one.result_id, one.job_id,
-                (SELECT shown.created_at FROM result_rows AS shown WHERE shown.org_id = org AND shown.result = key_of(one.result_id)),
+                (SELECT shown.created_at FROM result_rows AS shown WHERE shown.org_id = org AND shown.result = one.result),
                 one.status, one.payload)::history_entry AS entry
             FROM jobs AS one WHERE one.org_id = org AND one.job = page.job OFFSET 0) AS line
         ORDER BY page.queued_at DESC, page.job DESC);

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION ended_page(
 BEGIN
     RETURN QUERY
         SELECT old.* FROM unnest(keeps) AS part (number) CROSS JOIN LATERAL (
-            SELECT {job_names}, lease_expires_at, job FROM jobs
+            SELECT {job_names}, lease_expires_at, job, result FROM jobs
             WHERE kept = part.number AND finished_at IS NOT NULL AND finished_at >= after_time AND finished_at <= cutoff
               AND (finished_at, org_id, job) > (after_time, after_org, key_of(after_job))
             ORDER BY finished_at, org_id, job LIMIT most) AS old
@@ -24,7 +24,7 @@ CREATE OR REPLACE FUNCTION newest_ended(since bigint, until bigint, most integer
 BEGIN
     RETURN QUERY
         SELECT job.* FROM unnest('{0, 1, 2, 3}'::smallint[]) AS part (number) CROSS JOIN LATERAL (
-            SELECT {job_names}, lease_expires_at, job FROM jobs
+            SELECT {job_names}, lease_expires_at, job, result FROM jobs
             WHERE kept = part.number AND finished_at IS NOT NULL AND finished_at >= since AND finished_at <= until
             ORDER BY finished_at DESC LIMIT most) AS job
         ORDER BY job.finished_at DESC LIMIT most;
