@@ -11,7 +11,7 @@ RUNNERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 2))')
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check style screenshots bench faults abuse fuzz lock clean
+.PHONY: help run test test-all check style screenshots bench bench-peers faults abuse fuzz lock clean
 
 help: ## Say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -37,8 +37,15 @@ screenshots: $(VENV)/.test ## Take pictures of every page and state into runtime
 	@$(BIN)/python -m tests.support.chromium
 	@$(BIN)/python -m tests.browser.screenshots runtime/screenshots
 
-bench: $(VENV)/.run ## Measure this machine: raw ceiling, store, HTTP, polls (langlauf bench --store for PostgreSQL)
+bench: $(VENV)/.run ## Measure this disk: jobs through the store and over HTTP (langlauf bench --store for PostgreSQL)
 	@$(BIN)/langlauf bench
+
+SECTIONS ?= all
+ROUNDS   ?= 3
+# Others, such as JOBS=500 SECONDS=2 SIZES=1000,100000, are flags of the same name.
+BENCH_FLAGS = $(if $(JOBS),--jobs $(JOBS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SIZES),--sizes $(SIZES)) $(if $(JSON),--json $(JSON))
+bench-peers: $(VENV)/.test ## Measure Langlauf beside its peers and write docs/benchmarks.md (SECTIONS=http,polls ROUNDS=1; hours for all)
+	@$(BIN)/python -m bench --sections $(SECTIONS) --rounds $(ROUNDS) $(BENCH_FLAGS)
 
 faults: $(VENV)/.test ## Kill, pause, race and cut off real processes, and tell which promises were kept (a quarter of an hour; needs root)
 	@$(BIN)/python -m tests.faults

@@ -9,7 +9,7 @@ _ROOT = Path(__file__).parents[1]
 TEST_IDS = pytest.StashKey[frozenset[str]]()
 #: Tests whose id begins so, one a line.
 _BEGINNINGS = """
-# Scenarios and floods: four smokes stay (kill, stop, cut, and the tests of shutdown)
+# Scenarios and floods: five smokes stay (kill, stop, watchdog, cut, and the tests of shutdown)
 tests/fuzz/
 tests/abuse/test_scenarios.py
 tests/abuse/test_timing.py::test_the_scenario_runs
@@ -28,7 +28,6 @@ tests/faults/test_scenarios.py::test_every_promise_is_kept[latency]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[replies]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[restarts]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[timeout]
-tests/faults/test_scenarios.py::test_every_promise_is_kept[watchdog]
 tests/faults/test_scenarios.py::test_the_harness_sees_a_missing_fence
 tests/faults/test_cancel.py::test_a_cancel_does_not_wait_for_a_worker_that_is_gone[9]
 tests/faults/test_cancel.py::test_a_paused_worker_that_wakes_up_writes_nothing_and_works_on
@@ -154,12 +153,14 @@ tests/store_contract/test_earlier_store.py::test_what_retention_removed_is_no_re
 tests/unit/test_postgres_support.py
 
 # Large inputs, and the benchmarks at work
-tests/http/test_poll_cost.py
 tests/bundled/ontology/test_analysis.py::test_tens_of_thousands_of_terms_stay_small_and_quick
 tests/ui/test_every_page.py::test_links_work_below_a_mount_point
 tests/unit/address/test_analysis.py::test_every_stage_is_a_chunk_a_checkpoint_and_a_snapshot
-tests/unit/test_bench.py::test_a_complete_run_measures_everything
-tests/unit/test_bench_postgres.py
+tests/bench/test_store_costs.py::test_both_stores_are_measured_by_the_same_names
+tests/bench/test_store_costs.py::test_what_one_server_carries_is_measured
+tests/bench/test_poll_guard.py
+tests/bench/test_store_guard.py
+tests/unit/test_bench.py::test_a_server_is_measured_in_databases_that_are_dropped
 """
 
 #: Parameters with which the tests below a path are long: with another one they show nearly the same.

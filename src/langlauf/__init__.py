@@ -1,16 +1,16 @@
 """Langlauf turns a long-running Python function into a durable, observable, multi-tenant job API."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from langlauf import views
-from langlauf.analysis.handle import Job
-from langlauf.analysis.payload import Result
-from langlauf.analysis.plain import PlainJob
-from langlauf.app import Langlauf
-from langlauf.domain.errors import PermanentError, TransientError
-
 if TYPE_CHECKING:
+    from langlauf import views
+    from langlauf.analysis.handle import Job
+    from langlauf.analysis.payload import Result
+    from langlauf.analysis.plain import PlainJob
+    from langlauf.app import Langlauf
     from langlauf.client import AsyncClient, Client
+    from langlauf.domain.errors import PermanentError, TransientError
 
 __all__ = [
     "AsyncClient",
@@ -24,11 +24,23 @@ __all__ = [
     "views",
 ]
 
+#: Where the names are. Each is imported when it is first used: no process loads what it has no use for.
+_PLACES = {
+    "AsyncClient": "langlauf.client",
+    "Client": "langlauf.client",
+    "Job": "langlauf.analysis.handle",
+    "Langlauf": "langlauf.app",
+    "PermanentError": "langlauf.domain.errors",
+    "PlainJob": "langlauf.analysis.plain",
+    "Result": "langlauf.analysis.payload",
+    "TransientError": "langlauf.domain.errors",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """The clients, imported when they are asked for: a server needs none."""
-    if name in ("AsyncClient", "Client"):
-        from langlauf import client
-
-        return getattr(client, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "views":
+        return import_module("langlauf.views")
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_PLACES[name]), name)
+    return found

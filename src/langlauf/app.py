@@ -1,27 +1,25 @@
 """`Langlauf`: registers analyses, and hands them to whoever serves or calls them."""
 
+import importlib
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypedDict, TypeVar, Unpack, overload
-
-from starlette.types import ASGIApp
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 from langlauf.analysis import probe
 from langlauf.analysis.registry import Function, Registry
 from langlauf.analysis.schema import InvalidInput
-from langlauf.bootstrap import Runtime, running
 from langlauf.domain.errors import LanglaufError, NotRunning, QueueIsFull, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, Job, PriorityClass, QueueFull, Replayed
 from langlauf.domain.trace import read_trace
-from langlauf.http.app import Application, system_application
-from langlauf.http.context import Context
-from langlauf.http.mounting import Mounted
-from langlauf.service.notices import Notify
-from langlauf.service.rates import rates_from
-from langlauf.service.submit import Order
 from langlauf.service.tenant import DEFAULT_ORG, insider, usable_name
 from langlauf.settings import Settings, duration, load_settings
-from langlauf.ui.pages import missing_page, page_routes
+
+if TYPE_CHECKING:  # a process that runs the analyses of an application loads neither its API nor its pages
+    from starlette.types import ASGIApp
+
+    from langlauf.bootstrap import Runtime
+    from langlauf.http.context import Context
 
 F = TypeVar("F", bound=Function)
 
@@ -63,6 +61,7 @@ class Langlauf:
         self.runtime: Runtime | None = None
         self._context: Context | None = None
         self._settings = settings
+        self._target: str | None = None
 
     @property
     def settings(self) -> Settings:
@@ -71,11 +70,15 @@ class Langlauf:
             self._settings = load_settings()
         return self._settings
 
-    def use(self, settings: Settings) -> None:
-        """Takes other settings, before anything runs."""
+    def use(self, settings: Settings, target: str | None = None) -> None:
+        """Takes other settings, before anything runs.
+
+        With a `target`, the `module:name` of this application, its workers are processes of their own that load it.
+        """
         if self.runtime is not None:
             raise LanglaufError("the application runs already; its settings can no longer change")
         self._settings = settings
+        self._target = target
 
     @overload
     def analysis(self, function: F, /) -> F: ...
@@ -98,9 +101,13 @@ class Langlauf:
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
         """Runs the application; compose it into the lifespan of an application that mounts this one."""
+        from langlauf.bootstrap import running
+        from langlauf.http.context import Context
+        from langlauf.service.rates import rates_from
+
         if self.runtime is not None:
             raise LanglaufError("the application runs already: enter `lifespan()` once, in one place")
-        async with running(self.registry, self.settings, self.api_prefix) as runtime:
+        async with running(self.registry, self.settings, self.api_prefix, self._target) as runtime:
             self.runtime = runtime
             rates = rates_from(self.settings)
             self._context = Context(runtime.services, self.settings, self.api_prefix, runtime.alive, rates)
@@ -109,28 +116,35 @@ class Langlauf:
             finally:
                 self.runtime = self._context = None
 
-    def asgi(self) -> ASGIApp:
+    def asgi(self) -> "ASGIApp":
         """The API as an ASGI application with its own lifespan."""
+        from langlauf.http.app import Application
+        from langlauf.ui.pages import missing_page, page_routes
+
         return Application(self._current, self.lifespan, page_routes, missing_page, self.settings)
 
-    def system_asgi(self) -> ASGIApp:
+    def system_asgi(self) -> "ASGIApp":
         """Health, readiness and metrics alone, for a process that works and serves nothing else."""
+        from langlauf.http.app import system_application
+
         return system_application(self._current, self.lifespan, self.settings)
 
-    def mount_in(self, outer: ASGIApp, prefix: str) -> ASGIApp:
+    def mount_in(self, outer: "ASGIApp", prefix: str) -> "ASGIApp":
         """Both applications as one: ours under the prefix, the outer one everywhere else, each with its lifespan.
 
         For Django, which can neither mount nor take part in a lifespan, and for every other ASGI application.
         """
+        from langlauf.http.mounting import Mounted
+
         return Mounted(self.asgi(), self.lifespan, outer, _usable_prefix("prefix", prefix))
 
-    def _current(self) -> Context:
+    def _current(self) -> "Context":
         self._running()
         if self._context is None:
             raise NotRunning("the application has just stopped")
         return self._context
 
-    def _running(self) -> Runtime:
+    def _running(self) -> "Runtime":
         if self.runtime is None:
             raise NotRunning(
                 "the application is not running: enter `app.lifespan()` in the lifespan of the application that "
@@ -156,6 +170,9 @@ class Langlauf:
         `traceparent` is the header of the trace the job shall belong to; one that cannot be read is as none. `notify`
         says who is told of its end: `{"webhook": "https://…", "email": "name@example.org"}`, or one of the two.
         """
+        from langlauf.service.notices import Notify
+        from langlauf.service.submit import Order
+
         if not usable_name(org):
             raise InvalidInput("org", f"{org!r} cannot name an org: 1 to 128 of A-Z a-z 0-9 _ . : -")
         order = Order(
@@ -173,6 +190,19 @@ class Langlauf:
         if isinstance(submitted, QueueFull):
             raise QueueIsFull(submitted.reason, scope=submitted.scope, retry_after=submitted.retry_after)
         raise LanglaufError("the idempotency key was used with another payload; the job was not accepted")
+
+
+def load_app(target: str) -> Langlauf:
+    """The application that `module:name` names."""
+    module_name, _, name = target.partition(":")
+    sys.path.insert(0, "")
+    try:
+        app = getattr(importlib.import_module(module_name), name or "app")
+    except (ImportError, AttributeError, LanglaufError) as error:
+        raise LanglaufError(f"{target} cannot be loaded: {error}") from error
+    if not isinstance(app, Langlauf):
+        raise LanglaufError(f"{target} is a {type(app).__name__}, not a Langlauf application")
+    return app
 
 
 def _usable_prefix(name: str, prefix: str) -> str:

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from langlauf.analysis.registry import Registry
+from langlauf.compat.sqlite_import import import_v1
+from langlauf.compat.unnamed_jobs import name_jobs
+from langlauf.compat.v1_records import UNNAMED
 from langlauf.delivery.channel import Channel, Silent
 from langlauf.delivery.connecting import Doors, trust_in
 from langlauf.delivery.mail.channel import Mails
@@ -50,9 +53,6 @@ from langlauf.store.location import Place, PostgresPlace, SqlitePlace, place_of
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.importing import import_v1
-from langlauf.store.sqlite.unnamed_jobs import name_jobs
-from langlauf.store.v1_records import UNNAMED
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import know_analyses
 from langlauf.tracing import end_tracing, set_up_tracing
@@ -62,6 +62,7 @@ from langlauf.upkeep.retention import clean_up
 from langlauf.upkeep.sweep import sweep_once
 from langlauf.worker import processes
 from langlauf.worker.loop import Worker
+from langlauf.worker.process import WorkerProcess
 
 
 class Runtime:
@@ -72,15 +73,15 @@ class Runtime:
         store: Store,
         services: Services,
         hints: Hints,
-        workers: list[Worker],
+        workers: Sequence[Worker | WorkerProcess],
         duties: Sequence[Periodic | Sender],
     ) -> None:
         self.store = store
         self.services = services
         self.hints = hints
         self._workers = workers
-        self._parts: list[Worker | Periodic | Sender] = [*duties, *workers]
-        self._started: list[Worker | Periodic | Sender] = []
+        self._parts: list[Worker | WorkerProcess | Periodic | Sender] = [*duties, *workers]
+        self._started: list[Worker | WorkerProcess | Periodic | Sender] = []
         self._stopping: asyncio.Future[Any] | None = None
 
     def alive(self) -> bool:
@@ -274,6 +275,15 @@ def make_webhooks(store: Store, settings: Settings, prefix: str, *, shows_inside
     )
 
 
+def _make_workers(
+    store: Store, registry: Registry, settings: Settings, hints: Hints, target: str | None
+) -> Sequence[Worker | WorkerProcess]:
+    count = range(settings.workers)
+    if target is None or place_of(settings.store_path) == SqlitePlace(MEMORY):
+        return [Worker(store, registry, settings, hints, store.clock) for _ in count]
+    return [WorkerProcess(store, settings, hints, target) for _ in count]
+
+
 async def _write_last_uses(keyring: Keyring) -> None:
     """What is known of the use of keys at the end; a store that is away does not hold up the stop."""
     try:
@@ -285,8 +295,14 @@ async def _write_last_uses(keyring: Keyring) -> None:
 
 
 @asynccontextmanager
-async def running(registry: Registry, settings: Settings, prefix: str = "/analyze") -> AsyncIterator[Runtime]:
-    """Opens everything, starts what works in the background, and stops it in the right order."""
+async def running(
+    registry: Registry, settings: Settings, prefix: str = "/analyze", target: str | None = None
+) -> AsyncIterator[Runtime]:
+    """Opens everything, starts what works in the background, and stops it in the right order.
+
+    With a `target`, which names the application, workers run in processes of their own that load it; a store in memory
+    has them in this one all the same.
+    """
     if processes.INSIDE:
         raise LanglaufError(
             "the application started a worker inside one of its own processes: "
@@ -328,7 +344,8 @@ async def running(registry: Registry, settings: Settings, prefix: str = "/analyz
         if settings.deliveries:
             parts.append(make_sender(store, settings, hints, prefix, notes.note))
         services.measures.watch(parts)
-        workers = [Worker(store, registry, settings, hints, store.clock) for _ in range(settings.workers)]
+        workers = _make_workers(store, registry, settings, hints, target)
+        services.measures.gather(workers)
         runtime = Runtime(store, services, hints, workers, parts)
         stack.push_async_callback(runtime.stop)
         await runtime.start()

@@ -231,14 +231,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("inline_result", "LANGLAUF_INLINE_RESULT", 1_048_576, _whole(0), "bytes", "The largest result or partial that stays in the store where LANGLAUF_BLOBS is set."),
     Setting("blob_seconds", "LANGLAUF_BLOB_SECONDS", 30.0, _positive_duration, "duration", "How long reading or writing one of the results that lie there may take."),
     Setting("blob_garbage_age", "LANGLAUF_BLOB_GARBAGE_AGE", 86_400.0, duration, "duration", "A blob that no row names is only removed when it is this old."),
-    Setting("workers", "LANGLAUF_WORKERS", 1, _whole(0), "number", "Workers in this process; 0 serves without working."),
+    Setting("workers", "LANGLAUF_WORKERS", 1, _whole(0), "number", "Worker processes of this program; 0 serves without working."),
     Setting("max_running", "LANGLAUF_MAX_RUNNING", 8, _whole(1), "jobs", "How many jobs run at once over the whole deployment."),
     Setting("max_running_org", "LANGLAUF_MAX_RUNNING_PER_ORG", None, _whole(1), "jobs", "How many jobs of one org run at once over the whole deployment."),
     Setting("processes", "LANGLAUF_PROCESSES", None, _whole(1), "number", "Processes that compute chunks of `job.map` at once, in each worker; else one per core."),
     Setting("executor", "LANGLAUF_EXECUTOR", "local", _executor, "URL", "Where chunks of `job.map` are computed: local, or dask://host:port of a scheduler (tls:// with TLS)."),
     Setting("process_memory", "LANGLAUF_PROCESS_MEMORY", None, _whole(_LEAST_MEMORY), "bytes", "How much memory a process that runs a plain `def` may take; at least 64 MiB."),
     Setting("child_env", "LANGLAUF_CHILD_ENV", (), variables, "list", "Variables of the environment that analyses may see beside the usual ones: names with commas between, such as DATABASE_URL,MY_*."),
-    Setting("watchdog", "LANGLAUF_WATCHDOG", True, _switch, "switch", "Ends a worker whose event loop is blocked past its lease."),
+    Setting("watchdog", "LANGLAUF_WATCHDOG", True, _switch, "switch", "Interrupts code that blocks the event loop of its worker for most of a lease; ends the worker where that fails."),
     Setting("lease_seconds", "LANGLAUF_LEASE_SECONDS", 15.0, _positive_duration, "duration", "How long a silent worker keeps its jobs."),
     Setting("sweep_seconds", "LANGLAUF_SWEEP_SECONDS", 5.0, _positive_duration, "duration", "How often lost and overdue jobs are looked for."),
     Setting("poll_seconds", "LANGLAUF_POLL_SECONDS", 0.5, _positive_duration, "duration", "How often an idle worker looks without a hint."),
@@ -454,9 +454,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def passed_on(self) -> dict[str, Any]:
+        """What a worker process may know: values as flags have them, and no secret."""
+        values = {one.name: getattr(self, one.name) for one in SETTINGS if one.environment not in SECRETS}
+        lists = {name: ",".join(value) for name, value in values.items() if value and _is_words(value)}
+        return {name: value for name, value in values.items() if isinstance(value, bool | int | float | str)} | lists
+
+    @property
     def store_path(self) -> str:
         """Where the store is, as it was given: `memory://`, a path or a URL."""
         return self.store or self.store_file or DEFAULT_STORE
+
+
+def _is_words(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(word, str) for word in value)
 
 
 def load_settings(environment: Mapping[str, str] | None = None, **overrides: object) -> Settings:

@@ -11,13 +11,13 @@ from click.testing import CliRunner, Result
 from langlauf.bootstrap import open_store
 from langlauf.cli.client_errors import Exit
 from langlauf.cli.main import main
+from langlauf.compat.v1_records import UNNAMED
 from langlauf.domain.job import payload_hash
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
 from langlauf.store.location import SqlitePlace
 from langlauf.store.sqlite.verifying import verify_file
 from langlauf.store.tools import copy_store
-from langlauf.store.v1_records import UNNAMED
 from tests.support.earlier import FULL, earlier_store
 from tests.support.stores import Maker, SetClock, query
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from langlauf.telemetry.meters import Spread
-from langlauf.telemetry.metrics import METERS, REGISTRY
+from langlauf.telemetry.metrics import METERS, counted
 from tests.docs.pages import ROOT, anchors, read
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
@@ -38,7 +38,7 @@ def _told() -> set[str]:
     for meter in METERS:
         parts = ("_bucket", "_sum", "_count") if isinstance(meter, Spread) else ("",)
         found |= {meter.name + part for part in parts}
-    return found | {sample.name for family in REGISTRY.collect() for sample in family.samples}
+    return found | {sample.name for family in counted().collect() for sample in family.samples}
 
 
 def _named(expression: str) -> set[str]:

@@ -122,7 +122,7 @@ def _dropped_index(ward: Ward) -> None:
 
 
 def _dropped_trigger(ward: Ward) -> None:
-    ward.run(f"DROP TRIGGER jobs_are_born_queued{' ON jobs' if ward.kind == 'postgres' else ''}")
+    ward.run("DROP TRIGGER " + ("jobs_stay_ended ON jobs" if ward.kind == "postgres" else "job_events_are_appended"))
 
 
 class Fault(NamedTuple):

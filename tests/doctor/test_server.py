@@ -23,9 +23,11 @@ def _of_database(ward: Ward, change: str) -> None:
 
 
 def _dropped_constraint(ward: Ward) -> None:
-    checks = "SELECT conname FROM pg_constraint WHERE conrelid = 'langlauf.jobs'::regclass AND contype = 'c' LIMIT 1"
+    checks = (
+        "SELECT conname FROM pg_constraint WHERE conrelid = 'langlauf.job_rows'::regclass AND contype = 'c' LIMIT 1"
+    )
     [[name]] = fetch(ward.place, checks)
-    ward.run(f'ALTER TABLE jobs DROP CONSTRAINT "{name}"')
+    ward.run(f'ALTER TABLE job_rows DROP CONSTRAINT "{name}"')
 
 
 def _clock_apart(ward: Ward) -> None:
@@ -43,14 +45,14 @@ _VALID = "UPDATE pg_index SET indisvalid = {} WHERE indexrelid = 'idx_jobs_finis
     [
         (
             "row_security",
-            "ALTER TABLE jobs DISABLE ROW LEVEL SECURITY",
-            "ALTER TABLE jobs ENABLE ROW LEVEL SECURITY",
+            "ALTER TABLE job_rows DISABLE ROW LEVEL SECURITY",
+            "ALTER TABLE job_rows ENABLE ROW LEVEL SECURITY",
             {"schema_objects"},
         ),
         (
             "row_security",
-            "ALTER TABLE job_results NO FORCE ROW LEVEL SECURITY",
-            "ALTER TABLE job_results FORCE ROW LEVEL SECURITY",
+            "ALTER TABLE result_rows NO FORCE ROW LEVEL SECURITY",
+            "ALTER TABLE result_rows FORCE ROW LEVEL SECURITY",
             {"schema_objects"},
         ),
         ("rights", "GRANT SELECT ON jobs TO PUBLIC", "REVOKE ALL ON jobs FROM PUBLIC", set()),

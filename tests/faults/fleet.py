@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import signal
 import time
@@ -15,6 +16,7 @@ import apsw
 
 from tests.faults.ledger import LEDGER_NAME, Ledger
 from tests.faults.plan import Plan
+from tests.support.processes import worker_processes
 from tests.support.server import ROOT, command, environment
 
 _READY = re.compile(r"Langlauf (?:serves .* on (?P<url>http://\S+)|works on )")
@@ -27,6 +29,7 @@ class Program:
 
     def __init__(self, process: asyncio.subprocess.Process, *, workers: int, serves: bool) -> None:
         self.process = process
+        #: of the process that runs the analyses, once it is ready: the worker process where there is one
         self.pid = process.pid
         self.workers = workers
         self.serves = serves
@@ -48,6 +51,7 @@ class Program:
         async with asyncio.timeout(_START_SECONDS):
             await self._ready.wait()
         assert self.ready_at, "the program did not start:\n" + "".join(self._text)
+        self.pid = next(iter(worker_processes(self.process.pid)), self.process.pid)
 
     def told(self, fact: str) -> list[dict[str, Any]]:
         """The log lines of one name."""
@@ -71,12 +75,14 @@ class Program:
         return at
 
     def pause(self) -> None:
-        """Stops it where it is."""
-        self.process.send_signal(signal.SIGSTOP)
+        """Stops it where it is, its worker process first."""
+        for pid in (self.pid, self.process.pid):
+            os.kill(pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
         """Lets it go on as if nothing had been."""
-        self.process.send_signal(signal.SIGCONT)
+        for pid in (self.process.pid, self.pid):
+            os.kill(pid, signal.SIGCONT)
 
     async def stop(self, seconds: float = 40.0) -> int:
         """Ends it as a service manager would; returns its exit code."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.processes import alive
+
 LEDGER_NAME = "LANGLAUF_TEST_LEDGER"
 _LOOK_SECONDS = 0.01
 #: An attempt began, returned, was refused a write, or did not hear that it is to stop.
@@ -15,6 +17,8 @@ START, END, REFUSED, UNHEARD = "start", "end", "refused", "unheard"
 STOPPED = "stopped"
 #: A chunk was begun, or its result is on disk.
 COMPUTED, KEPT = "computed", "kept"
+#: An attempt began while the process of the one before it still ran.
+SHARED = "shared"
 
 
 class Line(NamedTuple):
@@ -37,6 +41,14 @@ def note(kind: str, job_id: str, attempt: int, chunk: int = 0) -> None:
         os.write(file, line.encode())
     finally:
         os.close(file)
+
+
+def note_start(job_id: str, attempt: int) -> None:
+    """Notes the start of an attempt, and whether the one before it, of another process, still goes on."""
+    before = [line for line in Ledger(Path(os.environ[LEDGER_NAME])).lines if line.job_id == job_id]
+    if any(line.kind == START and line.pid != os.getpid() and alive(line.pid) for line in before):
+        note(SHARED, job_id, attempt)
+    note(START, job_id, attempt)
 
 
 class Ledger:

@@ -1,16 +1,20 @@
 """Plain functions under test, in processes of their own, and coroutines that block the event loop."""
 
+import asyncio
 import ctypes
+import signal
 import time
+from pathlib import Path
 
 from langlauf import Job, Langlauf, PlainJob
-from tests.faults.ledger import END, START, note
+from tests.faults.ledger import END, START, note, note_start
 
 app = Langlauf()
 
 
 def _hold_the_lock(seconds: float) -> None:
-    """Keeps the interpreter lock for so long: no other thread of the process can run."""
+    """Keeps the interpreter lock for so long: no other thread of the process can run, and no signal ends it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGURG,))
     ctypes.PyDLL(None).usleep(ctypes.c_uint(int(seconds * 1_000_000)))
 
 
@@ -54,11 +58,20 @@ async def nothing(job: Job) -> None:
 @app.analysis(duplicates=True)
 async def block(job: Job, how: str, seconds: float) -> dict[str, int]:
     """Blocks the event loop in its first attempt, with the interpreter lock or without."""
-    note(START, job.job_id, job.attempt)
+    note_start(job.job_id, job.attempt)
     if job.attempt == 1:
         if how == "lock":
             _hold_the_lock(seconds)
-        else:
+        elif how == "sleep":
             time.sleep(seconds)  # noqa: ASYNC251 - this is what must not be done
         note(END, job.job_id, job.attempt)
+    return {"attempt": job.attempt}
+
+
+@app.analysis(duplicates=True)
+async def stay(job: Job, gate: str) -> dict[str, int]:
+    """Waits on the same loop, as it should, until the file of its gate exists."""
+    note_start(job.job_id, job.attempt)
+    while not Path(gate).exists():  # noqa: ASYNC110, ASYNC240 - another process makes it
+        await asyncio.sleep(0.05)
     return {"attempt": job.attempt}

@@ -216,6 +216,8 @@ def test_a_large_body_is_checked_beside_the_event_loop(
         return check(*values)
 
     monkeypatch.setattr(requests, "first_flaw", watched)
-    body = {"analysis": "text", "input": {"unknown": ["\n"] * (100_000 if large else 1)}}
+    # A backslash: a body without anything that could be a flaw is not looked at part by part.
+    body = {"analysis": "text", "input": {"unknown": ["\\"] * (100_000 if large else 1)}}
     assert server.http.post("/analyze", json=body).status_code == 400
-    assert (names != ["live-server"]) is large
+    assert names
+    assert ("live-server" not in names) is large

@@ -10,8 +10,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from langlauf.store.postgres import adopting
-from langlauf.store.postgres.earlier_table import CannotAdopt
+from langlauf.compat import adopt as adopting
+from langlauf.compat.earlier_table import CannotAdopt
 from tests.support.earlier_table import CHECK, EARLIER, ROWS, adopt, facts, migrate
 from tests.support.postgres import address, execute, fetch, fresh_database, own_server
 

@@ -7,11 +7,11 @@ from uuid import uuid4
 
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Progress
-from langlauf.domain.job import Accepted
 from langlauf.domain.outcome import Completed, Released
 from langlauf.domain.views import Depth
 from langlauf.hints import Hints
 from langlauf.store.operations import Recording
+from langlauf.store.postgres import recording, submitting
 from langlauf.store.postgres.driver import PostgresStore
 from tests.support.orders import ORG, accept, claim, event_types, new_job
 from tests.support.postgres_stores import migrated_database
@@ -41,11 +41,16 @@ def test_submissions_sent_again_are_accepted_once() -> None:
 
     async def scene(stores: list[PostgresStore], clock: SetClock) -> None:
         batch = [new_job(clock, idempotency_key=f"k-{n}", max_waiting_org=3) for n in range(4)]
-        batch_id = uuid4()
-        first, second = await asyncio.gather(*(store._send_submits(batch_id, batch) for store in stores))
+
+        async def ask(store: PostgresStore, *, again: bool) -> Any:
+            said = await store._links["submit"].call("submit", clock.now(), *submitting.columns_of(batch), again)
+            return [words.replace("known", "accepted") for words in said]
+
+        first = await ask(stores[0], again=False)
+        second, third = await asyncio.gather(*(ask(store, again=True) for store in stores))
         clock.pass_(1)
-        assert first == second == await stores[0]._send_submits(batch_id, batch)
-        assert [isinstance(answer, Accepted) for answer in first] == [True, True, True, False]
+        assert first == second == third == await ask(stores[0], again=True)
+        assert [answer.split(" ")[0] for answer in first] == ["accepted", "accepted", "accepted", "full"]
         assert await stores[0].depth() == Depth(3, 0)
         for new in batch[:3]:
             assert await event_types(stores[0], new.job.job_id) == ["job.queued"]
@@ -67,11 +72,19 @@ def test_writes_sent_again_are_written_once() -> None:
             Recording(going, Progress(percent=50)),
             Recording(given_back, Released()),
         ]
+        values = recording.values_of(sorted(batch, key=lambda one: recording.order_of_locks(one.lease)))
         batch_id = uuid4()
-        first, second = await asyncio.gather(*(store._send_records(batch_id, batch) for store in stores))
-        assert first == second == [False, True, True, True]
+
+        async def ask(store: PostgresStore, *, again: bool) -> list[bool]:
+            said = await store._links["record"].call("record", clock.now(), batch_id, *values, again)
+            found = dict(zip(sorted(recording.order_of_locks(one.lease) for one in batch), said, strict=True))
+            return [found[recording.order_of_locks(one.lease)] == "true" for one in batch]
+
+        first = await ask(stores[0], again=False)
+        second, third = await asyncio.gather(*(ask(store, again=True) for store in stores))
+        assert first == second == third == [False, True, True, True]
         assert {one.lease.job_id for one in await claim(stores[1], 2)} == {given_back.job_id, gone.job_id}
-        assert await stores[1]._send_records(batch_id, batch) == first
+        assert await ask(stores[1], again=True) == first
         shown = await stores[0].tenant(ORG).results(done.job_id)
         assert len(shown) == 1
         assert (await event_types(stores[0], going.job_id)).count("job.progress") == 1

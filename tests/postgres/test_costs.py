@@ -12,14 +12,16 @@ from tests.support.postgres_stores import migrated_database
 _FILL = """
 INSERT INTO jobs (job_id, org_id, analysis, status, priority_class, request_payload_hash, request_payload_ref,
     queued_at, updated_at, timeout_seconds, max_retries, trace_id, request_id, progress_percent, result_id, started_at,
-    attempt_started_at, finished_at, attempt, event_seq, partial_count, imported_at, payload)
-SELECT 'j' || n, 'org-a', 'survey', 'completed', 'default', 'h' || n, 'inline:', n, n, 10, 1, 't', 'r', 100,
-    'r' || n, n, n, n, 1, 3, 1, 1, '{}' FROM generate_series($1::integer, $2::integer) AS n
+    attempt_started_at, finished_at, attempt, event_seq, partial_count, imported_at)
+SELECT 'j' || n, 'org-a', 'survey', 'completed', 'default', encode(sha256(n::text::bytea), 'hex'), 'inline:',
+    n, n, 10, 1, 't', 'r', 100,
+    'r' || n, n, n, n, 1, 3, 1, 1 FROM generate_series($1::integer, $2::integer) AS n
 """
 _PARTS = (
-    """INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json)
-    SELECT org_id, job_id, seq, gen_random_uuid(), CASE seq WHEN 1 THEN 'job.queued' ELSE 'job.progress' END, 1,
-        'worker', '{}'
+    """INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type,
+        payload_json, input)
+    SELECT org_id, job, seq, gen_random_uuid(), CASE seq WHEN 1 THEN 'job.queued' ELSE 'job.progress' END, 1,
+        'worker', '{}', CASE seq WHEN 1 THEN '{}' END
     FROM jobs, generate_series(1, 3) AS seq""",
     """INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref,
         created_at, payload)
@@ -42,7 +44,7 @@ _PARTS = (
     SELECT org_id, job_id, 'c', '1', 1 FROM jobs""",
 )
 _TABLES = (
-    *("jobs", "event_rows", "job_results", "outbox", "job_chunks", "lanes"),
+    *("job_rows", "event_rows", "result_rows", "outbox", "job_chunks", "lanes"),
     *("delivery_attempts", "job_wishes"),
 )
 _ENOUGH = (100, 3_000)
@@ -89,9 +91,9 @@ CALLS = {
     "owners": "'result', 'r7'",
     "load": "NULL",
     "depth": "NULL",
-    "views_of": "'{org-a, org-a}', '{j7, j8}'",
-    "renew": "NULL, '{org-a}', '{j7}', '{1}', 1000000",
-    "cancel": "NULL, '{org-a}', '{j7}', '{user}', '{no}', '{r}'",
+    "views_of": "'{org-a, org-a}', ARRAY[key_of('j7'), key_of('j8')]",
+    "renew": "NULL, '{org-a}', ARRAY[key_of('j7')], '{1}', 1000000",
+    "cancel": "NULL, '{org-a}', ARRAY[key_of('j7')], '{user}', '{no}', '{r}'",
     "sweep": "NULL, 0, 0, 1, 1, 3, 100",
     "claim_deliveries": "NULL, 5, 2, 0, 3, true",  # claims that are over at once: the next call finds as much
     "finish_delivery": "NULL, 'org-a', 'j7pending', 0, 'sent', 1, 0, 204, NULL, NULL, NULL, false, NULL",

@@ -16,10 +16,12 @@ from tests.support.postgres import fresh_database
 from tests.support.postgres_stores import migrated_database
 from tests.support.stores import SetClock
 
+#: A job of which nothing but events is there.
+_LATE = "01a1ec83-4ddf-7703-b81f-c1d4b9bb0315"
 _INSERT = """
-INSERT INTO langlauf.event_rows (org_id, job_id, event_seq, event_type, occurred_at, actor_type, payload_json, event_id,
+INSERT INTO langlauf.event_rows (org_id, job, event_seq, event_type, occurred_at, actor_type, payload_json, event_id,
     trace_id, request_id, feed_mark)
-VALUES ($1, $2, $3, $4, 1, 'worker', '{}', gen_random_uuid(), 't', 'r', langlauf.feed_mark())
+VALUES ($1, langlauf.key_of($2), $3, $4, 1, 'worker', '{}', gen_random_uuid(), 't', 'r', langlauf.feed_mark())
 """
 
 
@@ -73,14 +75,14 @@ def test_what_commits_late_is_not_passed_over() -> None:
             await reader.read_all()
             holding = late.transaction()
             await holding.start()
-            await late.execute(_INSERT, ORG, "late", 1, "job.queued")
+            await late.execute(_INSERT, ORG, _LATE, 1, "job.queued")
             for number in range(5):
                 await store.submit(new_job(SetClock(), job_id=f"other-{number}"))
                 assert await reader.read(), "something is there that may not be told yet"
             assert reader.told == [("first", 1)]
             await holding.commit()
             await reader.read_all()
-            assert reader.told == [("first", 1), ("late", 1), *((f"other-{number}", 1) for number in range(5))]
+            assert reader.told == [("first", 1), (_LATE, 1), *((f"other-{number}", 1) for number in range(5))]
 
     with migrated_database() as url:
         asyncio.run(main(url))

@@ -11,11 +11,11 @@ from click.testing import CliRunner, Result
 
 from langlauf.cli.transfer import export_store, import_store
 from langlauf.cli.verify import verify
+from langlauf.compat.postgres_import import import_v1
+from langlauf.compat.sqlite_import import import_v1 as import_into_file
 from langlauf.domain.errors import StoreError
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.importing import import_v1
 from langlauf.store.postgres.verifying import check_database
-from langlauf.store.sqlite.importing import import_v1 as import_into_file
 from tests.support.beds import Bed, bed_of
 from tests.support.breaking import Breakable, breakable
 from tests.support.earlier import FULL, earlier_store

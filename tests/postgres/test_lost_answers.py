@@ -156,7 +156,7 @@ def test_a_batch_hears_at_once_that_the_database_is_away() -> None:
     """Its later rounds would each be patient again, one after the other."""
     sent: list[list[str]] = []
 
-    async def away(_: object, batch: object) -> list[object]:
+    async def away(batch: object) -> list[object]:
         sent.append(list(batch))  # type: ignore[call-overload]
         raise StoreUnavailable("away")
 
@@ -168,7 +168,7 @@ def test_a_batch_hears_at_once_that_the_database_is_away() -> None:
 def test_one_refused_operation_spoils_no_other() -> None:
     """Its neighbours are sent again without it, and its own later rounds are tried."""
 
-    async def send(_: object, batch: object) -> list[object]:
+    async def send(batch: object) -> list[object]:
         operations = list(batch)  # type: ignore[call-overload]
         if "bad" in operations:
             raise StoreError("no")

@@ -165,13 +165,13 @@ def test_hot_tables_are_looked_after_by_number(database: str) -> None:
         AND '{autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_cost_delay=0}' <@ reloptions""",
     )
     hot = {
-        "jobs",
+        "job_rows",
         "lanes",
         "lane_clock",
         "waiting_counts",
         "batches",
         "event_rows",
-        "job_results",
+        "result_rows",
         "outbox",
     }
     assert hot <= {row["relname"] for row in rows}

@@ -43,8 +43,8 @@ def test_every_table_of_orgs_is_guarded(filled: str) -> None:
         assert [row["relname"] for row in fetch(url, _UNGUARDED, _POLICIES)] == ["later"]
         execute(url, "SET search_path = langlauf; SELECT guard_tables()")
         assert fetch(url, _UNGUARDED, _POLICIES) == []
-        execute(url, "ALTER TABLE langlauf.jobs NO FORCE ROW LEVEL SECURITY")
-        assert [row["relname"] for row in fetch(url, _UNGUARDED, _POLICIES)] == ["jobs"]
+        execute(url, "ALTER TABLE langlauf.job_rows NO FORCE ROW LEVEL SECURITY")
+        assert [row["relname"] for row in fetch(url, _UNGUARDED, _POLICIES)] == ["job_rows"]
 
 
 def test_every_function_runs_as_one_of_the_roles(filled: str) -> None:

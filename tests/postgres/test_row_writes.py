@@ -23,12 +23,12 @@ WHERE schemaname = 'langlauf' AND relname NOT IN ('schema_made', 'migrations', '
 _INDEXED = """
 SELECT DISTINCT one.attname FROM pg_depend AS needs
 JOIN pg_attribute AS one ON one.attrelid = needs.refobjid AND one.attnum = needs.refobjsubid
-WHERE needs.classid = 'pg_class'::regclass AND needs.refobjid = 'langlauf.jobs'::regclass AND needs.refobjsubid > 0
-  AND needs.objid IN (SELECT indexrelid FROM pg_index WHERE indrelid = 'langlauf.jobs'::regclass)
+WHERE needs.classid = 'pg_class'::regclass AND needs.refobjid = 'langlauf.job_rows'::regclass AND needs.refobjsubid > 0
+  AND needs.objid IN (SELECT indexrelid FROM pg_index WHERE indrelid = 'langlauf.job_rows'::regclass)
 """
 #: The conditions of the indexes of jobs.
 _ENTRIES = """
-SELECT coalesce(pg_get_expr(indpred, indrelid), 'true') FROM pg_index WHERE indrelid = 'langlauf.jobs'::regclass
+SELECT coalesce(pg_get_expr(indpred, indrelid), 'true') FROM pg_index WHERE indrelid = 'langlauf.job_rows'::regclass
 """
 Play = Callable[[PostgresStore, Sequence[Claim]], Awaitable[None]]
 
@@ -105,7 +105,7 @@ def test_what_happens_while_a_job_runs_enters_no_index() -> None:
     with migrated_database() as url:
         columns = sorted(str(name) for (name,) in fetch(url, _INDEXED))
         assert {"status", "finished_at", "deadline_at"} <= set(columns)
-        looked_at = f"SELECT {', '.join(columns)} FROM langlauf.jobs ORDER BY job_id"
+        looked_at = f"SELECT {', '.join(columns)} FROM langlauf.job_rows ORDER BY job"
         asyncio.run(_lives(url, play))
     assert len(seen) == 2 * _BATCHES
     assert seen[::2] == seen[1::2]
@@ -119,5 +119,5 @@ def test_a_job_is_in_four_indexes_at_any_time() -> None:
         conditions = [condition for (condition,) in fetch(url, _ENTRIES)]
         for status in ("running", "completed"):
             sums = ", ".join(f"sum(({condition})::integer)::float8 / count(*)" for condition in conditions)
-            [found] = fetch(url, f"SELECT {sums} FROM langlauf.jobs WHERE status = '{status}'")
+            [found] = fetch(url, f"SELECT {sums} FROM langlauf.job_rows WHERE status = '{status}'")
             assert sum(found) == 4, status

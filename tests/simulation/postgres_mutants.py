@@ -72,7 +72,6 @@ _ALIVE = "AND jobs.lease_expires_at > now"
 _RETRY = "coalesce(last_retry_at >= attempt_started_at, false)::integer"
 #: Which org has the next turn is a matter of fairness. Without it, empty lanes go at once.
 _AT_ONCE = Edit("tidy", "virtual_start <= (SELECT virtual_now FROM lane_clock)", "TRUE")
-_SEEN_BEFORE = "IF NOT FOUND THEN RETURN (SELECT known.answers"
 
 #: Guards whose absence shows by itself.
 ALONE: tuple[Mutant, ...] = (
@@ -87,15 +86,15 @@ ALONE: tuple[Mutant, ...] = (
         9,
         "limit_reached",
     ),
-    without("record_partials", "WHEN partial_bytes + new.size > new.most_bytes THEN 'partials'", 7, ""),
+    without("record_partials", "WHEN coalesce(partial_bytes, 0) + new.size > new.most_bytes THEN 'partials'", 7, ""),
     without("record_partials", "THEN new.size ELSE 0 END", 0, "THEN 0 ELSE 0 END"),
     without("limits_of", "AND job.limit_reached IS NOT NULL", 1, "AND FALSE"),
     without("record_partials", _ALIVE, 6, ""),
     without("record_partials", "jobs.attempt = new.attempt", 63),
     without(
         "record_partials",
-        "(jobs.partial_count = 0 OR NOT EXISTS ( SELECT 1 FROM job_results AS shown"
-        " WHERE shown.result_id = new.result_id AND shown.job_id = new.job_id AND shown.org_id = new.org_id))",
+        "(jobs.partial_count = 0 OR NOT EXISTS ( SELECT 1 FROM result_rows AS shown"
+        " WHERE shown.result = new.result AND shown.job = new.job AND shown.org_id = new.org_id))",
         132,
     ),
     without("written_or_held", "job.attempt = one.attempt", 10),
@@ -110,12 +109,12 @@ ALONE: tuple[Mutant, ...] = (
     ),
     without("write_ends", "AND jobs.attempt = new.attempt", 2, ""),
     without("write_ends", "(NOT new.fenced OR jobs.lease_expires_at > now)", 15),
-    without("record", _SEEN_BEFORE, 1, _SEEN_BEFORE.replace("NOT FOUND", "FALSE")),
-    without("submit", _SEEN_BEFORE, 3, _SEEN_BEFORE.replace("NOT FOUND", "FALSE")),
+    without("record", "IF outcomes IS NOT NULL THEN RETURN outcomes;", 1, "IF FALSE THEN RETURN outcomes;"),
+    without("submit", "IF asked_again THEN FOR hit", 3, "IF FALSE THEN FOR hit"),
     without("submit", "jobs.finished_at IS NULL", 41),
     without("submit", "wish.refuse AND wish.answer IS NULL", 26, "wish.refuse"),
     without("submit", "wish.refuse AND wish.answer IS NULL", 4, "wish.answer IS NULL"),
-    without("submit", "AND unused.job_id = wish.job_id AND wish.answer IS NOT NULL", 182, "AND FALSE"),
+    without("submit", "AND wish.answer NOT LIKE 'known %'", 182, "AND FALSE"),
     without("renew", "jobs.attempt = mine.attempt", 24),
     without("renew", "jobs.lease_expires_at > now", 20),
     without("room_for", "coalesce(free.look_at > now, true)", 135),
@@ -127,7 +126,10 @@ ALONE: tuple[Mutant, ...] = (
     without("room_for", "lease_expires_at > now - lease_time AND", 20, ""),
     without("room_for", "AND cancel_requested_at IS NULL", 113, ""),
     without(
-        "claim", "asked_again AND EXISTS (SELECT 1 FROM jobs WHERE deadline_at > 0 AND claim_id = claim)", 3, "FALSE"
+        "claim",
+        "asked_again AND EXISTS (SELECT 1 FROM job_rows WHERE deadline_at > 0 AND claim_id = claim)",
+        3,
+        "FALSE",
     ),
     without(
         "next_in_turn", "started_at IS NULL AND", 3, "", also=(Edit("next_in_turn", "ticket > class.head AND", ""),)
@@ -138,13 +140,13 @@ ALONE: tuple[Mutant, ...] = (
     without("deal_turns", "lane.due_at <= now", 6, "FALSE"),
     without(
         "decided",
-        "ELSIF one.outcome IN ('retry', 'lost', 'released') AND job.cancel_requested_at IS NOT NULL",
+        "ELSIF one.outcome IN ('retry', 'lost', 'released') AND seen.cancel_requested_at IS NOT NULL",
         30,
         "ELSIF FALSE",
     ),
-    without("decided", "IF job.cancel_requested_at IS NOT NULL THEN", 142, "IF FALSE THEN"),
+    without("decided", "IF seen.cancel_requested_at IS NOT NULL THEN", 142, "IF FALSE THEN"),
     without("ask_to_stop", "AND cancel_requested_at IS NULL", 25, ""),
-    without("cancel", "IF job.lease_expires_at > now THEN", 7, "IF job.lease_expires_at IS NOT NULL THEN"),
+    without("cancel", "IF seen.lease_expires_at > now THEN", 7, "IF seen.lease_expires_at IS NOT NULL THEN"),
     without("sweep", "job.deadline_at > 0 AND (job.lease_expires_at <= now OR", 2, "job.deadline_at > 0 AND ("),
     without(
         "sweep",
@@ -206,8 +208,8 @@ UNSEEN: Mapping[tuple[str, str], str] = {
         "cancel",
         "AND finished_at IS NULL FOR NO KEY UPDATE",
     ): "a job that has ended is not ended again: its status is asked with the write",
-    ("lock_jobs", "ORDER BY job.job_id FOR NO KEY UPDATE OF job"): _IN_ORDER,
-    ("decided", "AND job_id = one.job_id FOR UPDATE"): _TURNS,
+    ("lock_jobs", "ORDER BY jobs.job FOR NO KEY UPDATE OF jobs"): _IN_ORDER,
+    ("decided", "AND job = one.job FOR UPDATE"): _TURNS,
     ("claim", "FROM lane_clock FOR UPDATE"): _TURNS,
     ("claim_back", "AND next_attempt_at <= now ORDER BY"): "what was given back is due at once",
     ("claim_back", "back_at <= now"): _CROWDED,
@@ -229,10 +231,8 @@ UNSEEN: Mapping[tuple[str, str], str] = {
     ("hold_more", "FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
     ("lock_orgs", "ORDER BY org_id, analysis FOR UPDATE"): _TURNS,
     ("lock_lanes", "ON CONFLICT DO NOTHING"): _TURNS,
-    ("record", "(batch, moment(at), '{}') ON CONFLICT DO NOTHING"): _TURNS,
-    ("submit", "(batch, moment(at), '{}') ON CONFLICT DO NOTHING"): _TURNS,
     ("submit", "ORDER BY org_id, key ON CONFLICT DO NOTHING"): _TURNS,
-    ("record_checkpoints", "ORDER BY job.job_id FOR SHARE OF job"): _TURNS,
+    ("record_checkpoints", "ORDER BY job.job FOR SHARE OF job"): _TURNS,
     ("sweep", "AND job.deadline_at IS NOT NULL OFFSET 0 FOR NO KEY UPDATE SKIP LOCKED"): _AGAIN,
     ("tidy", "FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
     ("tidy", "back_at IS NULL AND"): "a job that was given back is due as well",

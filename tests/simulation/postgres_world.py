@@ -24,7 +24,7 @@ from langlauf.store.batching import rounds
 from langlauf.store.operations import Recording
 from langlauf.store.postgres import recording, submitting
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.link import _SESSION, _called
+from langlauf.store.postgres.link import _SESSION, called
 from langlauf.store.sqlite.claiming import RenewRequest
 from langlauf.store.sqlite.sweeping import TidyLanes
 from tests.simulation.disagreement import Disagreement
@@ -42,7 +42,7 @@ $$;
 SELECT langlauf.note_schema();
 """
 _TABLES = (
-    *("jobs", "event_rows", "job_results", "job_chunks", "outbox"),
+    *("job_rows", "event_rows", "result_rows", "job_chunks", "outbox"),
     *("lanes", "idempotency_keys", "waiting_counts", "pace", "batches"),
 )
 _FRESH = "; ".join(
@@ -52,7 +52,7 @@ _FRESH = "; ".join(
 _CLEAR = f"TRUNCATE {', '.join(_TABLES)}"
 _CLEAR_AFTER = 100
 #: What the driver sends again when its answer was lost.
-_SENT_AGAIN = frozenset({"submit", "record", "renew", "cancel"})
+_SENT_AGAIN = frozenset({"renew", "cancel"})
 
 
 class OneLink:
@@ -67,7 +67,7 @@ class OneLink:
         """The one value that a function gives; nobody asks for the time, which is set."""
         if function == "moment":
             return self.clock.now()
-        statement = f"SELECT {_called(function, len(values))}"
+        statement = f"SELECT {called(function, len(values))}"
         answer = await self.connection.fetchval(statement, *values)
         if self.twice and function in _SENT_AGAIN:
             _same(function, answer, await self.connection.fetchval(statement, *values))
@@ -75,11 +75,26 @@ class OneLink:
 
     async def rows(self, function: str, *values: Any, **_: Any) -> list[Any]:
         """The rows that a function gives."""
-        return list(await self.connection.fetch(f"SELECT * FROM {_called(function, len(values))}", *values))
+        return list(await self.connection.fetch(f"SELECT * FROM {called(function, len(values))}", *values))
+
+    async def told(self, function: str, *values: Any) -> Any:
+        """The one value of a function that is told whether it was asked before."""
+        statement = f"SELECT {called(function, len(values) + 1)}"
+        answer = await self.connection.fetchval(statement, *values, False)
+        if self.twice:
+            again = await self.connection.fetchval(statement, *values, True)
+            again = [said.replace("known", "accepted") for said in again]
+            if function == "record":  # that a job completed as it was told to is seen by the job, beyond the database
+                again = [
+                    first if kind == "completed" else said
+                    for first, said, kind in zip(answer, again, values[6], strict=True)
+                ]
+            _same(function, answer, again)
+        return answer
 
     async def claims(self, function: str, *values: Any, **_: Any) -> list[Any]:
-        """The same, and whether it was asked before."""
-        statement = f"SELECT * FROM {_called(function, len(values) + 1)}"
+        """The same for rows."""
+        statement = f"SELECT * FROM {called(function, len(values) + 1)}"
         answer = list(await self.connection.fetch(statement, *values, False))
         if self.twice:
             again = await self.connection.fetch(statement, *values, True)
@@ -229,7 +244,7 @@ _VERBS: dict[type, Callable[[PostgresStore, Any], Coroutine[Any, Any, list[Any]]
 #: What no two operations of one statement have in common.
 _KEYS: dict[type, Callable[[Any], Callable[[Any], Any]]] = defaultdict(
     lambda: lambda _: lambda _: (),
-    {NewJob: submitting.keys_in, Recording: lambda _: recording.key_of},
+    {NewJob: submitting.keys_in, Recording: lambda _: recording.keys_in},
 )
 
 

@@ -14,6 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from langlauf.cli.copying import copy
+from langlauf.compat.transfer import import_into
+from langlauf.compat.v1_import import ImportReport
 from langlauf.domain.access import USUAL
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.errors import StoreError
@@ -22,11 +24,10 @@ from langlauf.domain.keys import HashedKey, Key, hash_of
 from langlauf.domain.retry import Backoff
 from langlauf.store import copying
 from langlauf.store.copying import digest_of
-from langlauf.store.importing import ImportReport
 from langlauf.store.location import place_of
 from langlauf.store.protocol import Store
 from langlauf.store.tables import TABLES
-from langlauf.store.tools import _reading, copy_store, import_into
+from langlauf.store.tools import _reading, copy_store
 from langlauf.store.verify import Watch
 from tests.support.beds import Bed, bed_of
 from tests.support.earlier import FULL

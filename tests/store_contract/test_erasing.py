@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from langlauf.compat.transfer import export_from
+from langlauf.compat.v1_export import ExportReport
 from langlauf.domain.access import Scope
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.delivery import FINAL_SUBJECTS, Endpoint
@@ -13,11 +15,9 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.holding import HoldWish
 from langlauf.domain.keys import HashedKey, Key
 from langlauf.domain.outcome import Completed
-from langlauf.store.exporting import ExportReport
 from langlauf.store.location import PostgresPlace, SqlitePlace
 from langlauf.store.orgs import KEYS, KNOWN_AS, OF_JOBS
 from langlauf.store.protocol import Store
-from langlauf.store.tools import export_from
 from langlauf.upkeep.erasing import erase, look
 from tests.support.beds import Bed
 from tests.support.stores import Maker, SetClock

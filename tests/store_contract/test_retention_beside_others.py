@@ -147,12 +147,12 @@ def test_what_can_wait_goes_behind_everybody_and_yet_goes() -> None:
     batches: list[list[str]] = []
 
     async def main() -> None:
-        coming: list[asyncio.Task[str]] = []
+        coming: list[asyncio.Future[str]] = []
 
         async def run(batch: Sequence[str]) -> list[str]:
             batches.append(list(batch))
             if batch == ["busy"] and ["late"] not in batches:  # somebody else comes while this one is under way
-                coming.append(asyncio.create_task(queue.do("busy")))
+                coming.append(queue.do("busy"))
             await asyncio.sleep(0)
             return list(batch)
 

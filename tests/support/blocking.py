@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -22,6 +23,28 @@ def _wait_for(file: Path) -> None:
         time.sleep(0.01)
 
 
+def _hold_the_lock(seconds: float) -> None:
+    """Cannot be interrupted: the signal that would end the call waits."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGURG,))
+    ctypes.PyDLL(None).usleep(ctypes.c_uint(int(seconds * 1_000_000)))
+
+
+@app.analysis(duplicates=True)
+async def block_always(job: Job, how: str) -> None:
+    """Blocks in every attempt."""
+    if how == "lock":
+        _hold_the_lock(600)
+    time.sleep(600)  # noqa: ASYNC251
+
+
+@app.analysis(duplicates=True)
+async def wait_for(job: Job, file: str) -> int:
+    """Waits for a file, as it should."""
+    while not Path(file).exists():  # noqa: ASYNC110, ASYNC240 - another process makes it
+        await asyncio.sleep(0.01)
+    return job.attempt
+
+
 @app.analysis(duplicates=True)
 async def block(job: Job, file: str, how: str, lasting: float) -> dict[str, int]:
     """Blocks in its first attempt, and notes every moment in which it still goes on."""
@@ -29,7 +52,7 @@ async def block(job: Job, file: str, how: str, lasting: float) -> dict[str, int]
     _note(file, f"start {job.attempt}")
     if job.attempt == 1:
         if how == "lock":
-            ctypes.PyDLL(None).usleep(ctypes.c_uint(int(lasting * 1_000_000)))
+            _hold_the_lock(lasting)
         else:
             until = time.monotonic() + lasting
             while time.monotonic() < until:

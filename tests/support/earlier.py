@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from langlauf.store.importing import ImportReport
-from langlauf.store.sqlite.importing import import_v1
+from langlauf.compat.sqlite_import import import_v1
+from langlauf.compat.v1_import import ImportReport
 from tests.support.stores import SetClock
 
 Document = dict[str, Any]

@@ -20,13 +20,14 @@ import langlauf
 from langlauf.bootstrap import open_at
 from langlauf.bundled import app
 from langlauf.client.shapes import JobSummary
+from langlauf.compat.transfer import export_from, import_into
 from langlauf.domain.job import Job, Phase
 from langlauf.hints import Hints
 from langlauf.http.openapi import build_document
 from langlauf.http.presenting import Links, job_out
 from langlauf.service.read import Moment
 from langlauf.store.location import place_of
-from langlauf.store.tools import copy_store, export_from, import_into
+from langlauf.store.tools import copy_store
 from tests.support.earlier import earlier_store
 from tests.support.orders import look
 

@@ -18,16 +18,33 @@ def parent(pid: int) -> int:
     return int(_status(pid)[1])
 
 
+def worker_processes(pid: int) -> list[int]:
+    """The worker processes of a program that serves or works."""
+    return [child for child in _children(pid) if "langlauf.cli.worker_process" in _command(child)]
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+def _command(pid: int) -> list[str]:
+    return _read(f"/proc/{pid}/cmdline").split("\0")
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def state(pid: int) -> str:
     """What the system says it does: R, S, T, Z …; nothing where it is gone."""
     return (_status(pid) or [""])[0]
 
 
 def _status(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+    return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
 def eventually(look: Callable[[], T], seconds: float = 60) -> T:

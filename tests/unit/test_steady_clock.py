@@ -225,7 +225,6 @@ def test_imported_times_do_not_set_the_clock(tmp_path: Path) -> None:
             for made in (maker.queued, maker.running, maker.completed):
                 await made()
             other = apsw.Connection(str(path))
-            other.execute("DROP TRIGGER jobs_stay_ended")
             other.execute(
                 "UPDATE job_rows SET imported_at = 1, queued_at = 2 * queued_at, updated_at = 2 * updated_at, "
                 "finished_at = 2 * finished_at"

@@ -9,18 +9,18 @@ from pathlib import Path
 import apsw
 import pytest
 
+from langlauf.compat import sqlite_import as importing
+from langlauf.compat.sqlite_import import import_v1
+from langlauf.compat.transfer import export_from
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import from_text, to_text
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.copying import Row
 from langlauf.store.location import SqlitePlace
-from langlauf.store.sqlite import importing
 from langlauf.store.sqlite.copying import put_rows
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.importing import import_v1
 from langlauf.store.sqlite.verifying import verify_file
 from langlauf.store.tables import Table
-from langlauf.store.tools import export_from
 from tests.support.earlier import FULL, NOON, Document, bring, earlier_store
 from tests.support.stores import DAY, Maker, SetClock, play, query
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from langlauf.compat.sqlite_import import import_v1
 from langlauf.domain.errors import StoreError
-from langlauf.store.sqlite.importing import import_v1
 from tests.support.earlier import FULL, NOON, Document, bring, earlier_store
 from tests.support.stores import query
 

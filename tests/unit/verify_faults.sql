@@ -291,7 +291,7 @@ UPDATE waiting_counts SET leased = leased + 1;
 -- fault: lane_due on released
 UPDATE lanes SET due_at = NULL WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :released);
 
--- fault: lane_tickets on the store, also lane_counts first_event, in sqlite also input_kept
+-- fault: lane_tickets on the store, also lane_counts first_event input_kept
 -- Two jobs of a lane that have the same ticket; nobody has told the lane and the log of the second one.
 CREATE TABLE twins AS SELECT * FROM jobs WHERE job_id = :queued;
 UPDATE twins SET job_id = 'twin';

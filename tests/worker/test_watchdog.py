@@ -1,5 +1,7 @@
-"""A worker whose event loop is blocked is ended from outside, before anybody else has its jobs."""
+"""Code that blocks the event loop of its worker is stopped from outside, before anybody else has its job."""
 
+import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -9,10 +11,12 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.support.processes import worker_processes
 from tests.support.server import serving
 
 _APP = "tests.support.blocking:app"
 _ASYNC = {"Prefer": "respond-async"}
+_QUICK = {"LANGLAUF_SWEEP_SECONDS": "0.2", "LANGLAUF_POLL_SECONDS": "0.1"}
 
 
 def _submit(url: str, ledger: Path, how: str) -> str:
@@ -24,50 +28,75 @@ def _submit(url: str, ledger: Path, how: str) -> str:
     return job_id
 
 
+def _post(http: httpx2.Client, body: dict[str, Any]) -> str:
+    response = http.post("/analyze", json=body, headers=_ASYNC)
+    assert response.status_code == 202, response.text
+    job_id: str = response.json()["job"]["job_id"]
+    return job_id
+
+
 def _entries(ledger: Path) -> list[tuple[float, int, str]]:
     lines = [line.split(" ", 2) for line in ledger.read_text(encoding="utf-8").splitlines()]
     return [(float(moment), int(pid), word) for moment, pid, word in lines]
 
 
 @pytest.mark.parametrize("how", ["sleep", "lock"])
-def test_a_blocked_worker_is_ended_before_another_takes_over(tmp_path: Path, how: str) -> None:
-    """Also where the interpreter lock is held all the time. There are never two owners, and the log says where."""
+def test_code_that_blocks_the_loop_is_stopped_and_the_server_lives(tmp_path: Path, how: str) -> None:
+    """It is interrupted, or its worker is ended where the interpreter lock is held; there are never two owners."""
     store, ledger = tmp_path / "store.db", tmp_path / "ledger"
-    quick = {"LANGLAUF_SWEEP_SECONDS": "0.2", "LANGLAUF_POLL_SECONDS": "0.1"}
-    with serving(store, app=_APP, settings={**quick, "LANGLAUF_LEASE_SECONDS": "2"}) as first:
-        job_id = _submit(first.url, ledger, how)
-        assert first.process.wait(60) == -signal.SIGABRT
-        first.join()
-        log = "".join(first.log)
-        assert "blocked past its lease" in log
-        assert "blocking.py" in log, "where every thread stood"
-        with serving(store, app=_APP, settings=quick) as second, httpx2.Client(timeout=60, trust_env=False) as http:
-            job = _until(http, f"{second.url}/analyze/jobs/{job_id}", lambda job: job["finished_at"] is not None)
+    with (
+        serving(store, app=_APP, settings={**_QUICK, "LANGLAUF_LEASE_SECONDS": "2"}) as server,
+        httpx2.Client(base_url=server.url, timeout=60, trust_env=False) as http,
+    ):
+        job_id = _submit(server.url, ledger, how)
+        job = _until(http, f"/analyze/jobs/{job_id}", lambda job: job["finished_at"] is not None)
+        [crash] = [event["payload_json"]["crash"] for event in job["events"] if event["event_type"] == "job.lease_lost"]
+        assert http.get("/health").status_code == 200
     assert (job["status"], job["attempt"], job["retry_count"]) == ("completed", 2, 0)
+    assert re.fullmatch(r"its event loop blocked for \d\.\d s in support/blocking\.py:\d+", crash)
     entries = _entries(ledger)
     [second_start] = [moment for moment, _, word in entries if word == "start 2"]
-    first_pid = entries[0][1]
-    assert all(moment < second_start for moment, pid, _ in entries if pid == first_pid)
+    assert all(moment < second_start for moment, _, word in entries if word in ("start 1", "alive"))
+    assert ("blocked past its lease" in "".join(server.log)) == (how == "lock")
+
+
+@pytest.mark.parametrize("how", ["sleep", "lock"])
+def test_a_job_that_blocks_again_and_again_is_given_up(tmp_path: Path, how: str) -> None:
+    """After three times; its error says where. A neighbour on the same loop keeps its attempt where it can."""
+    with (
+        serving(tmp_path / "store.db", app=_APP, settings={**_QUICK, "LANGLAUF_LEASE_SECONDS": "2"}) as server,
+        httpx2.Client(base_url=server.url, timeout=60, trust_env=False) as http,
+    ):
+        neighbour = _post(http, {"analysis": "wait_for", "file": str(tmp_path / "open")})
+        _until(http, f"/analyze/jobs/{neighbour}", lambda job: job["attempt"] == 1)
+        blocking = _post(http, {"analysis": "block_always", "how": how})
+        job = _until(http, f"/analyze/jobs/{blocking}", lambda job: job["finished_at"] is not None)
+        (tmp_path / "open").touch()
+        beside = _until(http, f"/analyze/jobs/{neighbour}", lambda job: job["finished_at"] is not None)
+    assert (job["status"], job["error_code"], job["attempt"]) == ("failed", "worker_lost", 3)
+    assert re.search(r"event loop blocked for \d\.\d s in support/blocking\.py:\d+", job["error_message"])
+    assert beside["status"] == "completed"
+    assert how == "lock" or beside["attempt"] == 1
 
 
 def test_a_paused_worker_is_refused_but_not_ended(tmp_path: Path) -> None:
     """Somebody stopped the process for longer than its lease: when it goes on it is told so, and works again."""
-    quick = {"LANGLAUF_LEASE_SECONDS": "2", "LANGLAUF_SWEEP_SECONDS": "0.2", "LANGLAUF_POLL_SECONDS": "0.1"}
     with (
-        serving(tmp_path / "store.db", settings=quick) as server,
+        serving(tmp_path / "store.db", settings={**_QUICK, "LANGLAUF_LEASE_SECONDS": "2"}) as server,
         httpx2.Client(base_url=server.url, timeout=60, trust_env=False) as http,
     ):
         body = {"analysis": "gate", "path": str(tmp_path / "open")}
         url = f"/analyze/jobs/{http.post('/analyze', json=body, headers=_ASYNC).json()['job']['job_id']}"
         _until(http, url, lambda job: job["attempt"] == 1)
-        server.process.send_signal(signal.SIGSTOP)
+        [worker] = worker_processes(server.process.pid)
+        os.kill(worker, signal.SIGSTOP)
         time.sleep(2.5)  # longer than the lease, and than anything the watchdog allows
-        server.process.send_signal(signal.SIGCONT)
+        os.kill(worker, signal.SIGCONT)
         _until(http, url, lambda job: job["attempt"] == 2)
         (tmp_path / "open").touch()
         job = _until(http, url, lambda job: job["finished_at"] is not None)
         assert (job["status"], job["attempt"], job["retry_count"]) == ("completed", 2, 0)
-        assert server.process.poll() is None
+        assert worker_processes(server.process.pid) == [worker]
         log = "".join(server.log)
         assert "attempt_lost" in log
         assert "blocked past its lease" not in log

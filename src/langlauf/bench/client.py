@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from langlauf.bench.figures import ORG
+from langlauf.bench.work import ORG
 from langlauf.domain.errors import LanglaufError
 
 _decode = msgspec.json.decode

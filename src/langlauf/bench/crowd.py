@@ -1,4 +1,4 @@
-"""The jobs of one round and whoever submits, claims and runs them, on any store.
+"""One round of jobs on any store: submitters, a claimer and what runs the jobs.
 
 So many submitters keep that many jobs in flight; the claimer does what the worker's does and takes as many jobs as it
 has free slots.
@@ -6,53 +6,33 @@ has free slots.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from itertools import count
-from typing import Any, Protocol
 
 import msgspec
 
-from langlauf.bench.figures import ANALYSIS, ORG
-from langlauf.bench.work import RESULT, claim_request, new_job
+from langlauf.bench.work import ANALYSIS, ORG, RESULT, claim_request, new_job
 from langlauf.clock import SystemClock, new_id
-from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Partial, Write
-from langlauf.domain.bounds import Recorded
+from langlauf.domain.attempt import Claim, Partial
 from langlauf.domain.errors import LanglaufError
-from langlauf.domain.job import Accepted, NewJob, Submitted
+from langlauf.domain.job import Accepted
 from langlauf.domain.outcome import Completed
 from langlauf.hints import Hints
+from langlauf.store.protocol import Store
 
 #: Submitted, claimed, shown in part, completed.
 WRITES_PER_JOB = 4
 
 
-class Living(Protocol):
-    """What the life of a job needs of a store."""
-
-    async def submit(self, new: NewJob) -> Submitted:
-        """Accepts a job."""
-
-    async def claim(self, request: ClaimRequest) -> list[Claim]:
-        """Hands out waiting jobs."""
-
-    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
-        """Hands out waiting jobs, or those that come while it waits."""
-
-    async def record(self, lease: Lease, write: Write) -> Recorded:
-        """Keeps what an attempt writes."""
-
-
 class Lived(msgspec.Struct, kw_only=True):
-    """What one round took, as it was seen by those who waited."""
+    """What one round took, in seconds."""
 
     jobs: int
     seconds: float
-    #: transactions that carried the four writes of all jobs
-    transactions: int
     submits: list[float]
     starts: list[float]
     #: processor time of the measuring process
     cpu_seconds: float = 0.0
+    #: transactions that carried the four writes of all jobs; 0 where the store does not count them
+    transactions: int = 0
 
     @property
     def jobs_per_second(self) -> float:
@@ -65,18 +45,14 @@ class Lived(msgspec.Struct, kw_only=True):
 
 
 class Crowd:
-    """So many jobs, that many at once, of one analysis and of orgs in turn."""
+    """So many jobs, that many at once, of one org and one analysis."""
 
-    def __init__(
-        self, store: Living, hints: Hints, *, jobs: int, concurrency: int, analysis: str = ANALYSIS, orgs: int = 1
-    ) -> None:
+    def __init__(self, store: Store, hints: Hints, *, jobs: int, concurrency: int, analysis: str = ANALYSIS) -> None:
         self._store = store
         self._hints = hints
         self._jobs = self._to_submit = jobs
         self._slots = concurrency
         self._analysis = analysis
-        self._orgs = [ORG] if orgs == 1 else [f"{ORG}-{number}" for number in range(orgs)]
-        self._turn = count()
         self._clock = SystemClock()
         self._submits: list[float] = []
         self._starts: list[float] = []
@@ -86,10 +62,10 @@ class Crowd:
         self._over = False
 
     async def live(self) -> Lived:
-        """Returns when every job has completed; whoever knows the store adds how many transactions it took."""
+        """Return when every job has completed."""
         began, cpu_before = time.perf_counter(), time.process_time()
-        async with asyncio.TaskGroup() as everybody:
-            claimer = everybody.create_task(self._claim_in_turn())
+        async with asyncio.TaskGroup() as group:
+            claimer = group.create_task(self._claim_in_turn())
             async with asyncio.TaskGroup() as submitters:
                 for _ in range(self._slots):
                     submitters.create_task(self._submit_in_turn())
@@ -101,7 +77,6 @@ class Crowd:
         return Lived(
             jobs=self._jobs,
             seconds=seconds,
-            transactions=0,
             submits=self._submits,
             starts=self._starts,
             cpu_seconds=cpu_seconds,
@@ -110,7 +85,7 @@ class Crowd:
     async def _submit_in_turn(self) -> None:
         while self._to_submit > 0:
             self._to_submit -= 1
-            new = new_job(self._clock, self._orgs[next(self._turn) % len(self._orgs)], self._analysis)
+            new = new_job(self._clock, ORG, self._analysis)
             job_id = new.job.job_id
             ended = self._ends[job_id] = asyncio.get_running_loop().create_future()
             self._began[job_id] = began = time.perf_counter()

@@ -1,66 +1,145 @@
-"""One run: the measurements that were asked for, each in a folder of its own that is removed afterwards."""
+"""One run of `langlauf bench`: stores in a folder, or in databases of a server, that are removed afterwards."""
 
 import os
 import platform
-from collections.abc import Callable
+import statistics
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import apsw
+import msgspec
+import uvloop
 
-from langlauf.bench.backlog import measure_backlog
-from langlauf.bench.cost import measure_cost
-from langlauf.bench.figures import Compared, Report, Watch
+from langlauf.bench.crowd import WRITES_PER_JOB, Crowd, Lived
+from langlauf.bench.figures import Report, StoreFigures, Watch, median_spread, spread
 from langlauf.bench.http import measure_http
-from langlauf.bench.lifecycle import SqlitePlace, measure_lifecycle
-from langlauf.bench.plan import Plan
-from langlauf.bench.polls import measure_polls
+from langlauf.bootstrap import open_store
 from langlauf.clock import SystemClock
+from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import to_text
+from langlauf.hints import Hints
+from langlauf.settings import load_settings
+from langlauf.store.sqlite.connection import open_connection
 
-#: Of a thing that takes milliseconds, in each round.
-_SAMPLES_PER_ROUND = 50
+NAMES = ("store", "http")
+_COMMITS = 200
 
 
-def run(plan: Plan, folder: Path, watcher: Callable[[str], Watch]) -> Report:
-    """Measures the SQLite store in turn; `watcher` opens a progress bar of that name."""
-    cost = lifecycle = http = polls = None
-    compared: dict[str, list[Compared]] = {}
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What to measure, and how much of it."""
+
+    jobs: int
+    concurrency: int
+    clients: int
+    rounds: int
+    names: tuple[str, ...] = NAMES
+
+
+def run(plan: Plan, server: str | None, folder: Path, watcher: Callable[[str], Watch]) -> Report:
+    """Measure SQLite in a folder, or PostgreSQL on a server; `watcher` opens a progress bar of that name."""
     with TemporaryDirectory(prefix="langlauf-bench-", dir=folder) as made:
-        where = Path(made)
-        if "cost" in plan.names:
-            cost = measure_cost(where, jobs=plan.jobs, rounds=plan.rounds, watch=watcher("cost of a job"))
-        if "lifecycle" in plan.names:
-            lifecycle = measure_lifecycle(
-                SqlitePlace(where),
-                jobs=plan.jobs,
-                concurrency=plan.concurrency,
-                rounds=plan.rounds,
-                watch=watcher("store and ceiling"),
-            )
-        if "http" in plan.names:
-            http = measure_http(
-                where,
+        try:
+            return uvloop.run(_run(plan, server, Path(made), watcher))
+        except ModuleNotFoundError as error:
+            raise LanglaufError(f"PostgreSQL needs the package {error.name}: install langlauf[postgres]") from error
+
+
+async def _run(plan: Plan, server: str | None, folder: Path, watcher: Callable[[str], Watch]) -> Report:
+    database, store, http = await _database(server), None, None
+    if "store" in plan.names:
+        store = await _measure_store(plan, server, folder, watcher("store"))
+    if "http" in plan.names:
+        async with _fresh(server, folder, "http") as where:
+            http = await measure_http(
+                *(where, folder / "server.log"),
                 jobs=plan.jobs,
                 clients=plan.clients,
                 max_running=plan.concurrency,
                 rounds=plan.rounds,
-                ceiling=lifecycle.ceiling_jobs_per_second if lifecycle else None,
                 watch=watcher("HTTP"),
             )
-        if "polls" in plan.names:
-            polls = measure_polls(where, plan.histories, watcher("filling"), watcher("polls"))
-        if "backlog" in plan.names:
-            fill, watch = watcher("filling queues"), watcher("claims beside queues")
-            compared["backlog"] = measure_backlog(where, plan.backlogs, plan.rounds * _SAMPLES_PER_ROUND, fill, watch)
     return Report(
         measured_at=to_text(SystemClock().now()),
-        python=platform.python_version(),
-        sqlite=apsw.sqlite_lib_version(),
         cores=os.cpu_count() or 1,
-        cost=cost,
-        lifecycle=lifecycle,
+        python=platform.python_version(),
+        database=database,
+        store=store,
         http=http,
-        polls=polls,
-        compared=compared or None,
     )
+
+
+async def _measure_store(plan: Plan, server: str | None, folder: Path, watch: Watch) -> StoreFigures:
+    """Measure rounds, each in a new store and beside single commits in the same place; the first only warms up."""
+    commits, lives = [], []
+    for number in range(plan.rounds + 1):
+        watch(number, plan.rounds + 1)
+        async with _fresh(server, folder, str(number)) as where:
+            lives.append(await _live(where, plan.jobs if number else max(1, plan.jobs // 4), plan.concurrency))
+            commits.append(await _commits_per_second(server, where))
+    watch(plan.rounds + 1, plan.rounds + 1)
+    jobs_per_second = statistics.median(one.jobs_per_second for one in lives[1:])
+    commits_per_second = statistics.median(commits[1:])
+    return StoreFigures(
+        jobs=plan.jobs,
+        concurrency=plan.concurrency,
+        commits_per_second=round(commits_per_second, 1),
+        jobs_per_second=round(jobs_per_second, 1),
+        writes_to_commits=round(WRITES_PER_JOB * jobs_per_second / commits_per_second, 2),
+        submit_ms=median_spread([spread(one.submits) for one in lives[1:]]),
+        submit_to_start_ms=median_spread([spread(one.starts) for one in lives[1:]]),
+    )
+
+
+async def _live(where: str, jobs: int, concurrency: int) -> Lived:
+    hints = Hints()
+    store = await open_store(load_settings({"LANGLAUF_STORE": where}), hints)
+    try:
+        return await Crowd(store, hints, jobs=jobs, concurrency=concurrency).live()
+    finally:
+        await store.close()
+
+
+async def _database(server: str | None) -> str:
+    """Return the database and its version."""
+    if server is None:
+        return f"SQLite {apsw.sqlite_lib_version()}"
+    from langlauf.bench.database import version
+
+    return f"PostgreSQL {await version(server)}"
+
+
+@asynccontextmanager
+async def _fresh(server: str | None, folder: Path, name: str) -> AsyncIterator[str]:
+    """Yield where a new store is, or will be."""
+    if server is None:
+        yield str(folder / f"{name}.db")
+        return
+    from langlauf.bench.database import own_database
+
+    async with own_database(server) as url:
+        yield url
+
+
+async def _commits_per_second(server: str | None, where: str) -> float:
+    """Commit one small row after the other, on one connection."""
+    if server is None:
+        file = open_connection(f"{where}.commits")
+        try:
+            file.execute("CREATE TABLE small (number INTEGER)")
+            began = time.perf_counter()
+            for number in range(_COMMITS):
+                file.execute("INSERT INTO small VALUES (?)", (number,))
+            return _COMMITS / (time.perf_counter() - began)
+        finally:
+            file.close()
+    from langlauf.bench.database import connected
+
+    async with connected(where) as connection:
+        await connection.execute("CREATE TABLE public.small (number integer)")
+        began = time.perf_counter()
+        for number in range(_COMMITS):
+            await connection.execute("INSERT INTO public.small VALUES ($1)", number)
+        return _COMMITS / (time.perf_counter() - began)

@@ -2,12 +2,13 @@
 
 import hashlib
 
-from langlauf.bench.figures import ANALYSIS, ORG
 from langlauf.clock import Clock, new_id, new_trace_id
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.job import INLINE, Job, NewJob
 from langlauf.domain.state import Status
 
+ORG = "bench-org"
+ANALYSIS = "bench"
 RESULT = '{"found":true,"query":"Bahnhofstrasse 1, 9000 St. Gallen","score":0.93}'
 LEASE_SECONDS = 15.0
 _NO_LIMIT = 1_000_000_000

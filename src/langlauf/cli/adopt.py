@@ -22,7 +22,7 @@ def adopt(table: str, store: str | None, schema: str, dry_run: bool, as_json: bo
     place = place_for(settings_for(store))
     if not isinstance(place, PostgresPlace):
         raise Stopped("adopt works on a PostgreSQL database: name it with --store or LANGLAUF_STORE")
-    from langlauf.store.postgres.adopting import adopt_reading_jobs  # its library comes with an extra
+    from langlauf.compat.adopt import adopt_reading_jobs  # its library comes with an extra
 
     try:
         done = asyncio.run(adopt_reading_jobs(place.url, schema=schema, dry_run=dry_run))

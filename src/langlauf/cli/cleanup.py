@@ -11,13 +11,13 @@ import msgspec
 from langlauf.bootstrap import blobs_of, open_at, with_blobs
 from langlauf.cli.options import Stopped
 from langlauf.cli.stores import place_for, settings_for
+from langlauf.compat.sqlite_import import import_v1
 from langlauf.domain.duties import RETENTION
 from langlauf.domain.errors import SettingsError, StoreError
 from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
 from langlauf.settings import Settings, duration
 from langlauf.store.location import Place, PostgresPlace, SqlitePlace
-from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import set_up_logging
 from langlauf.upkeep.duties import DutyNotes
 from langlauf.upkeep.retention import clean_up, report_json

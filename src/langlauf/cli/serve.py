@@ -1,17 +1,16 @@
-"""`langlauf serve`: API and workers in one process."""
+"""`langlauf serve`: the API in this process, each worker in one of its own."""
 
 import asyncio
 import gc
-import importlib
 import ipaddress
 import os
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from langlauf import app as application
 from langlauf.app import Langlauf
 from langlauf.bootstrap import open_store
 from langlauf.cli.options import Stopped, read_settings, server_options
@@ -45,7 +44,7 @@ def serve(target: str, allow_open: bool, **flags: Any) -> None:
     if settings.address_table:  # read where it is used, by the bundled analysis, wherever that runs
         os.environ[BY_NAME["address_table"].environment] = settings.address_table
     app = load_app(target)
-    app.use(settings)
+    app.use(settings, target)
 
     def stopping() -> None:
         if app.runtime is not None:
@@ -82,15 +81,10 @@ async def _serve(app: Langlauf, server: Server, listening: socket.socket) -> Non
 
 def load_app(target: str) -> Langlauf:
     """The application that `module:name` names."""
-    module_name, _, name = target.partition(":")
-    sys.path.insert(0, "")
     try:
-        app = getattr(importlib.import_module(module_name), name or "app")
-    except (ImportError, AttributeError, LanglaufError) as error:
-        raise Stopped(f"{target} cannot be loaded: {error}") from error
-    if not isinstance(app, Langlauf):
-        raise Stopped(f"{target} is a {type(app).__name__}, not a Langlauf application")
-    return app
+        return application.load_app(target)
+    except LanglaufError as error:
+        raise Stopped(str(error)) from error
 
 
 def refuse_open_bind(settings: Settings, allow_open: bool) -> None:

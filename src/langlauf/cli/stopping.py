@@ -9,33 +9,27 @@ import asyncio
 import os
 import signal
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from types import FrameType
 from typing import Any
 
-import click
 import uvloop
 
 from langlauf.app import Langlauf
 from langlauf.bootstrap import Runtime
+from langlauf.cli.exit import SWITCH_SECONDS, leave
 from langlauf.cli.options import Stopped
 from langlauf.domain.errors import LanglaufError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: What a shell shows for a program that a signal ended.
 _KILLED = 128
-#: For threads and coroutines of analyses to end by themselves, once nothing of theirs counts any more.
-_LEAVE_SECONDS = 2.0
-#: The thread that writes gives the interpreter lock back at every statement. With Python's 5 ms it waits that long for
-#: each of them while the event loop is busy, and a batch of a hundred takes seconds.
-_SWITCH_SECONDS = 0.0005
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Runs a program to its end; what stops it is told in one line."""
-    sys.setswitchinterval(_SWITCH_SECONDS)
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         uvloop.run(main)
     except LanglaufError as error:
@@ -67,7 +61,7 @@ async def running_until_stopped(app: Langlauf, stop: Callable[[], None]) -> Asyn
             raise Stopped(f"{runtime.kept} attempts could not be given back; they go on when their leases are over")
         exit_code = 0
     finally:
-        _leave(exit_code)
+        leave(exit_code)
 
 
 @contextmanager
@@ -87,19 +81,3 @@ def _signals(*steps: Callable[[], None]) -> Iterator[None]:
     finally:
         for name in _SIGNALS:  # the program is about to end: being told so again changes nothing
             signal.signal(name, signal.SIG_IGN)
-
-
-def _leave(exit_code: int) -> None:
-    """Makes sure that the program ends, although Python waits for every thread and every coroutine."""
-
-    def end() -> None:
-        with suppress(OSError):
-            click.echo(
-                "langlauf: threads or coroutines of analyses did not end; the program ends without them", err=True
-            )
-            sys.stdout.flush()
-        os._exit(exit_code)
-
-    timer = threading.Timer(_LEAVE_SECONDS, end)
-    timer.daemon = True
-    timer.start()

@@ -12,9 +12,9 @@ import msgspec
 
 from langlauf.cli.options import Stopped
 from langlauf.cli.stores import org_named, payloads_for, place_for, settings_for
+from langlauf.compat.transfer import export_from, import_into
+from langlauf.compat.v1_export import ExportReport
 from langlauf.domain.errors import LanglaufError
-from langlauf.store.exporting import ExportReport
-from langlauf.store.tools import export_from, import_into
 
 _store_option = click.option(
     "--store", default=None, metavar="URL", help="The store, as a URL or a path. [LANGLAUF_STORE]"

@@ -8,6 +8,7 @@ import click
 from langlauf.bootstrap import open_store
 from langlauf.cli.options import Stopped
 from langlauf.cli.stores import place_for, settings_for
+from langlauf.compat.sqlite_import import import_v1
 from langlauf.domain.duties import SWEEP
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.views import Swept
@@ -15,7 +16,6 @@ from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.location import Place, PostgresPlace, SqlitePlace
 from langlauf.store.sqlite.connection import applied_migrations, migrate, open_connection
-from langlauf.store.sqlite.importing import import_v1
 from langlauf.telemetry import set_up_logging
 from langlauf.upkeep.duties import DutyNotes
 from langlauf.upkeep.sweep import sweep_once

@@ -27,7 +27,7 @@ def worker(target: str, **flags: Any) -> None:
     listening = _listen(settings)
     forget_secrets(settings)
     app = load_app(target)
-    app.use(settings)
+    app.use(settings, target)
     run(_work(app, listening))
 
 

@@ -18,6 +18,8 @@ def take_in_turns(
     Where several holders have some, each has at most `most_of_one`: the first of each, then the second of each, and so
     on. What has no holder (an empty name) is not held back.
     """
+    if len(items) <= min(most, most_of_one):
+        return list(items), []
     holders = [holder_of(item) for item in items]
     several = len(set(holders) - {""}) > 1
     if len(items) <= (most_of_one if several else most):
@@ -60,23 +62,29 @@ def share(queues: list[Queue], room: int) -> list[Turns]:
     starts = [0] * len(ordered)
     heap = [(queue.virtual_start, index) for index, queue in enumerate(ordered)]
     while room > 0 and heap:
-        turn, index = heapq.heappop(heap)
+        turn, index = heap[0]
         starts[index] += 1
         room -= 1
         if starts[index] < ordered[index].waiting:
-            heapq.heappush(heap, (turn + 1, index))
+            heapq.heapreplace(heap, (turn + 1, index))
+        else:
+            heapq.heappop(heap)
     return [Turns(queue, count) for queue, count in zip(ordered, starts, strict=True) if count]
 
 
 def deal(heads: Mapping[Queue, Sequence[Item]], take: Callable[[Item], bool]) -> dict[Queue, list[Item]]:
     """Hands out jobs one by one in the order of turns; one that cannot be taken costs its org no turn."""
-    taken: dict[Queue, list[Item]] = {queue: [] for queue in heads}
-    left = {queue: iter(items) for queue, items in heads.items()}
-    heap = [(queue.virtual_start, queue) for queue in sorted(heads)]
+    ordered = sorted(heads)
+    taken: list[list[Item]] = [[] for _ in ordered]
+    left = [iter(heads[queue]) for queue in ordered]
+    heap = [(queue.virtual_start, index) for index, queue in enumerate(ordered)]
     while heap:
-        turn, queue = heapq.heappop(heap)
-        item = next((one for one in left[queue] if take(one)), None)
-        if item is not None:
-            taken[queue].append(item)
-            heapq.heappush(heap, (turn + 1, queue))
-    return taken
+        turn, index = heap[0]
+        for item in left[index]:
+            if take(item):
+                taken[index].append(item)
+                heapq.heapreplace(heap, (turn + 1, index))
+                break
+        else:
+            heapq.heappop(heap)
+    return dict(zip(ordered, taken, strict=True))

@@ -57,11 +57,6 @@ def allowed(source: Status | None, target: Status) -> bool:
     return (source, target) in LEGAL
 
 
-def sql_words(states: frozenset[Status] | type[Status]) -> str:
-    """The states as an SQL list, in the order of a job's life: `'queued', 'running'`."""
-    return ", ".join(f"'{state}'" for state in Status if state in frozenset(states))
-
-
 def mermaid() -> str:
     """The table as a Mermaid state diagram."""
     lines = ["stateDiagram-v2"]

@@ -4,9 +4,9 @@ A store that is away takes nothing from it but the levels that are in the store:
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+import collections
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import msgspec
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
@@ -47,6 +47,14 @@ class Duty(Protocol):
     succeeded_at: float
 
 
+@runtime_checkable
+class Counter(Protocol):
+    """A worker that counts in a process of its own."""
+
+    async def count(self) -> None:
+        """Adds what it counted to what this process did."""
+
+
 class Seen(msgspec.Struct, frozen=True):
     """What the store told."""
 
@@ -63,14 +71,20 @@ class Measures:
         self._settings = settings
         self._places = places
         self._duties: Sequence[Duty] = ()
+        self._counters: Sequence[Counter] = ()
         self._seen: Remembered[Seen] = Remembered(self._look, _FRESH_SECONDS)
 
     def watch(self, duties: Sequence[Duty]) -> None:
         """Tells from now on how these are doing."""
         self._duties = duties
 
+    def gather(self, workers: Iterable[object]) -> None:
+        """Adds from now on what these count in processes of their own."""
+        self._counters = [worker for worker in workers if isinstance(worker, Counter)]
+
     async def text(self, accept: str) -> tuple[bytes, str]:
         """All metrics in the format that a scraper prefers, and what that format is called."""
+        await asyncio.gather(*(counter.count() for counter in self._counters))
         scrape = Scrape(await self.levels())
         if _OPENMETRICS in accept:
             return openmetrics.generate_latest(scrape), openmetrics.CONTENT_TYPE_LATEST  # type: ignore[no-untyped-call]
@@ -135,7 +149,7 @@ def _of_backlog(backlog: Backlog) -> Levels:
 
 
 def _of_workers(workers: Sequence[WorkerSeen], now: Instant) -> Levels:
-    states = Counter(_state(worker, now) for worker in workers)
+    states = collections.Counter(_state(worker, now) for worker in workers)
     live = [worker.report for worker in workers if worker.works(now)]
     yield metrics.WORKERS, [((state,), states[state]) for state in ("working", "stopping", "silent")]
     yield metrics.SLOTS, [((), sum(report.slots for report in live))]
@@ -157,7 +171,7 @@ def _state(worker: WorkerSeen, now: Instant) -> str:
 
 def _known(counts: Mapping[str, int]) -> Mapping[str, int]:
     """By the names of our own analyses, each of which is told also where there is nothing of it."""
-    found = Counter(dict.fromkeys(metrics.known_analyses(), 0))
+    found = collections.Counter(dict.fromkeys(metrics.known_analyses(), 0))
     for name, count in counts.items():
         found[analysis_label(name)] += count
     return found

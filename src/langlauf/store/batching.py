@@ -71,20 +71,22 @@ class GroupCommit(Generic[Operation, Answer]):
         """How many operations wait for the next batch."""
         return len(self._waiting) + len(self._large)
 
-    async def do(self, operation: Operation) -> Answer:
-        """Runs the operation in the next batch and returns its answer."""
-        return await self._queued(self._large if self._size(operation) > _LARGE else self._waiting, operation)
+    def do(self, operation: Operation) -> asyncio.Future[Answer]:
+        """Runs the operation in the next batch; the future has its answer."""
+        return self._queued(self._large if self._size(operation) > _LARGE else self._waiting, operation)
 
-    async def do_later(self, operation: Operation) -> Answer:
-        """Runs the operation by itself at a moment when nobody else waits, so that nobody waits for it."""
-        return await self._queued(self._later, operation)
+    def do_later(self, operation: Operation) -> asyncio.Future[Answer]:
+        """Runs the operation by itself at a moment when nothing else waits, so that nothing waits for it."""
+        return self._queued(self._later, operation)
 
-    async def _queued(self, queue: list[tuple[Operation, asyncio.Future[Answer]]], operation: Operation) -> Answer:
+    def _queued(
+        self, queue: list[tuple[Operation, asyncio.Future[Answer]]], operation: Operation
+    ) -> asyncio.Future[Answer]:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         queue.append((operation, future))
         if self._drain is None:
             self._drain = asyncio.create_task(self._run_batches(), name=self._name)
-        return await future
+        return future
 
     async def finish(self) -> None:
         """Waits until nothing is under way."""
@@ -141,7 +143,9 @@ def rounds(batch: Sequence[Operation], keys: Callable[[Operation], Sequence[Hash
     last: dict[Hashable, int] = {}
     for place, operation in enumerate(batch):
         mine = keys(operation)
-        number = max((last.get(key, -1) for key in mine), default=-1) + 1
+        number = 0
+        for key in mine:
+            number = max(number, last.get(key, -1) + 1)
         for key in mine:
             last[key] = number
         if number == len(found):

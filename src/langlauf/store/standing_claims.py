@@ -9,7 +9,7 @@ from langlauf.domain.attempt import ClaimRequest, Handed
 from langlauf.domain.job import NewJob
 
 
-class _Offer:
+class Offer:
     """A claim that found nothing yet."""
 
     def __init__(self, request: ClaimRequest) -> None:
@@ -23,11 +23,11 @@ class StandingClaims:
     """The claims of this process that wait for something to start."""
 
     def __init__(self) -> None:
-        self._offers: list[_Offer] = []
+        self._offers: list[Offer] = []
 
     async def stand(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
         """Waits while `idle()` lasts; a batch that is asking meanwhile is waited for."""
-        offer = _Offer(request)
+        offer = Offer(request)
         self._offers.append(offer)
         idling = asyncio.create_task(idle())
         try:
@@ -40,7 +40,7 @@ class StandingClaims:
             idling.cancel()
             self._offers.remove(offer)
 
-    def joining(self, batch: Sequence[Any]) -> list[_Offer]:
+    def joining(self, batch: Sequence[Any]) -> list[Offer]:
         """Those that go with a batch: one that accepts jobs. They are told what came of it."""
         if not self._offers or not any(isinstance(operation, NewJob) for operation in batch):
             return []
@@ -49,7 +49,7 @@ class StandingClaims:
             offer.asked_at = steady()
         return joining
 
-    def answer(self, joined: Sequence[_Offer], answers: Sequence[Any]) -> None:
+    def answer(self, joined: Sequence[Offer], answers: Sequence[Any]) -> None:
         """Hands out what was claimed; a claim that found nothing, or came to nothing, stands on."""
         for offer, answer in zip(joined, answers, strict=True):
             asked_at, offer.asked_at = offer.asked_at, None

@@ -3,18 +3,13 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.copying import Copy, CopyRefused, CopyReport, Reading, Target
 from langlauf.store.examining import Examiner
-from langlauf.store.exporting import ExportReport, Write, export_snapshot
-from langlauf.store.importing import ImportReport
 from langlauf.store.location import Place, PostgresPlace
-from langlauf.store.sqlite import copying, examining, importing, verifying
-from langlauf.store.sqlite.snapshot import sound_snapshot_of
-from langlauf.store.sqlite.unnamed_jobs import has_unnamed_jobs
+from langlauf.store.sqlite import copying, examining, verifying
+from langlauf.store.sqlite.snapshot import snapshot_of
 from langlauf.store.verify import Violation, Watch
 
 # The library of PostgreSQL comes with an extra: its modules are imported where a database is named.
@@ -38,41 +33,25 @@ def examiner_of(place: Place, *, seconds: float) -> Examiner:
     return examining.SqliteExaminer(place.path)
 
 
-def export_from(
-    place: Place, write: Write, payloads: BlockingPayloads | None = None, org_id: str | None = None
-) -> ExportReport:
-    """Hands a store out in the format of the earlier system, or all of one org, in pieces, blobs included."""
-    if isinstance(place, PostgresPlace):
-        from langlauf.store.postgres.snapshot import snapshot_of
-
-        with snapshot_of(place.url) as snapshot:
-            return export_snapshot(snapshot, write, payloads, org_id)
-    with sound_snapshot_of(place.path) as file:
-        return export_snapshot(file, write, payloads, org_id)
-
-
-def import_into(place: Place, file: Path, **how: Any) -> ImportReport:
-    """Brings a store of the earlier system into a store, completely or not at all."""
-    if isinstance(place, PostgresPlace):
-        from langlauf.store.postgres.importing import import_v1
-
-        return import_v1(place.url, file, **how)
-    return importing.import_v1(place.path, file, **how)
-
-
 def copy_store(source: Place, target: Place, *, running: bool, watch: Watch) -> CopyReport:
     """Copies all of one store into an empty one, or goes on with it; raises `CopyRefused` where that may not be."""
     if source.shown == target.shown:
         raise CopyRefused(f"{source.shown} cannot be copied into itself")
     with _reading(source)() as first:
         first.live_leases()  # a source that cannot be read makes no target
-    if not isinstance(source, PostgresPlace) and has_unnamed_jobs(source.path):
+    if not isinstance(source, PostgresPlace) and _has_unnamed_jobs(source.path):
         raise CopyRefused(
             f"{source.shown} has jobs of the earlier system that belong to no analysis yet: "
             "start `langlauf serve` on it once, with the application that is to run them"
         )
     with _target(target) as opened:
         return Copy(_reading(source), opened, _reading(target, unfinished=True), watch).run(running=running)
+
+
+def _has_unnamed_jobs(path: str) -> bool:
+    """Whether jobs of the earlier system wait for their analysis; a file of another schema has none."""
+    with snapshot_of(path, unfinished=True) as snapshot:
+        return bool(list(snapshot.rows("an_unnamed_job")))
 
 
 def _reading(place: Place, *, unfinished: bool = False) -> Reading:

@@ -34,6 +34,7 @@ class Fact(StrEnum):
     ATTEMPT_ABANDONED = "attempt_abandoned"
     ATTEMPT_UNWRITTEN = "attempt_unwritten"
     PROCESS_DIED = "process_died"
+    WORKER_DIED = "worker_died"
     KEEPER_LOST = "keeper_lost"
     EXECUTOR_CONNECTED = "executor_connected"
     EXECUTOR_LOST = "executor_lost"

@@ -6,10 +6,10 @@ are passed some thousand times a second. Everything is counted on the thread of 
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+if TYPE_CHECKING:  # loaded by those that are asked for metrics, not by those that count
+    from prometheus_client import Metric
 
 Labels = tuple[str, ...]
 Kind = Literal["counter", "gauge", "histogram"]
@@ -34,6 +34,7 @@ class Tally(Meter):
     def __init__(self, name: str, help: str, *labels: str) -> None:  # noqa: A002
         super().__init__(name, help, *labels)
         self._counts: dict[Labels, float] = {} if labels else {(): 0}
+        self._taken: dict[Labels, float] = {}
 
     def add(self, *values: str, by: float = 1) -> None:
         """Counts one more, or more than one, under these values of its labels."""
@@ -51,8 +52,20 @@ class Tally(Meter):
         """What was counted under these values."""
         return self._counts.get(values, 0)
 
-    def family(self) -> Metric:
+    def take(self) -> list[tuple[Labels, list[float]]]:
+        """What was counted since this was last asked."""
+        found = [(values, [count - self._taken.get(values, 0)]) for values, count in self._counts.items()]
+        self._taken = dict(self._counts)
+        return [entry for entry in found if entry[1] != [0]]
+
+    def give(self, values: Labels, counted: Sequence[float]) -> None:
+        """Adds what another process counted."""
+        self.add(*values, by=counted[0])
+
+    def family(self) -> "Metric":
         """All counts, as Prometheus has them."""
+        from prometheus_client.core import CounterMetricFamily
+
         family = CounterMetricFamily(self.name.removesuffix("_total"), self.help, labels=self.labels)
         for values, count in list(self._counts.items()):
             family.add_metric(values, count)
@@ -68,6 +81,7 @@ class Spread(Meter):
         super().__init__(name, help, *labels)
         self.bounds = tuple(bounds)
         self._rows: dict[Labels, list[float]] = {}
+        self._taken: dict[Labels, list[float]] = {}
 
     def note(self, value: float, *values: str) -> None:
         """Counts a value. A row is the sum, then how many were found between each bound and the next."""
@@ -81,8 +95,25 @@ class Spread(Meter):
         """How many values were counted."""
         return sum(self._rows.get(values, (0,))[1:])
 
-    def family(self) -> Metric:
+    def take(self) -> list[tuple[Labels, list[float]]]:
+        """What was counted since this was last asked, as rows."""
+        nothing = [0.0] * (len(self.bounds) + 2)
+        found = [
+            (values, [now - before for now, before in zip(row, self._taken.get(values, nothing), strict=True)])
+            for values, row in self._rows.items()
+        ]
+        self._taken = {values: list(row) for values, row in self._rows.items()}
+        return [entry for entry in found if any(entry[1])]
+
+    def give(self, values: Labels, counted: Sequence[float]) -> None:
+        """Adds a row that another process counted."""
+        row = self._rows.get(values, [0.0] * (len(self.bounds) + 2))
+        self._rows[values] = [mine + other for mine, other in zip(row, counted, strict=True)]
+
+    def family(self) -> "Metric":
         """All rows, as Prometheus has them."""
+        from prometheus_client.core import HistogramMetricFamily
+
         family = HistogramMetricFamily(self.name, self.help, labels=self.labels)
         for values, row in list(self._rows.items()):
             family.add_metric(values, list(self._buckets(row)), sum_value=row[0])
@@ -100,8 +131,10 @@ class Level(Meter):
 
     kind: Kind = "gauge"
 
-    def family(self, values: Iterable[tuple[Labels, float]] = ()) -> Metric:
+    def family(self, values: Iterable[tuple[Labels, float]] = ()) -> "Metric":
         """These levels, as Prometheus has them; without any it is only named."""
+        from prometheus_client.core import GaugeMetricFamily
+
         family = GaugeMetricFamily(self.name, self.help, labels=self.labels)
         for labels, value in values:
             family.add_metric(labels, value)

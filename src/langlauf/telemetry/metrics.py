@@ -5,14 +5,18 @@ a code of an analysis' own are told as `other`, and an org is named only where t
 """
 
 from collections.abc import Iterable, Sequence
-
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.process_collector import ProcessCollector
+from functools import cache
+from typing import TYPE_CHECKING
 
 from langlauf.telemetry.facts import COUNTS, Fact
-from langlauf.telemetry.meters import Level, Meter, Spread, Tally
+from langlauf.telemetry.meters import Labels, Level, Meter, Spread, Tally
+
+if TYPE_CHECKING:  # loaded by those that are asked for metrics, not by those that count
+    from prometheus_client import CollectorRegistry, Metric
 
 OTHER = "other"
+#: What a process counted, by metric.
+Counts = dict[str, list[tuple[Labels, list[float]]]]
 #: Codes of failed jobs that are Langlauf's own; each analysis may have more.
 CODES = frozenset(
     {
@@ -96,6 +100,7 @@ CONNECTIONS = Level("langlauf_store_connections", "Connections of this process t
 
 METERS: tuple[Meter, ...] = tuple(one for one in list(globals().values()) if isinstance(one, Meter))
 LEVELS: tuple[Level, ...] = tuple(one for one in METERS if isinstance(one, Level))
+_COUNTERS: dict[str, Tally | Spread] = {one.name: one for one in METERS if isinstance(one, Tally | Spread)}
 
 _SUBMISSION_OUTCOMES = (
     "accepted",
@@ -151,17 +156,43 @@ def count_delivery(channel: str, status: str) -> None:
     DELIVERIES.add(channel, "retry" if status == "pending" else status)
 
 
+def take_counts() -> Counts:
+    """What this process counted since this was last asked, for the program that it works for."""
+    _put_facts()
+    return {name: taken for name, one in _COUNTERS.items() if (taken := one.take())}
+
+
+def add_counts(counts: Counts) -> None:
+    """Adds what a worker process counted to what this one did."""
+    for name, rows in counts.items():
+        for values, counted in rows:
+            if name == FACTS.name:
+                COUNTS[Fact(values[0])] += int(counted[0])
+            else:
+                _COUNTERS[name].give(values, counted)
+
+
+def _put_facts() -> None:
+    """Takes over what was told; nothing else is added to facts."""
+    for fact in Fact:
+        FACTS.put(COUNTS[fact], fact)
+
+
 class Counted:
-    """What this process counted since it started, for the registry."""
+    """What this process and its worker processes counted since they started, for the registry."""
 
-    def collect(self) -> Iterable[Metric]:
-        """Every counter and every histogram. Nothing is added to facts but what was told."""
-        for fact in Fact:
-            FACTS.put(COUNTS[fact], fact)
-        return [one.family() for one in METERS if isinstance(one, Tally | Spread)]
+    def collect(self) -> "Iterable[Metric]":
+        """Every counter and every histogram."""
+        _put_facts()
+        return [one.family() for one in _COUNTERS.values()]
 
 
-def _made() -> CollectorRegistry:
+@cache
+def counted() -> "CollectorRegistry":
+    """What was counted, and this process. The library's own registry belongs to whoever we are a guest of."""
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.process_collector import ProcessCollector
+
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Counted())
     ProcessCollector(registry=registry)
@@ -178,17 +209,14 @@ for _channel in ("webhook", "email"):
 for _kind in ("results", "events", "jobs"):
     RETIRED.expect(_kind)
 
-#: Of this process and of Langlauf alone: the library's own registry belongs to whoever we are a guest of.
-REGISTRY = _made()
-
 
 class Scrape:
     """All metrics at one moment: what was counted, and the levels that were looked up."""
 
-    def __init__(self, levels: Sequence[Metric]) -> None:
+    def __init__(self, levels: "Sequence[Metric]") -> None:
         self._levels = levels
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> "Iterable[Metric]":
         """First what is so now, then what was counted."""
         yield from self._levels
-        yield from REGISTRY.collect()
+        yield from counted().collect()

@@ -16,19 +16,21 @@ from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress
 from langlauf.domain.bounds import Recorded
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.settings import Settings
-from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell
 from langlauf.tracing import Span, moment, span, told, trace_from
 from langlauf.worker.executor import Executor
 from langlauf.worker.looking_back import look_back
 from langlauf.worker.mapping import Mapping
 from langlauf.worker.processes.pool import Pool, Process
+from langlauf.worker.work_store import WorkStore
 
 T = TypeVar("T")
 
 
 #: The rest of a lease is for stopping the attempt before somebody else takes the job.
 _RELIABLE_SHARE = 0.8
+#: Code that blocks the event loop is interrupted here: the leases of its neighbours can then still be renewed.
+_INTERRUPT_SHARE = 0.7
 #: Past this share of a lease force is used: nothing may go on until its very end.
 _FORCE_SHARE = 0.9
 _WRITE_AGAIN_SECONDS = 0.5
@@ -55,7 +57,7 @@ class RunningAttempt:
         self,
         claim: Claim,
         analysis: Analysis,
-        store: Store,
+        store: WorkStore,
         pool: Pool,
         executor: Executor,
         settings: Settings,
@@ -136,6 +138,11 @@ class RunningAttempt:
     def seconds_left(self) -> float:
         """Until when the lease can be relied on: a little less than it lasts, counted from when it was asked for."""
         return self._left(_RELIABLE_SHARE)
+
+    @property
+    def seconds_until_interrupt(self) -> float:
+        """Until when code may have the event loop to itself."""
+        return self._left(_INTERRUPT_SHARE)
 
     @property
     def seconds_until_force(self) -> float:

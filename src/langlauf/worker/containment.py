@@ -1,21 +1,127 @@
-"""Keeps an analysis from ending the program: `sys.exit` in one of its tasks would otherwise leave the event loop."""
+"""Keeps an analysis from ending or holding up the program.
+
+`sys.exit` in one of its tasks would otherwise leave the event loop. Code that blocks the loop is interrupted, where
+Python can interrupt it; and whose code has the loop is noted outside of the interpreter, so that it is known even
+where the process had to be ended.
+"""
 
 import asyncio
-from collections.abc import Coroutine
+import os
+import signal
+import struct
+from collections.abc import Awaitable, Coroutine, Generator
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple, TypeVar, cast
+
+from langlauf.clock import steady
 
 T = TypeVar("T")
-#: Set in the context of an attempt, and so in every task that its code starts.
-INSIDE_ATTEMPT: ContextVar[bool] = ContextVar("langlauf_inside_attempt", default=False)
+#: The job and attempt, set in the context of an attempt, and so in every task that its code starts.
+INSIDE_ATTEMPT: ContextVar[str | None] = ContextVar("langlauf_inside_attempt", default=None)
+#: The signal that interrupts; it is ignored by programs that do not expect it.
+INTERRUPT = signal.SIGURG
+_NAME_BYTES = 120
+_NOTE = struct.Struct(f"=d{_NAME_BYTES}s")
+NOTE_BYTES = _NOTE.size
+_OURS = str(Path(__file__).parents[1]) + os.sep
+_BUNDLED = _OURS + "bundled" + os.sep
+_STANDARD, _INSTALLED = str(Path(os.__file__).parent) + os.sep, os.sep + "site-packages" + os.sep
+_SHOWN_PARTS = 2
 
 
-async def contained(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Runs the coroutine; its wish to end the program becomes an error of its own."""
+class LoopBlocked(BaseException):
+    """Raised inside code that blocks the event loop. Not an exception that a function could take for its own."""
+
+
+class Step(NamedTuple):
+    """Whose code has the event loop, and since when on the clock of `steady`; neither where that is nobody's."""
+
+    since: float
+    attempt: str
+
+
+class _Noted:
+    """Where the step is noted: memory of this process, or memory that outlives it."""
+
+    buffer: Any = bytearray(NOTE_BYTES)
+
+
+def note_in(buffer: Any) -> None:
+    """Notes steps there from now on."""
+    _Noted.buffer = buffer
+
+
+def read_step(buffer: Any) -> Step | None:
+    """The step that is noted there."""
+    since, attempt = _NOTE.unpack_from(buffer)
+    return Step(since, attempt.rstrip(b"\0").decode(errors="replace")) if since else None
+
+
+def is_of(step: Step, job_id: str, attempt: int) -> bool:
+    """Whether a step is one of this attempt; the note has room for an id of usual length."""
+    return _name(job_id, attempt) == step.attempt.encode()
+
+
+def _name(job_id: str, attempt: int) -> bytes:
+    return f"{attempt} {job_id}".encode()[:_NAME_BYTES]
+
+
+def enter_attempt(job_id: str, attempt: int) -> None:
+    """From now on this task, and those that it starts, belong to an attempt."""
+    INSIDE_ATTEMPT.set(_name(job_id, attempt).decode(errors="replace"))
+
+
+class _Steps:
+    """Awaits a coroutine of an attempt, and notes when each of its steps begins and ends."""
+
+    __slots__ = ("_attempt", "_coroutine")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], attempt: bytes) -> None:
+        self._coroutine = coroutine
+        self._attempt = attempt
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self  # it has what an iterator of awaited things needs
+
+    def __iter__(self) -> "_Steps":
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        buffer = _Noted.buffer
+        _NOTE.pack_into(buffer, 0, steady(), self._attempt)
+        try:
+            return self._coroutine.send(value)
+        finally:
+            _NOTE.pack_into(buffer, 0, 0.0, b"")
+
+    def throw(self, *error: Any) -> Any:
+        buffer = _Noted.buffer
+        _NOTE.pack_into(buffer, 0, steady(), self._attempt)
+        try:
+            return self._coroutine.throw(*error)
+        finally:
+            _NOTE.pack_into(buffer, 0, 0.0, b"")
+
+    def close(self) -> None:
+        self._coroutine.close()
+
+
+async def contained(made: Awaitable[T]) -> T:
+    """Awaits what code of an attempt made; its wish to end the program becomes an error of its own."""
+    coroutine = made if isinstance(made, Coroutine) else _as_coroutine(made)
     try:
-        return await coroutine
+        return cast("T", await _Steps(coroutine, (INSIDE_ATTEMPT.get() or "").encode()))
     except (SystemExit, KeyboardInterrupt) as error:
         raise RuntimeError(f"the analysis tried to end the program: {type(error).__name__}") from error
+
+
+async def _as_coroutine(made: Awaitable[T]) -> T:
+    return await made
 
 
 def contain_attempts(loop: asyncio.AbstractEventLoop) -> None:
@@ -25,7 +131,7 @@ def contain_attempts(loop: asyncio.AbstractEventLoop) -> None:
         return
 
     def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Future[Any]:
-        if INSIDE_ATTEMPT.get() and asyncio.iscoroutine(coroutine):
+        if INSIDE_ATTEMPT.get() is not None and asyncio.iscoroutine(coroutine):
             coroutine = contained(coroutine)
         if before is not None:
             return before(loop, coroutine, **options)
@@ -33,3 +139,49 @@ def contain_attempts(loop: asyncio.AbstractEventLoop) -> None:
 
     make_task.contains_attempts = True  # type: ignore[attr-defined]  # a mark for the next one who comes here
     loop.set_task_factory(make_task)
+
+
+def interrupt_after(seconds: float) -> None:
+    """Has the signal interrupt code of an attempt that has the loop for so long; in the main thread alone."""
+
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        step = read_step(_Noted.buffer)
+        if step is None or frame is None or steady() - step.since < seconds:
+            return
+        place = _place(frame)
+        if place is not None:
+            raise LoopBlocked(blocked(steady() - step.since, place))
+
+    signal.signal(INTERRUPT, interrupt)
+
+
+def blocked(seconds: float, place: str) -> str:
+    """What is told of it, as the end of a sentence."""
+    return f"its event loop blocked for {seconds:.1f} s in {place}"
+
+
+def _place(frame: FrameType) -> str | None:
+    """Where the code of the attempt stands; nothing where code of ours stands above it, which must not be broken."""
+    frames: list[tuple[str, int]] = []
+    one: FrameType | None = frame
+    while one is not None:
+        file = one.f_code.co_filename
+        if file == __file__:
+            return place_in(frames)
+        if file.startswith(_OURS) and not file.startswith(_BUNDLED):
+            return None
+        frames.append((file, one.f_lineno))
+        one = one.f_back
+    return None
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith((_STANDARD, "<")) or _INSTALLED in file
+
+
+def place_in(frames: list[tuple[str, int]]) -> str | None:
+    """The innermost line of code that is not a library's, as `FILE:LINE`; the innermost of all where there is none."""
+    if not frames:
+        return None
+    file, line = next((one for one in frames if not _is_library(one[0])), frames[0])
+    return f"{'/'.join(Path(file).parts[-_SHOWN_PARTS:])}:{line}"

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable
 from typing import Any
 
 from langlauf.analysis.handle import Job
@@ -12,11 +11,11 @@ from langlauf.analysis.payload import final, is_small
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import new_id
 from langlauf.domain.errors import StaleAttempt
-from langlauf.domain.outcome import Completed, Failure
+from langlauf.domain.outcome import Completed, Crashed, Failure
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import ABANDONED
 from langlauf.worker.attempt import RunningAttempt, Stop
-from langlauf.worker.containment import INSIDE_ATTEMPT, contained
+from langlauf.worker.containment import LoopBlocked, contained, enter_attempt
 from langlauf.worker.execution import Ended
 from langlauf.worker.failing import failure_of
 from langlauf.worker.processes.pool import ProcessDied
@@ -58,19 +57,24 @@ class CoroutineExecution:
         except ProcessDied as died:
             return died.crash
         except BaseException as error:  # noqa: BLE001 - whatever the analysis raised is how it ended
+            if (blocked := _blocked(error)) is not None:
+                return Crashed(str(blocked))
             # What it says is code and data of the analysis: neither may hold up the event loop.
             return await in_own_thread(failure_of, error, self._analysis.transient)
 
     async def _call(self) -> Completed:
-        INSIDE_ATTEMPT.set(True)
-        result = await contained(_as_coroutine(self._analysis.function(Job(self._attempt), **self._values)))
+        enter_attempt(self._attempt.job_id, self._attempt.number)
+        result = await contained(self._analysis.function(Job(self._attempt), **self._values))
         limit = self._attempt.largest_result
         end = final(result, limit) if is_small(result) else await in_own_thread(final, result, limit)
         return Completed(result_id=new_id(), payload=end.payload, summary=end.summary, views=end.views)
 
 
-async def _as_coroutine(made: Awaitable[Any]) -> Any:
-    return await made
+def _blocked(error: BaseException) -> BaseException | None:
+    """What interrupted the analysis because it blocked the event loop, if that is how it ended."""
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for one in error.exceptions if (found := _blocked(one)) is not None), None)
+    return error if isinstance(error, LoopBlocked) else None
 
 
 def _forget(task: asyncio.Task[Ended]) -> None:

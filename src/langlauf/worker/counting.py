@@ -2,13 +2,14 @@
 
 import contextlib
 
+from langlauf.domain.attempt import Lease
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
 from langlauf.domain.state import Status
-from langlauf.store.protocol import Store
 from langlauf.telemetry.metrics import ATTEMPTS, DEATHS, ENDS, RUN, STARTS, TO_START, WAIT, code_label
 from langlauf.worker.attempt import RunningAttempt
+from langlauf.worker.work_store import WorkStore
 
 AttemptEnd = Completed | Failed | Retry | Crashed | Canceled | Released
 
@@ -27,7 +28,7 @@ def count_loss(analysis: str) -> None:
     ATTEMPTS.add(analysis, "lost")
 
 
-async def count_end(analysis: str, attempt: RunningAttempt, end: AttemptEnd, seconds: float, store: Store) -> None:
+async def count_end(analysis: str, attempt: RunningAttempt, end: AttemptEnd, seconds: float, store: WorkStore) -> None:
     """An attempt ended as it says, and with it perhaps its job."""
     ATTEMPTS.add(analysis, type(end).__name__.lower())
     RUN.note(seconds, analysis)
@@ -41,12 +42,20 @@ async def count_end(analysis: str, attempt: RunningAttempt, end: AttemptEnd, sec
         case Retry() | Released() | Crashed():
             if isinstance(end, Crashed):
                 DEATHS.add(by=end.deaths)
-            await _count_decided(analysis, attempt, store)
+            await _count_decided(analysis, attempt.lease, store)
 
 
-async def _count_decided(analysis: str, attempt: RunningAttempt, store: Store) -> None:
+async def count_crash(analysis: str, lease: Lease, end: Crashed, store: WorkStore) -> None:
+    """An attempt ended with its whole worker."""
+    ATTEMPTS.add(analysis, "crashed" if end.own else "lost")
+    if end.own:
+        DEATHS.add(by=end.deaths)
+    await _count_decided(analysis, lease, store)
+
+
+async def _count_decided(analysis: str, lease: Lease, store: WorkStore) -> None:
     """Whether such a job goes on is decided by the store: it does not where it was canceled, or died too often."""
     with contextlib.suppress(StoreError):
-        view = await store.tenant(attempt.org_id).job(attempt.job_id)
-        if view is not None and view.job.terminal and view.job.attempt == attempt.number:
+        view = await store.tenant(lease.org_id).job(lease.job_id)
+        if view is not None and view.job.terminal and view.job.attempt == lease.attempt:
             ENDS.add(analysis, view.job.status, code_label(view.job.error_code))

@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection
 
 from langlauf.clock import steady
 from langlauf.hints import Hints
-from langlauf.store.protocol import Store
 from langlauf.telemetry import tell_store_failed
 from langlauf.worker.attempt import RunningAttempt, Stop
+from langlauf.worker.work_store import WorkStore
 
 _SHORTEST_PAUSE = 0.01
 
@@ -20,7 +20,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        store: Store,
+        store: WorkStore,
         hints: Hints,
         *,
         lease_seconds: float,

@@ -7,14 +7,14 @@ from langlauf.analysis.payload import aside, decode
 from langlauf.analysis.registry import Analysis
 from langlauf.domain.errors import LanglaufError, PayloadUnavailable, TransientError
 from langlauf.domain.views import PastRun
-from langlauf.store.protocol import TenantReads
+from langlauf.worker.work_store import WorkReads
 
 #: So many inputs are compared in one step, and so many steps are taken: whoever looks for what is rare holds up nobody.
 RUNS_AT_ONCE = 50
 MOST_STEPS = 10
 
 
-async def look_back(reads: TenantReads, analysis: Analysis, match: str) -> str | None:
+async def look_back(reads: WorkReads, analysis: Analysis, match: str) -> str | None:
     """The payload of the newest result whose input has these values, as JSON text; None where there is none.
 
     What retention has taken is passed over. A job that runs has no final result, so it never finds its own.
@@ -54,7 +54,7 @@ def _fits(values: Any, wanted: Mapping[str, Any]) -> bool:
     )
 
 
-async def _payload(reads: TenantReads, run: PastRun) -> str | None:
+async def _payload(reads: WorkReads, run: PastRun) -> str | None:
     try:
         found = await reads.result(run.result_id, latest=False)
     except PayloadUnavailable as error:

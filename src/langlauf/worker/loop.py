@@ -13,7 +13,6 @@ from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.errors import SettingsError
 from langlauf.hints import Hints
 from langlauf.settings import Settings
-from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell, tell_store_failed
 from langlauf.tracing import moment, told, trace_from
 from langlauf.worker.attempt import RunningAttempt, Stop
@@ -27,17 +26,30 @@ from langlauf.worker.processes.pool import Pool
 from langlauf.worker.processes.preparing import begin_with, check_names
 from langlauf.worker.runner import Runner
 from langlauf.worker.watchdog import Watchdog
+from langlauf.worker.work_store import WorkStore
 
 
 class Worker:
     """One worker in this process. Its identity is fresh at each start."""
 
-    def __init__(self, store: Store, registry: Registry, settings: Settings, hints: Hints, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: WorkStore,
+        registry: Registry,
+        settings: Settings,
+        hints: Hints,
+        clock: Clock,
+        *,
+        look_every: float | None = None,
+        lifeline: int | None = None,
+    ) -> None:
+        """With `look_every` it looks for work no more often than that, unless a hint says so."""
         self.worker_id = new_id()
         self._store = store
         self._registry = registry
         self._settings = settings
         self._hints = hints
+        self._look_every = look_every or settings.poll_seconds
         self._runner = Runner(store, settings, clock)
         self._running: dict[RunningAttempt, asyncio.Task[None]] = {}
         lease = settings.lease_seconds
@@ -53,7 +65,7 @@ class Worker:
             busy=lambda: len(self._running),
         )
         self._clock = clock
-        self._keeper = Keeper(settings.child_env)
+        self._keeper = Keeper(settings.child_env, lifeline)
         self._watchdog = Watchdog(self._keeper, lease_seconds=lease, attempts=self._running.keys)
         self._pool = self._make_pool()
         self._executor = _make_executor(settings)
@@ -72,7 +84,7 @@ class Worker:
         return bool(self._loops) and not any(loop.done() for loop in self._loops)
 
     def _make_pool(self) -> Pool:
-        """Processes stand ready only where an analysis is a plain function; `job.map` starts its own when it comes."""
+        """Processes start with the first call that needs one; some stay where an analysis is a plain function."""
         parallel, slots = self._settings.process_count, self._settings.max_running
         warm = min(parallel, slots) if any(analysis.plain for analysis in self._registry) else 0
         begin = begin_with(self._registry, self._settings.process_memory)
@@ -82,7 +94,6 @@ class Worker:
         """Begins to claim."""
         check_names(self._registry)
         contain_attempts(asyncio.get_running_loop())
-        self._pool.warm_up()
         self._loops = [
             asyncio.create_task(self._claim_for_ever(), name="langlauf-claims"),
             asyncio.create_task(self._heartbeat.run(), name="langlauf-heartbeat"),
@@ -136,7 +147,7 @@ class Worker:
                 await self._wait_for_work()
 
     async def _wait_for_work(self) -> None:
-        await self._hints.wait_for_work(self._settings.poll_seconds)
+        await self._hints.wait_for_work(self._look_every)
 
     async def _claim_next(self) -> None:
         """Claims what may start, or waits until something may."""

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from langlauf.domain.errors import StoreUnwell
 from langlauf.domain.instant import Instant
 from langlauf.domain.workers import WorkerReport
-from langlauf.store.workers import WorkerStore
 from langlauf.telemetry import Fact, tell
 from langlauf.version import VERSION
+from langlauf.worker.work_store import Reports
 
 #: How long a stop waits for the store to take the last report.
 _LEAVE_SECONDS = 5.0
@@ -26,7 +26,7 @@ class Presence:
 
     def __init__(
         self,
-        store: WorkerStore,
+        store: Reports,
         worker_id: str,
         *,
         analyses: tuple[str, ...],

@@ -11,7 +11,6 @@ from langlauf.clock import Clock, draw, steady
 from langlauf.domain.errors import PermanentError, StoreError, StoreUnavailable
 from langlauf.domain.outcome import Canceled, Crashed, Failed, Failure, Released, Retry, after_failure, after_timeout
 from langlauf.settings import Settings
-from langlauf.store.protocol import Store
 from langlauf.telemetry import Fact, tell, tell_store_failed
 from langlauf.tracing import Span
 from langlauf.worker.attempt import RunningAttempt, Stop
@@ -21,6 +20,7 @@ from langlauf.worker.execution import Ended, Execution
 from langlauf.worker.failing import failure_of
 from langlauf.worker.faults import injected
 from langlauf.worker.processes.calling import ProcessExecution
+from langlauf.worker.work_store import WorkStore
 
 _WRITE_AGAIN_SECONDS = 0.5
 #: What is left to say where the store refuses the end itself.
@@ -30,7 +30,7 @@ _UNWRITABLE = Failed(code="result_unstorable", message="The store refused how th
 class Runner:
     """Executes functions, decides how their attempts ended, and writes it."""
 
-    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+    def __init__(self, store: WorkStore, settings: Settings, clock: Clock) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock

@@ -1,14 +1,17 @@
 """Tells the keeper that the event loop is alive, for as long as leases depend on it.
 
-The keeper counts outside this interpreter: code that blocks the loop, or holds the interpreter lock, is noticed, and
-the whole worker is ended before anybody else may take over its jobs.
+The keeper counts outside this interpreter: code that blocks the loop is noticed and interrupted, early enough for its
+neighbours to keep their leases. Where Python cannot interrupt it, because it holds the interpreter lock, the whole
+worker is ended before anybody else may take over its jobs.
 """
 
 import asyncio
 import faulthandler
+import threading
 from collections.abc import Callable, Collection
 
 from langlauf.worker.attempt import RunningAttempt
+from langlauf.worker.containment import interrupt_after
 from langlauf.worker.processes.keeping import Keeper
 
 #: How often it is told, and the least that is allowed for, as shares of a lease.
@@ -17,6 +20,8 @@ _LEAST = 0.15
 #: For attempts that have lost their leases and are being stopped: nothing depends on them any more but the loop itself.
 _STOPPING = 0.5
 _STOPPING_SECONDS = 2.0
+#: Of a lease. A step of an attempt that is shorter has not blocked the loop, whatever came before it did.
+_SHORTEST_BLOCK = 0.1
 
 
 class Watchdog:
@@ -34,6 +39,8 @@ class Watchdog:
         """Tells it until it is canceled."""
         if not faulthandler.is_enabled():
             faulthandler.enable()  # the keeper's first signal then shows where every thread stood
+        if threading.current_thread() is threading.main_thread():
+            interrupt_after(_SHORTEST_BLOCK * self._lease_seconds)
         while True:
             self.tell()
             await asyncio.sleep(_EVERY * self._lease_seconds)
@@ -45,8 +52,14 @@ class Watchdog:
             self._keeper.watch(self._allowed(attempts) if attempts else None)
         self._watched = bool(attempts)
 
-    def _allowed(self, attempts: Collection[RunningAttempt]) -> float:
-        left = [attempt.seconds_until_force for attempt in attempts if not attempt.lost]
-        if not left:
-            return max(_STOPPING * self._lease_seconds, _STOPPING_SECONDS)
-        return max(min(left), _LEAST * self._lease_seconds)
+    def _allowed(self, attempts: Collection[RunningAttempt]) -> tuple[float, float]:
+        """For how long the loop may be silent before its code is interrupted, and before the worker is ended."""
+        held = [attempt for attempt in attempts if not attempt.lost]
+        if not held:
+            allowed = max(_STOPPING * self._lease_seconds, _STOPPING_SECONDS)
+            return allowed / 2, allowed
+        least = _LEAST * self._lease_seconds
+        return (
+            max(min(attempt.seconds_until_interrupt for attempt in held), least),
+            max(min(attempt.seconds_until_force for attempt in held), 2 * least),
+        )

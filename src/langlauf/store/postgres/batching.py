@@ -1,19 +1,18 @@
 """Batches of writes that are carried out once, also where their answer was lost.
 
-Each batch has an id that the database keeps with the answers. A batch whose answer did not come is sent again under the
-same id: if it was committed, its answers come back; if it is still under way, the database waits for its end.
+A batch whose answer did not come is sent again, and says so. What it wrote shows whether it was committed; answers that
+do not show are kept for a while. Where it is still under way, the database waits for its end: its rows are locked.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.store.batching import rounds
 
 Operation = TypeVar("Operation")
-#: Sends a batch under an id and returns its answers.
-Send = Callable[[Any, Sequence[Operation]], Awaitable[Sequence[Any]]]
+#: Sends a batch and returns its answers.
+Send = Callable[[Sequence[Operation]], Awaitable[Sequence[Any]]]
 
 
 async def run_rounds(
@@ -60,7 +59,7 @@ def _bounded(places: list[int], sizes: list[int]) -> list[list[int]]:
 
 async def _send_all(send: Send[Operation], batch: Sequence[Operation]) -> list[Any]:
     try:
-        return list(await send(uuid4(), batch))
+        return list(await send(batch))
     except StoreUnavailable as error:
         return [error] * len(batch)
     except StoreError as error:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from langlauf.domain.instant import Instant
-from langlauf.store.copying import Progress, Row, Source, Target, by
+from langlauf.store.copying import Order, Progress, Row, Source, Target, by
 from langlauf.store.postgres.blocking import PAGE, WIDE_PAGE, BlockingConnection
 from langlauf.store.postgres.migrating import PACKAGE
 from langlauf.store.postgres.putting import Putting
@@ -13,12 +13,19 @@ from langlauf.store.postgres.snapshot import prepared, snapshot_of
 from langlauf.store.queries import load
 from langlauf.store.tables import Table
 
+
+def _by_job(*further: str) -> Order:
+    """In the order of the keys of jobs, and of more."""
+    behind = ", ".join(["key_of(:key0)", *(f":key{place}" for place in range(1, len(further) + 1))])
+    return Order(("job_id", *further), ", ".join(["job", *further]), behind)
+
+
 #: What a row is found by, in the order of the database's own index.
 _ORDERS = {
-    "jobs": by("job_id"),
-    "job_inputs": by("job_id"),
-    "job_events": by("job_id", "event_seq"),
-    "job_results": by("job_id", "result_seq"),
+    "jobs": _by_job(),
+    "job_inputs": _by_job(),
+    "job_events": _by_job("event_seq"),
+    "job_results": _by_job("result_seq"),
     "outbox": by("notification_id", "org_id"),
     "delivery_attempts": by("notification_id", "attempt", "org_id"),
     "delivery_lanes": by("org_id", "lane"),
@@ -27,7 +34,7 @@ _ORDERS = {
     "mail_marks": by("org_id", "address", "mark"),
     "inbox_marks": by("org_id"),
     "job_chunks": by("job_id", "chunk_key"),
-    "leases": by("job_id"),
+    "leases": _by_job(),
     "idempotency_keys": by("idempotency_key", "org_id"),
     "pace": by("analysis"),
     "imports": by("file_name", "sha256"),

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Self, cast
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from langlauf.clock import Clock, made_at, steady
 from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Renewal, Write
@@ -57,11 +57,12 @@ from langlauf.store.postgres.opening import prepare, whereabouts
 from langlauf.store.postgres.orgs import PostgresOrgs
 from langlauf.store.postgres.reads import PostgresTenantReads
 from langlauf.store.postgres.retiring import PostgresShelf
-from langlauf.store.postgres.texts import name_of
+from langlauf.store.postgres.texts import key_of, name_of
 from langlauf.store.postgres.workers import PostgresWorkers
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retiring import retire
 from langlauf.store.rows import view_from_database
+from langlauf.store.standing_claims import Offer, StandingClaims
 from langlauf.store.whereabouts import Whereabouts
 from langlauf.store.workers import WorkerStore
 
@@ -98,6 +99,7 @@ class PostgresStore:
         self._cancels: GroupCommit[CancelRequest, Any] = GroupCommit(
             self._cancel_batch, name="langlauf-cancels", done=tell, holder=org_of
         )
+        self._standing = StandingClaims()
         self._copies = Copies()
         self._readers = Links(url, "read", health=self.health)
         self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
@@ -154,47 +156,53 @@ class PostgresStore:
     async def _submit_batch(self, batch: Sequence[NewJob]) -> list[Any]:
         return await run_rounds(batch, submitting.keys_in(batch), submitting.size_of, self._send_submits)
 
-    async def _send_submits(self, batch_id: UUID, batch: Sequence[NewJob]) -> Sequence[Any]:
-        answers = await self._links["submit"].call("submit", self._at, batch_id, *submitting.columns_of(batch))
+    async def _send_submits(self, batch: Sequence[NewJob]) -> Sequence[Any]:
+        values = (self._at, *submitting.columns_of(batch))
+        offer, *others = self._standing.joining(batch) or (None,)
+        self._standing.answer(others, [None] * len(others))
+        if offer is None:
+            answers = await self._links["submit"].told("submit", *values)
+        else:
+            answers = await self._submit_and_claim(values, offer)
         return await submitting.submitted(batch, answers, partial(self._find_jobs, "submit"))
+
+    async def _submit_and_claim(self, values: Sequence[Any], offer: Offer) -> Sequence[str]:
+        """Sends submissions together with a claim of this process that stands."""
+        claims: list[Claim] | None = None
+        try:
+            answers, rows = await self._links["submit"].submit_and_claim(values, _claim_values(offer.request))
+            claims = [_claim_of(tuple(row)) for row in rows]
+            announce(self._wakes, offer.request, claims)
+        finally:
+            self._standing.answer([offer], [claims])
+        return cast("Sequence[str]", answers)
 
     async def _find_jobs(self, link: str, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Job]:
         """Looks jobs up after a commit, on the same connection. Others wait behind it: it has little time."""
         orgs, ids = zip(*jobs, strict=True)
-        rows = await self._links[link].rows("views_of", list(orgs), list(ids), patience=_FIND_PATIENCE)
+        rows = await self._links[link].rows("views_of", list(orgs), list(map(key_of, ids)), patience=_FIND_PATIENCE)
         views = [view_from_database(row) for row in rows]
         return {(view.job.org_id, view.job.job_id): view.job for view in views}
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        rows = await self._links["claim"].claims(
-            "claim",
-            self._at,
-            uuid4(),
-            request.worker_id,
-            request.slots,
-            list(request.analyses),
-            after(0, request.lease_seconds),
-            request.max_running,
-            list(request.limits),
-            list(request.limits.values()),
-            request.max_running_org,
-        )
+        rows = await self._links["claim"].claims("claim", self._at, *_claim_values(request))
         claims = [_claim_of(tuple(row)) for row in rows]
         announce(self._wakes, request, claims)
         return claims
 
     async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
         asked_at = steady()
-        claims = await self.claim(request)
-        if not claims:
-            await idle()
-        return Handed(claims, asked_at)
+        # What is about to be submitted takes the claim along.
+        claims = [] if self._submits.waiting else await self.claim(request)
+        return Handed(claims, asked_at) if claims else await self._standing.stand(request, idle)
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
         if not leases:
             return []
         asked = sorted(leases, key=recording.order_of_locks)
-        orgs, jobs, attempts = zip(*((lease.org_id, lease.job_id, lease.attempt) for lease in asked), strict=True)
+        orgs, jobs, attempts = zip(
+            *((lease.org_id, key_of(lease.job_id), lease.attempt) for lease in asked), strict=True
+        )
         answers = await self._links["heartbeat"].call(
             "renew", self._at, list(orgs), list(jobs), list(attempts), after(0, lease_seconds)
         )
@@ -207,12 +215,12 @@ class PostgresStore:
         return cast("Recorded", await self._records.do(Recording(lease, write)))
 
     async def _record_batch(self, batch: Sequence[Recording]) -> list[Any]:
-        return await run_rounds(batch, recording.key_of, recording.size_of, self._send_records)
+        return await run_rounds(batch, recording.keys_in, recording.size_of, self._send_records)
 
-    async def _send_records(self, batch_id: UUID, batch: Sequence[Recording]) -> Sequence[Any]:
+    async def _send_records(self, batch: Sequence[Recording]) -> Sequence[Any]:
         order = sorted(range(len(batch)), key=lambda place: recording.order_of_locks(batch[place].lease))
         values = recording.values_of([batch[place] for place in order])
-        answers = await self._links["record"].call("record", self._at, batch_id, *values)
+        answers = await self._links["record"].told("record", self._at, uuid4(), *values)
         found = dict(zip(order, answers, strict=True))
         answered = [recording.answer_of(found[place]) for place in range(len(batch))]
         return await recording.written(batch, answered, partial(self._find_jobs, "record"))
@@ -222,7 +230,7 @@ class PostgresStore:
 
     async def _cancel_batch(self, batch: Sequence[CancelRequest]) -> list[Any]:
         link = self._links["control"]
-        orgs, ids = [one.org_id for one in batch], [one.job_id for one in batch]
+        orgs, ids = [one.org_id for one in batch], [key_of(one.job_id) for one in batch]
         details = [one.by for one in batch], [one.reason for one in batch], [one.request_id for one in batch]
         await link.call("cancel", self._at, orgs, ids, *details)
         views = [view_from_database(row) for row in await link.rows("views_of", orgs, ids)]
@@ -242,7 +250,7 @@ class PostgresStore:
         job_id, removed_at = found[0]
         if wish.held and removed_at is not None:
             return ResultGone(job_id, removed_at)
-        views = [view_from_database(row) for row in await link.rows("views_of", [wish.org_id], [job_id])]
+        views = [view_from_database(row) for row in await link.rows("views_of", [wish.org_id], [key_of(job_id)])]
         for view in views:
             announce(self._wakes, wish, view)
         return views[0] if views else None
@@ -334,6 +342,21 @@ class PostgresStore:
 def _renewal_of(lease: Lease, said: str | None) -> Renewal:
     reason = said[5:] if said and said.startswith("stop ") else None
     return Renewal(lease, held=said is not None, cancel_reason=reason)
+
+
+def _claim_values(request: ClaimRequest) -> tuple[Any, ...]:
+    """What the database is told of a claim, behind the time."""
+    return (
+        uuid4(),
+        request.worker_id,
+        request.slots,
+        list(request.analyses),
+        after(0, request.lease_seconds),
+        request.max_running,
+        list(request.limits),
+        list(request.limits.values()),
+        request.max_running_org,
+    )
 
 
 def _claim_of(row: tuple[Any, ...]) -> Claim:

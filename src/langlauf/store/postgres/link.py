@@ -9,7 +9,7 @@ import os
 import socket
 import ssl
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -106,25 +106,36 @@ class Link:
 
     async def call(self, function: str, *values: Any, patience: float = PATIENCE) -> Any:
         """The one value that a function of the schema gives."""
-        statement = f"SELECT {_called(function, len(values))}"
+        statement = f"SELECT {called(function, len(values))}"
         return await self._ask(lambda connection: connection.fetchval(statement, *values), patience)
 
     async def rows(self, function: str, *values: Any, patience: float = PATIENCE) -> list[Any]:
         """The rows that a function of the schema gives."""
-        statement = f"SELECT * FROM {_called(function, len(values))}"  # noqa: S608 - the name is one of ours
+        statement = f"SELECT * FROM {called(function, len(values))}"  # noqa: S608 - the name is one of ours
         return list(await self._ask(lambda connection: connection.fetch(statement, *values), patience))
 
-    async def claims(self, function: str, *values: Any, patience: float = PATIENCE) -> list[Any]:
-        """The same for a function that is told, behind its values, whether it was asked before."""
-        statement = f"SELECT * FROM {_called(function, len(values) + 1)}"  # noqa: S608 - the name is one of ours
+    async def told(self, function: str, *values: Any) -> Any:
+        """The value of a function that is told, behind its values, whether it was asked before."""
+        [(value,)] = await self._told(f"SELECT {called(function, len(values) + 1)}", values)
+        return value
+
+    async def claims(self, function: str, *values: Any) -> list[Any]:
+        """The same for its rows."""
+        return await self._told(f"SELECT * FROM {called(function, len(values) + 1)}", values)  # noqa: S608 - our names
+
+    async def submit_and_claim(self, new: Sequence[Any], claim: Sequence[Any]) -> Any:
+        """Both in one transaction, the claim behind the submissions: their answers, and what was claimed."""
+        return (await self._told(_submit_and_claim(len(new), len(claim)), (*new, *claim)))[0]
+
+    async def _told(self, statement: str, values: Sequence[Any]) -> list[Any]:
         before = iter([False])
         return list(
-            await self._ask(lambda connection: connection.fetch(statement, *values, next(before, True)), patience)
+            await self._ask(lambda connection: connection.fetch(statement, *values, next(before, True)), PATIENCE)
         )
 
     async def slow_rows(self, function: str, *values: Any) -> list[Any]:
         """The same, asked once, for a function that may take longer than those that somebody waits for."""
-        statement = f"SELECT * FROM {_called(function, len(values))}"  # noqa: S608 - the name is one of ours
+        statement = f"SELECT * FROM {called(function, len(values))}"  # noqa: S608 - the name is one of ours
 
         async def ask(connection: Any) -> list[Any]:
             async with connection.transaction():
@@ -243,5 +254,23 @@ def ailment_of(error: Exception) -> Ailment:
 
 
 @cache
-def _called(function: str, values: int) -> str:
+def called(function: str, values: int) -> str:
+    """A call of a function with so many values."""
     return f"{function}({', '.join(f'${number}' for number in range(1, values + 1))})"
+
+
+@cache
+def _submit_and_claim(new: int, claim: int) -> str:
+    """The turn of the claim comes first: whoever claims locks that before lanes. The claim waits for the answers.
+
+    The values are the time and the others of `submit`, those of `claim` without the time, of which the third are its
+    slots, and whether it is asked again.
+    """
+    again = f"${new + claim + 1}"
+    submitted = ", ".join([*(f"${number}" for number in range(1, new + 1)), again])
+    claimed = ["$1", *(f"${number}" for number in range(new + 1, new + claim + 1)), again]
+    claimed[3] = f"CASE WHEN answers IS NOT NULL THEN {claimed[3]}::integer END"
+    return f"""
+        WITH turn AS MATERIALIZED (SELECT take_claim_turn() AS taken),
+        accepted AS MATERIALIZED (SELECT submit({submitted}) AS answers FROM turn WHERE taken)
+        SELECT answers, ARRAY(SELECT one FROM claim({", ".join(claimed)}) AS one) FROM accepted"""  # noqa: S608

@@ -21,6 +21,7 @@ from langlauf.domain.state import Status
 from langlauf.store.operations import Recording
 from langlauf.store.postgres.batching import packed
 from langlauf.store.postgres.submitting import FindJobs
+from langlauf.store.postgres.texts import key_of, odd_name
 from langlauf.store.rows import json_text
 
 #: Ends of jobs: a job shows them for ever.
@@ -35,7 +36,8 @@ _DETAILS = (
     "size",
     "most_bytes",
     "key",
-    "result_id",
+    "result",
+    "result_name",
     "payload",
     "ref",
     "summary",
@@ -57,14 +59,14 @@ _PLACES = {name: place for place, name in enumerate(_DETAILS)}
 _EMPTY = (None,) * len(_DETAILS)
 
 
-def key_of(recording: Recording) -> list[tuple[str, str]]:
+def keys_in(recording: Recording) -> list[tuple[str, str]]:
     """No two writes of one statement may be for the same job."""
     return [(recording.lease.org_id, recording.lease.job_id)]
 
 
 def order_of_locks(lease: Lease) -> tuple[str, str]:
     """Whoever locks rows of several jobs does it in this order, so that nobody waits in a circle."""
-    return lease.job_id, lease.org_id
+    return key_of(lease.job_id), lease.org_id
 
 
 def size_of(recording: Recording) -> int:
@@ -81,7 +83,8 @@ def values_of(batch: Sequence[Recording]) -> list[Any]:
     details = zip(*(values for _, values in described), strict=True)
     return [
         [lease.org_id for lease in leases],
-        [lease.job_id for lease in leases],
+        [key_of(lease.job_id) for lease in leases],
+        packed([odd_name(lease.job_id) for lease in leases]),
         [lease.attempt for lease in leases],
         [kind for kind, _ in described],
         *map(packed, details),
@@ -98,8 +101,8 @@ def answer_of(said: str) -> Recorded:
 async def written(batch: Sequence[Recording], answers: Sequence[Recorded], find: FindJobs) -> list[Recorded]:
     """The answers, with ends that stand although they were refused: their first answer was lost, and they came again.
 
-    A batch whose answer did not come in time is given up, and its writes are sent anew under another id. Where it was
-    committed after all, the lease is gone; what the job then shows is what the attempt wanted to write.
+    A batch whose answer did not come in time is given up, and its writes are sent anew. Where it was committed after
+    all, the lease is gone; what the job then shows is what the attempt wanted to write.
     """
     refused = [one for one, said in zip(batch, answers, strict=True) if not said and isinstance(one.write, _ENDS)]
     if not refused:
@@ -165,7 +168,8 @@ def _under_way(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[Any, 
 
 def _shown(write: Partial | Completed) -> dict[str, Any]:
     return {
-        "result_id": write.result_id,
+        "result": key_of(write.result_id),
+        "result_name": odd_name(write.result_id),
         "payload": write.payload,
         "ref": None if write.payload_ref == INLINE else write.payload_ref,
         "summary": write.summary,

@@ -1,5 +1,6 @@
 """A database as it was at one moment: read-only, beside running servers, row by row."""
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,13 +22,22 @@ SPELLING = {"is_json": "is_json({})", "json": "{}::json"}
 _WIDE = {"hashed_inputs": 64, "every_job": 64, "every_chunk": WIDE_PAGE, "every_result": WIDE_PAGE}
 
 
+_records = re.compile(r"\b(result|event|former|input|lease|job)\.job_id = (job|event|result)\.job_id\b")
+
+
+def _by_key(sql: str) -> str:
+    """A query with the records of a job looked up by its key: an index has that, and not the id."""
+    return _records.sub(r"\1.job = \2.job", sql)
+
+
 class PostgresSnapshot:
     """What queries by name give, all of one moment: that of the transaction of the connection."""
 
     def __init__(self, url: str, connection: BlockingConnection) -> None:
         self.connection = connection
         self._url = url
-        self._queries = load(PACKAGE, "verify.sql", "transfer.sql") | rule_queries(SPELLING)
+        rules = {name: _by_key(sql) for name, sql in rule_queries(SPELLING).items()}
+        self._queries = load(PACKAGE, "verify.sql", "transfer.sql") | rules
 
     def knows(self, query: str) -> bool:
         return query in self._queries

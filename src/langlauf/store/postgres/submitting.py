@@ -9,6 +9,7 @@ from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE, Accepted, Duplicate, Job, KeyReused, NewJob, QueueFull, Replayed, Submitted
 from langlauf.store.postgres.batching import packed
+from langlauf.store.postgres.texts import is_hex, is_uuid, key_of, odd_name
 
 #: Finds jobs by org and id.
 FindJobs = Callable[[Sequence[tuple[str, str]]], Awaitable[dict[tuple[str, str], Job]]]
@@ -44,16 +45,17 @@ def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
     jobs = [new.job for new in batch]
     columns: list[list[Any]] = [
         [job.org_id for job in jobs],
-        [job.job_id for job in jobs],
+        [key_of(job.job_id) for job in jobs],
+        [odd_name(job.job_id) for job in jobs],
         [job.analysis for job in jobs],
         [job.priority_class for job in jobs],
-        [job.request_payload_hash for job in jobs],
+        [bytes.fromhex(job.request_payload_hash) for job in jobs],
         [None if job.request_payload_ref == INLINE else job.request_payload_ref for job in jobs],
         [new.payload for new in batch],
         [job.timeout_seconds for job in jobs],
         [job.max_retries for job in jobs],
-        [job.trace_id for job in jobs],
-        [job.request_id for job in jobs],
+        *_halves([job.trace_id for job in jobs], is_hex),
+        *_halves([job.request_id for job in jobs], is_uuid),
         [job.requested_by_user_id for job in jobs],
         [job.api_key_id for job in jobs],
         [job.estimated_seconds for job in jobs],
@@ -68,6 +70,11 @@ def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
         [new.max_waiting_analysis for new in batch],
     ]
     return [*(packed(column) for column in columns), *_wishes_of(batch)]
+
+
+def _halves(texts: list[str], short: Callable[[str], object]) -> tuple[list[Any], list[Any]]:
+    """Texts that a database keeps as 16 bytes, and the others."""
+    return [text if short(text) else None for text in texts], [None if short(text) else text for text in texts]
 
 
 def _wishes_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
@@ -103,7 +110,7 @@ async def submitted(batch: Sequence[NewJob], answers: Sequence[str], find: FindJ
 
 def _outcome(new: NewJob, said: list[str], known: dict[tuple[str, str], Job]) -> Submitted | StoreError:
     match said:
-        case ["accepted", at, ticket]:
+        case ["accepted" | "known", at, ticket]:
             now: Instant = int(at)
             return Accepted(replace(new.job, queued_at=now, updated_at=now, ticket=int(ticket)))
         case ["reused"]:

@@ -6,7 +6,8 @@ SELECT pg_advisory_xact_lock(hashtextextended('langlauf imports', 0))
 
 -- name: known_job
 -- One that is there already, if there is one.
-SELECT new.org_id, job_id FROM unnest(:org_ids::text[], :job_ids::text[]) AS new (org_id, job_id) JOIN jobs USING (job_id) LIMIT 1
+SELECT new.org_id, new.job_id FROM unnest(:org_ids::text[], :job_ids::text[]) AS new (org_id, job_id)
+JOIN job_rows ON job = key_of(new.job_id) LIMIT 1
 
 -- name: lock_lanes
 SELECT lock_lanes(:org_ids, :names)
@@ -27,14 +28,14 @@ SELECT recount_leases()
 
 -- name: analyze
 -- Whoever plans statements over so many new rows should know of them.
-ANALYZE jobs, event_rows, job_results, outbox, delivery_attempts, job_wishes, webhook_endpoints, job_chunks, idempotency_keys, lanes
+ANALYZE job_rows, event_rows, result_rows, outbox, delivery_attempts, job_wishes, webhook_endpoints, job_chunks, idempotency_keys, lanes
 
 -- name: every_job
 SELECT {job_columns}, job.payload, used.idempotency_key
 FROM jobs AS job
 LEFT JOIN idempotency_keys AS used USING (org_id, job_id)
 WHERE :org_id::text IS NULL OR job.org_id = :org_id::text
-ORDER BY job.job_id, job.org_id
+ORDER BY job.job
 
 -- name: every_chunk
 SELECT org_id, job_id, chunk_key, payload, created_at FROM job_chunks
@@ -44,7 +45,7 @@ ORDER BY job_id, org_id, chunk_key
 -- name: every_event
 SELECT {event_columns} FROM job_events AS event
 WHERE :org_id::text IS NULL OR event.org_id = :org_id::text
-ORDER BY event.job_id, event.org_id, event.event_seq
+ORDER BY event.job, event.event_seq
 
 -- name: every_result
 -- What retention removed is no result any more: the earlier system would count it as one.

@@ -1,13 +1,13 @@
 -- What only a database can break, and what it says about itself.
 
 -- name: own_orphans
-SELECT org_id, job_id, 'rows of job_events without their job' FROM event_rows AS child
-WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
-GROUP BY org_id, job_id
+SELECT org_id, job::text, 'rows of job_events without their job' FROM event_rows AS child
+WHERE NOT EXISTS (SELECT 1 FROM job_rows AS owner WHERE owner.org_id = child.org_id AND owner.job = child.job)
+GROUP BY org_id, job
 UNION ALL
-SELECT org_id, job_id, 'rows of job_results without their job' FROM job_results AS child
-WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
-GROUP BY org_id, job_id
+SELECT org_id, job::text, 'rows of job_results without their job' FROM result_rows AS child
+WHERE NOT EXISTS (SELECT 1 FROM job_rows AS owner WHERE owner.org_id = child.org_id AND owner.job = child.job)
+GROUP BY org_id, job
 UNION ALL
 SELECT org_id, job_id, 'rows of job_chunks without their job' FROM job_chunks AS child
 WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND job.job_id = child.job_id)
@@ -48,7 +48,7 @@ FROM idempotency_keys AS used JOIN jobs AS job USING (org_id, job_id)
 WHERE used.payload_hash <> job.request_payload_hash
 
 -- name: all_events
-SELECT org_id, job_id, event_seq, event_type, occurred_at, payload_json FROM event_rows ORDER BY job_id, event_seq
+SELECT org_id, job_id, event_seq, event_type, occurred_at, payload_json FROM job_events ORDER BY job, event_seq
 
 -- name: damages
 -- What a database says of itself: an index that was not built to its end finds less than there is.

@@ -1,5 +1,7 @@
 """Handing out jobs under a lease, and keeping the leases alive."""
 
+from collections import Counter
+
 import msgspec
 
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal
@@ -8,6 +10,9 @@ from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import LONGEST_TIMEOUT
 from langlauf.store.sqlite.picking import pick
 from langlauf.store.sqlite.transaction import Row, Transaction
+
+#: The place of the analysis among what is asked of a job to be claimed.
+_ANALYSIS = 5
 
 
 class RenewRequest(msgspec.Struct, frozen=True):
@@ -23,7 +28,12 @@ def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
     expires_at = after(tx.now, request.lease_seconds)
     claims: list[Claim] = []
     for jobs in pick(tx, request):
-        made = [_claim_of(tx, row, expires_at) for row in tx.each("claimable_jobs", [(job,) for job in jobs])]
+        # What this transaction accepted is known. The rest is looked up.
+        asked = [(job,) for job in jobs if job not in tx.accepted]
+        rows = tx.accepted | {row[0]: row for row in tx.each("claimable_jobs", asked)} if asked else tx.accepted
+        made = [_claim_of(tx, rows[job], expires_at) for job in jobs]
+        for analysis, starts in Counter(rows[job][_ANALYSIS] for job in jobs).items():
+            tx.running(analysis, starts)
         changes = [
             (job, tx.now, request.worker_id, expires_at, _deadline(claim))
             for job, claim in zip(jobs, made, strict=True)
@@ -44,7 +54,6 @@ def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
     queued_at, traceparent, tracestate, payload = rest
     kind = EventType.RUNNING if attempt == 1 else EventType.ATTEMPT_STARTED
     tx.event((job, org, job_id), seq, kind, "worker", f'{{"attempt":{attempt}}}')
-    tx.running(analysis, +1)
     return Claim(
         lease=Lease(tx.org_id(org), job_id, attempt),
         analysis=tx.analysis_name(analysis),

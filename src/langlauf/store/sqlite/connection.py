@@ -1,10 +1,12 @@
 """Opens connections to the file, set the way durability needs them, and brings the schema up to date."""
 
+import time
 from pathlib import Path
 from urllib.parse import quote
 
 import apsw
 
+from langlauf.clock import steady
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.store.health import MEANINGS, Ailment
 from langlauf.store.migrate import migrations_in, pending
@@ -13,13 +15,30 @@ from langlauf.store.sqlite.health import ailment_of, why_unwritable
 MEMORY = ":memory:"
 #: Below this, resetting a write-ahead log while another connection checkpoints can corrupt the file.
 OLDEST_SAFE_SQLITE = (3, 51, 3)
-#: How long a connection waits for another program that holds the file. Whoever waits behind a batch that gave up waits
-#: as long again: so a request is refused within ten seconds.
+#: How long a connection waits for another process that holds the file. What waits behind a batch that gave up waits as
+#: long again: so a request is refused within ten seconds.
 BUSY_MILLISECONDS = 4_000
+#: Between two tries. SQLite's own handler waits up to 100 ms, and a process that writes batch after batch is then
+#: always there first: a commit and the way to the next one leave about a millisecond.
+_RETRY_SECONDS = 0.0005
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
 #: Places for prepared statements. The driver gives each execution the next place and drops what was there: one that is
 #: run for many rows must not push out all others.
 _STATEMENTS_KEPT = 4_000
+
+
+class _Patience:
+    """Busy handler of one connection: tries again at short intervals until the time is up."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        now = steady()
+        if not tries:
+            self._until = now + BUSY_MILLISECONDS / 1_000
+        time.sleep(_RETRY_SECONDS)
+        return now < self._until
 
 
 def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:
@@ -30,7 +49,7 @@ def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:
         if path != MEMORY and not read_only:
             _make_private(Path(path))
         connection = _connect(path, read_only=read_only)
-        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        connection.set_busy_handler(_Patience())
         # Without this guarantee SQLite plans many of our statements anew at every execution, for the values at hand.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         if not read_only:

@@ -1,5 +1,6 @@
 """How attempts and jobs end. Whoever holds the lease, and nobody else, writes the end; the lease goes with it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,11 +20,12 @@ def complete(tx: Transaction, ends: Sequence[tuple[Lease, Completed]]) -> list[b
     asked = [(place, lease.job_id, tx.org(lease.org_id), lease.attempt, now) for place, (lease, _) in enumerate(ends)]
     answers = [False] * len(ends)
     changes: list[Row] = []
+    ended: Counter[int] = Counter()
     for place, job, seq, partials, analysis, paced_percent, paced_at in tx.each("completing_jobs", asked):
         lease, outcome = ends[place]
         key = (job, asked[place][2], lease.job_id)
         tx.snapshot(key, seq, "final", partials + 1, 100, outcome)
-        tx.running(analysis, -1)
+        ended[analysis] += 1
         seconds = whole_run(paced_percent, paced_at, now)
         if seconds is not None:
             tx.ran(analysis, seconds)
@@ -31,6 +33,8 @@ def complete(tx: Transaction, ends: Sequence[tuple[Lease, Completed]]) -> list[b
         answers[place] = True
     if changes and tx.run_many("end_completed", changes) != len(changes):
         raise RuntimeError("a job was found under its lease that cannot be ended")
+    for analysis, ends_of_it in ended.items():
+        tx.running(analysis, -ends_of_it)
     return answers
 
 

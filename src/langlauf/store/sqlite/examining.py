@@ -24,7 +24,7 @@ from langlauf.store.examining import (
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
 from langlauf.store.rows import json_text
-from langlauf.store.sqlite.connection import OLDEST_SAFE_SQLITE, applied_migrations, open_connection
+from langlauf.store.sqlite.connection import BUSY_MILLISECONDS, OLDEST_SAFE_SQLITE, applied_migrations, open_connection
 from langlauf.store.sqlite.driver import LARGEST_LOG
 from langlauf.store.sqlite.health import whereabouts, why_unwritable
 from langlauf.store.sqlite.mounts import file_system_of
@@ -70,7 +70,7 @@ class SqliteExaminer(SharedExaminer):
             journal_mode=str(self._pragma("journal_mode")),
             synchronous=int(self._pragma("synchronous")),
             foreign_keys=bool(self._pragma("foreign_keys")),
-            busy_milliseconds=int(self._pragma("busy_timeout")),
+            busy_milliseconds=BUSY_MILLISECONDS,
             mapped_bytes=int(self._pragma("mmap_size") or 0),
             paths=_paths(path),
             unwritable=why_unwritable(path),

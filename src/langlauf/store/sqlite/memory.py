@@ -10,14 +10,17 @@ _MOST_KEPT = 10_000
 
 
 class Memory:
-    """Numbers that stand for names, and counts. All is forgotten when a transaction came to nothing."""
+    """Numbers that stand for names, and counts. All is forgotten when a transaction came to nothing.
 
-    def __init__(self) -> None:
+    Names keep their numbers for ever: they outlast a write of another process.
+    """
+
+    def __init__(self, known: "Memory | None" = None) -> None:
         self._version: int | None = None
-        self.orgs: dict[str, int] = {}
-        self.org_ids: dict[int, str] = {}
-        self.analyses: dict[str, int] = {}
-        self.analysis_names: dict[int, str] = {}
+        self.orgs: dict[str, int] = known.orgs if known else {}
+        self.org_ids: dict[int, str] = known.org_ids if known else {}
+        self.analyses: dict[str, int] = known.analyses if known else {}
+        self.analysis_names: dict[int, str] = known.analysis_names if known else {}
         #: how many jobs wait of an org, of an analysis, and in all
         self.waiting_orgs: dict[int, int] = {}
         self.waiting_analyses: dict[int, int] = {}
@@ -39,12 +42,12 @@ class Memory:
         vars(self).update(vars(Memory()))
 
     def follow(self, connection: apsw.Connection) -> bool:
-        """Forgets all where another connection has written; asked inside of a transaction. True: it was so."""
+        """Forgets all but names where another connection has written; asked inside a transaction. True: it was so."""
         if connection.data_version() == self._version:
             if max(len(self.orgs), len(self.tickets), len(self.feed_places)) > _MOST_KEPT:
                 self.forget()
             return False
-        self.forget()
+        vars(self).update(vars(Memory(self)))
         return True
 
     def committed(self, connection: apsw.Connection) -> None:

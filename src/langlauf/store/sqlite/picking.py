@@ -90,7 +90,8 @@ class Room:
 
     def take(self, job: Job) -> bool:
         """Gives a slot to a job, where there is one for it."""
-        if self.of(job.analysis) <= 0 or self.of_org(job.org) <= 0:
+        limited = job.analysis in self._limited or self._org_limit is not None
+        if self.slots <= 0 or (limited and (self.of(job.analysis) <= 0 or self.of_org(job.org) <= 0)):
             self.cut = True
             return False
         self._use(job.org, job.analysis)
@@ -218,10 +219,9 @@ def _pay(tx: Transaction, queue: Queue, taken: list[Job], retries: int, heads: l
         return []
     tx.run("clock_advance", virtual_now=queue.virtual_start)
     tx.run("org_advance", org=queue.org, virtual_start=queue.virtual_start + len(taken))
-    waited = set(heads[retries:])
-    for job in taken:
-        if job in waited:
-            tx.waiting(job.org, job.analysis, -1)
+    waited = {head.job for head in heads[retries:]}
+    for analysis, starts in Counter(job.analysis for job in taken if job.job in waited).items():
+        tx.waiting(queue.org, analysis, -starts)
     return [job.job for job in taken]
 
 

@@ -103,6 +103,10 @@ class Submissions:
         ))  # fmt: skip
         if not in_row:
             self._large.append((number, new.payload))
+        tx.accepted[number] = (
+            number, org, job.job_id, 1, 2, analysis, float(job.timeout_seconds), 0, 0, job.max_retries,
+            job.trace_id, job.request_id, tx.now, job.traceparent, job.tracestate, new.payload,
+        )  # fmt: skip
         self._by_input[job.org_id, job.analysis, job.request_payload_hash] = job
         self._add_rare(new, job, org, number)
         tx.waiting(org, analysis, +1)

@@ -40,6 +40,8 @@ class Transaction:
         self.connection = connection
         self.now = now
         self.memory = memory or Memory()
+        #: what was accepted in this transaction, by key, as a claim asks for it
+        self.accepted: dict[int, Row] = {}
         self._queries = queries
         self._events: list[Row] = []
         self._results: list[Row] = []

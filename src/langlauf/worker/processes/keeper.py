@@ -9,7 +9,7 @@ Requests come on standard input, a socket, one JSON object per line:
     {"start": 7, "command": […]}     start process 7; three descriptors come along: its line, its output, its errors
     {"until": {"7": 812.5}}          process 7 may run until then, in seconds since the machine started; null: for ever
     {"end": 7}                       end process 7 and its whole group now
-    {"watch": 4.5}                   the worker is alive; end it unless it says so again within 4.5 s
+    {"watch": 4.5, "interrupt": 3}   the worker is alive; unless it says so again, interrupt it after 3 s, end it at 4.5
     {"watch": null}                  nothing depends on the worker now
 
 Answers are {"started": 7, "pid": 4711} and {"ended": 7, "status": -9}. When the socket closes, or the worker is gone
@@ -36,6 +36,12 @@ _READ = 65_536
 #: How often the worker is looked at while it is watched, and how long it may take to die of the gentler signal.
 _LOOK_SECONDS = 0.1
 _ABORT_SECONDS = 1.0
+#: A busy machine may let this program wait for so long between two looks, and all of it counts: leases go on meanwhile.
+#: What is longer is a stop of the whole machine, after which the worker gets a moment to speak.
+_LONGEST_DELAY = 1.0
+_DEATH_SECONDS = 0.01
+#: Interrupts code that blocks the event loop; ignored by programs that do not expect it.
+_INTERRUPT = signal.SIGURG
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -92,21 +98,25 @@ class Watch:
     def __init__(self, worker: int) -> None:
         self.worker = worker
         self.left: float | None = None
+        self._interrupt_at = 0.0
         self._looked_at = since_boot()
 
-    def set(self, seconds: float | None) -> None:
+    def set(self, seconds: float | None, interrupt: float = 0.0) -> None:
         """The worker spoke."""
         self.left = seconds
+        self._interrupt_at = 0.0 if seconds is None else seconds - interrupt
         self._looked_at = since_boot()
 
-    def look(self) -> bool:
-        """True once the worker was silent for too long."""
+    def look(self) -> signal.Signals | None:
+        """What the worker is to be sent, which was silent for too long."""
         now = since_boot()
         passed, self._looked_at = now - self._looked_at, now
         if self.left is None or self._stopped():
-            return False
-        self.left -= min(passed, 2 * _LOOK_SECONDS)
-        return self.left <= 0
+            return None
+        self.left -= min(passed, _LONGEST_DELAY)
+        if self.left <= 0:
+            return signal.SIGABRT
+        return _INTERRUPT if self.left <= self._interrupt_at else None
 
     def _stopped(self) -> bool:
         """Whether somebody paused the worker: then it is not blocked, and will be refused when it goes on."""
@@ -149,7 +159,15 @@ class Keeper:
             self._guard()
         for number in list(self._processes):
             self._end(number)
-        self._end_orphans()
+        self._wait_until_gone()
+
+    def _wait_until_gone(self) -> None:
+        """Waits for what was killed: the job of one of them may be started again as soon as this program is gone."""
+        until = since_boot() + _ABORT_SECONDS
+        while (self._dying or children()) and since_boot() < until:
+            self._reap()
+            if select.select([self._wakeups], [], [], _DEATH_SECONDS)[0]:
+                os.read(self._wakeups, _READ)
 
     def _patience(self) -> float | None:
         waits = [until - since_boot() for until in self._until.values()]
@@ -166,7 +184,7 @@ class Keeper:
         elif "end" in request:
             self._end(request["end"])
         elif "watch" in request:
-            self._watch.set(request["watch"])
+            self._watch.set(request["watch"], request.get("interrupt", 0.0))
 
     def _set_until(self, number: int, until: float | None) -> None:
         if until is None:
@@ -239,7 +257,11 @@ class Keeper:
         if self._abort_at is not None:
             if since_boot() >= self._abort_at:
                 self._signal_worker(signal.SIGKILL)
-        elif self._watch.look():
+            return
+        found = self._watch.look()
+        if found is _INTERRUPT:
+            self._signal_worker(_INTERRUPT)
+        elif found is not None:
             print(  # noqa: T201 - this program has no logging; its standard error is the worker's
                 f"langlauf: the event loop of worker process {self._watch.worker} is blocked past its lease; "
                 "ending the process, its jobs will be run again. Call blocking code from a plain `def`.",

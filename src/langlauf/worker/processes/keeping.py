@@ -48,7 +48,9 @@ class Kept:
 class Keeper:
     """Starts the keeper when it is first needed, and again where it went away. Nothing here waits for it."""
 
-    def __init__(self, listed: Sequence[str] = ()) -> None:
+    def __init__(self, listed: Sequence[str] = (), lifeline: int | None = None) -> None:
+        #: stays open until the keeper has ended all it holds
+        self._lifeline = () if lifeline is None else (lifeline,)
         #: variables of the environment that its processes see beside the usual ones
         self._listed = listed
         self._numbers = itertools.count(1)
@@ -90,10 +92,13 @@ class Keeper:
         if not kept.started.done():
             self._lost("it does not start processes")
 
-    def watch(self, seconds: float | None) -> None:
-        """This worker's event loop is alive: it must say so again within the time, or the worker is ended."""
-        if self._connection is not None or seconds is not None:
-            self._ask({"watch": seconds})
+    def watch(self, allowed: tuple[float, float] | None) -> None:
+        """This worker's event loop is alive: it must say so again in time, or it is interrupted, and then ended."""
+        if allowed is not None:
+            interrupt, end = allowed
+            self._ask({"watch": end, "interrupt": interrupt})
+        elif self._connection is not None:
+            self._ask({"watch": None})
 
     async def close(self) -> None:
         """Ends the keeper, and with it every process."""
@@ -128,6 +133,7 @@ class Keeper:
                 stdin=other.fileno(),
                 stdout=subprocess.DEVNULL,
                 env=child_environment(os.environ, self._listed),  # its own, and that of every process it starts
+                pass_fds=self._lifeline,
                 start_new_session=True,
             )
         asyncio.get_running_loop().add_reader(mine, self._hear)

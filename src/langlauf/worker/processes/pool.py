@@ -1,4 +1,4 @@
-"""Warm processes: started ahead, with the application loaded, and used again for as long as they stay tidy."""
+"""Warm processes: started by the first call, with the application loaded, and used again while they stay tidy."""
 
 import asyncio
 import contextlib

@@ -70,6 +70,23 @@ BEGIN
     END LOOP;
 END $$;
 
+-- The key of a record: its id where that is a UUID, and else one that is made from it. No id comes before all others.
+CREATE OR REPLACE FUNCTION key_of(id text) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN id::uuid ELSE langlauf.key_of_name(id) END
+$$;
+
+CREATE OR REPLACE FUNCTION key_of_name(name text) RETURNS uuid LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+BEGIN
+    IF name = '' THEN
+        RETURN '00000000-0000-0000-0000-000000000000';
+    END IF;
+    RETURN left(encode(sha256(convert_to(name, 'UTF8')), 'hex'), 32)::uuid;
+END $$;
+
+CREATE OR REPLACE FUNCTION hex_key(words text) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN words ~ '^[0-9a-f]{32}$' THEN words::uuid END
+$$;
+
 -- Ids that follow from others are not stored: of an event where the job's is a UUID, and of the message about a job's end.
 CREATE OR REPLACE FUNCTION event_id_of(job text, seq integer) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN length(job) = 36 THEN lpad(to_hex(seq), 8, '0') || substr(job, 9) END
@@ -79,6 +96,6 @@ CREATE OR REPLACE FUNCTION message_id_of(job text) RETURNS text LANGUAGE sql IMM
     SELECT substr(job, 1, 14) || '4' || substr(job, 16)
 $$;
 
-CREATE OR REPLACE FUNCTION new_event_id(job text) RETURNS text LANGUAGE sql VOLATILE AS $$
-    SELECT CASE WHEN length(job) = 36 THEN NULL ELSE gen_random_uuid()::text END
+CREATE OR REPLACE FUNCTION new_event_id(job_name text) RETURNS text LANGUAGE sql VOLATILE AS $$
+    SELECT CASE WHEN job_name IS NOT NULL THEN gen_random_uuid()::text END
 $$;

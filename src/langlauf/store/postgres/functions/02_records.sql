@@ -1,19 +1,56 @@
 -- The records as people and tools know them, where a table is not shaped like them, and the types that functions speak in.
 -- Whoever reads a view sees what it may see of the tables.
 
+-- All columns of a job that are shown as they are kept, whatever they are; its id, and what is kept shorter than it is shown.
+DO $$
+BEGIN
+    EXECUTE (
+        SELECT 'CREATE VIEW jobs WITH (security_invoker = true) AS SELECT coalesce(job_name, job::text) AS job_id,
+            coalesce(result_name, result::text) AS result_id, encode(payload_hash, ''hex'') AS request_payload_hash,
+            coalesce(payload_ref, ''inline:'') AS request_payload_ref, coalesce(partial_bytes, 0) AS partial_bytes,
+            coalesce(trace_name, replace(trace::text, ''-'', '''')) AS trace_id, coalesce(request_name, request::text) AS request_id,
+            coalesce(updated_at, finished_at) AS updated_at,
+            CASE WHEN status = ''completed'' AND imported_at IS NULL THEN 0 ELSE estimated_seconds END AS estimated_seconds,
+            (SELECT first.input FROM event_rows AS first WHERE first.job = job_rows.job AND first.event_seq = 1) AS payload, '
+            || string_agg(attname, ', ' ORDER BY attnum) || ' FROM job_rows'
+        FROM pg_attribute WHERE attrelid = 'job_rows'::regclass AND attnum > 0 AND NOT attisdropped
+            AND attname NOT IN ('job_name', 'result', 'result_name', 'payload_hash', 'payload_ref', 'partial_bytes', 'trace', 'trace_name',
+                'request', 'request_name', 'updated_at', 'estimated_seconds'));
+    EXECUTE (
+        SELECT string_agg(format('ALTER VIEW jobs ALTER %I SET DEFAULT %s', attname, pg_get_expr(adbin, adrelid)), ';')
+        FROM pg_attrdef JOIN pg_attribute ON attrelid = adrelid AND attnum = adnum WHERE adrelid = 'job_rows'::regclass);
+END $$;
+
 CREATE VIEW job_inputs WITH (security_invoker = true) AS
-SELECT org_id, job_id, queued_at, payload FROM jobs WHERE payload IS NOT NULL;
+SELECT job.org_id, job.job_id, job.queued_at, first.input AS payload, job.job
+FROM jobs AS job JOIN event_rows AS first ON first.job = job.job AND first.org_id = job.org_id
+WHERE first.event_seq = 1 AND first.input IS NOT NULL;
 
 CREATE VIEW leases WITH (security_invoker = true) AS
-SELECT org_id, job_id, attempt, worker_id, lease_expires_at AS expires_at, deadline_at, claim_id FROM jobs WHERE deadline_at > 0;
+SELECT org_id, job_id, attempt, worker_id, lease_expires_at AS expires_at, deadline_at, claim_id, job FROM jobs WHERE deadline_at > 0;
 
--- An event without its job has no trace of its own: `verify` tells of it.
+-- An event without its job has no trace of its own: `verify` tells of it. A payload that is not kept says what the job says.
 CREATE VIEW job_events WITH (security_invoker = true) AS
-SELECT event.org_id, event.job_id, event.event_seq, coalesce(event.event_id, event_id_of(event.job_id, event.event_seq)) AS event_id,
-    event.event_type, event.occurred_at, event.actor_type, event.payload_json,
-    coalesce(event.trace_id, job.trace_id, '') AS trace_id, coalesce(event.request_id, job.request_id, '') AS request_id,
-    event.feed_mark
-FROM event_rows AS event LEFT JOIN jobs AS job ON job.job_id = event.job_id AND job.org_id = event.org_id;
+SELECT event.org_id, coalesce(job.job_name, event.job::text) AS job_id, event.event_seq,
+    coalesce(event.event_id, event_id_of(coalesce(job.job_name, event.job::text), event.event_seq)) AS event_id,
+    event.event_type, event.occurred_at, coalesce(event.actor_type, 'worker') AS actor_type,
+    coalesce(event.payload_json, CASE event.event_type
+        WHEN 'job.queued' THEN '{"analysis":' || said(job.analysis) || '}'
+        WHEN 'job.running' THEN '{"attempt":1}'
+        WHEN 'job.completed' THEN '{"result_id":' || said(coalesce(job.result_name, job.result::text)) || ',"result_seq":'
+            || job.partial_count + 1 || ',"progress_percent":100}' END, '{}') AS payload_json,
+    coalesce(event.trace_id, job.trace_name, replace(job.trace::text, '-', ''), '') AS trace_id,
+    coalesce(event.request_id, job.request_name, job.request::text, '') AS request_id,
+    event.feed_mark, event.job
+FROM event_rows AS event LEFT JOIN job_rows AS job ON job.job = event.job AND job.org_id = event.org_id
+WHERE event.event_type IS NOT NULL;
+
+CREATE VIEW job_results WITH (security_invoker = true) AS
+SELECT org_id, coalesce(result_name, result::text) AS result_id,
+    coalesce((SELECT job.job_name FROM job_rows AS job WHERE job.job = result_rows.job), job::text) AS job_id, result_kind, result_seq,
+    schema_version, coalesce(payload_ref, 'inline:') AS result_payload_ref, created_at, summary_json, removed_at, payload, views,
+    schema_text, job, result
+FROM result_rows;
 
 -- What people are told of the end of a job: its id is the job's, with 4 where the version of the UUID stands. Jobs that had ended
 -- when they were brought here have what their store said of them.
@@ -26,33 +63,55 @@ SELECT org_id, message_id_of(job_id) AS notification_id, job_id, 'in_app'::text 
         || progress_percent || ',"error_code":' || said(error_code) || ',"retry_hint":' || said(retry_hint) || ',"finished_at":"'
         || time_text(finished_at) || '"}' AS payload_json,
     read_at, NULL::text COLLATE "C" AS endpoint_id, NULL::text AS target, NULL::text COLLATE "C" AS lane,
-    NULL::bigint AS claimed_until, 0 AS tries_from
+    NULL::bigint AS claimed_until, 0 AS tries_from, job
 FROM jobs
 WHERE status IN ('completed', 'failed') AND (imported_at IS NULL OR imported_at < finished_at);
 
 CREATE VIEW notifications WITH (security_invoker = true) AS
-SELECT org_id, notification_id, job_id, channel, template_key, delivery_status, attempt_count, last_error, dedupe_key, scheduled_at,
-    sent_at, created_at, payload_json, read_at, endpoint_id, target, lane, claimed_until, tries_from
-FROM outbox
+SELECT {notification_names} FROM outbox
 UNION ALL
-SELECT * FROM messages;
+SELECT {notification_names} FROM messages;
 
 -- Rows of these views that come from elsewhere: what is a part of its job goes there, and what follows from it goes nowhere. One
 -- whose job is not there is refused, as nobody would see it.
 CREATE OR REPLACE FUNCTION take_record() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    key CONSTANT uuid := key_of(NEW.job_id);
+    name CONSTANT text := CASE WHEN key::text <> NEW.job_id THEN NEW.job_id END;
 BEGIN
-    IF TG_TABLE_NAME = 'job_inputs' THEN
-        UPDATE jobs SET payload = NEW.payload WHERE job_id = NEW.job_id AND org_id = NEW.org_id AND payload IS NULL;
+    IF TG_TABLE_NAME = 'jobs' THEN
+        INSERT INTO job_rows SELECT row.* FROM jsonb_populate_record(NULL::job_rows, to_jsonb(NEW) || jsonb_build_object(
+            'job', key, 'job_name', name, 'result', key_of(NEW.result_id),
+            'result_name', CASE WHEN key_of(NEW.result_id)::text <> NEW.result_id THEN NEW.result_id END,
+            'payload_hash', '\x' || NEW.request_payload_hash, 'payload_ref', nullif(NEW.request_payload_ref, 'inline:'),
+            'partial_bytes', nullif(NEW.partial_bytes, 0), 'trace', hex_key(NEW.trace_id),
+            'trace_name', CASE WHEN hex_key(NEW.trace_id) IS NULL THEN NEW.trace_id END, 'request', uuid_of(NEW.request_id),
+            'request_name', CASE WHEN uuid_of(NEW.request_id) IS NULL THEN NEW.request_id END)) AS row;
+    ELSIF TG_TABLE_NAME = 'job_inputs' THEN
+        INSERT INTO event_rows AS first (org_id, job, event_seq, occurred_at, actor_type, input)
+        SELECT org_id, job, 1, queued_at, 'user', NEW.payload FROM job_rows WHERE job = key AND org_id = NEW.org_id
+        ON CONFLICT (job, event_seq) DO UPDATE SET input = excluded.input WHERE first.input IS NULL;
     ELSIF TG_TABLE_NAME = 'leases' THEN
-        UPDATE jobs SET worker_id = NEW.worker_id, lease_expires_at = NEW.expires_at, deadline_at = NEW.deadline_at
-        WHERE job_id = NEW.job_id AND org_id = NEW.org_id AND attempt = NEW.attempt;
+        UPDATE job_rows SET worker_id = NEW.worker_id, lease_expires_at = NEW.expires_at, deadline_at = NEW.deadline_at
+        WHERE job = key AND org_id = NEW.org_id AND attempt = NEW.attempt;
     ELSIF TG_TABLE_NAME = 'job_events' THEN
-        INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
-        SELECT NEW.org_id, NEW.job_id, NEW.event_seq, nullif(NEW.event_id, event_id_of(NEW.job_id, NEW.event_seq)), NEW.event_type,
+        INSERT INTO event_rows AS first (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, trace_id, request_id)
+        SELECT NEW.org_id, key, NEW.event_seq, nullif(NEW.event_id, event_id_of(NEW.job_id, NEW.event_seq)), NEW.event_type,
             NEW.occurred_at, NEW.actor_type, NEW.payload_json, nullif(NEW.trace_id, job.trace_id), nullif(NEW.request_id, job.request_id)
-        FROM (SELECT 1) AS one LEFT JOIN jobs AS job ON job.job_id = NEW.job_id AND job.org_id = NEW.org_id;
-    ELSIF EXISTS (SELECT 1 FROM messages WHERE job_id = NEW.job_id AND org_id = NEW.org_id AND notification_id = NEW.notification_id) THEN
-        UPDATE jobs SET read_at = NEW.read_at WHERE job_id = NEW.job_id AND org_id = NEW.org_id;
+        FROM (SELECT 1) AS one LEFT JOIN jobs AS job ON job.job = key AND job.org_id = NEW.org_id
+        -- The input may have come before it.
+        ON CONFLICT (job, event_seq) DO UPDATE SET event_id = excluded.event_id, event_type = excluded.event_type,
+            occurred_at = excluded.occurred_at, actor_type = excluded.actor_type, payload_json = excluded.payload_json,
+            trace_id = excluded.trace_id, request_id = excluded.request_id
+        WHERE first.event_type IS NULL;
+    ELSIF TG_TABLE_NAME = 'job_results' THEN
+        INSERT INTO result_rows (org_id, job, result, result_name, result_kind, result_seq, schema_version, payload_ref, created_at,
+            summary_json, removed_at, payload, views, schema_text)
+        SELECT NEW.org_id, key, key_of(NEW.result_id), CASE WHEN key_of(NEW.result_id)::text <> NEW.result_id THEN NEW.result_id END,
+            NEW.result_kind, NEW.result_seq, NEW.schema_version, nullif(NEW.result_payload_ref, 'inline:'), NEW.created_at,
+            NEW.summary_json, NEW.removed_at, NEW.payload, NEW.views, NEW.schema_text;
+    ELSIF EXISTS (SELECT 1 FROM messages WHERE job = key AND org_id = NEW.org_id AND notification_id = NEW.notification_id) THEN
+        UPDATE job_rows SET read_at = NEW.read_at WHERE job = key AND org_id = NEW.org_id;
     ELSE
         NEW.attempt_count := coalesce(NEW.attempt_count, 0);
         NEW.tries_from := coalesce(NEW.tries_from, 0);
@@ -64,6 +123,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
+CREATE TRIGGER jobs_are_taken INSTEAD OF INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION take_record();
+CREATE TRIGGER job_results_are_taken INSTEAD OF INSERT ON job_results FOR EACH ROW EXECUTE FUNCTION take_record();
 CREATE TRIGGER job_inputs_are_taken INSTEAD OF INSERT ON job_inputs FOR EACH ROW EXECUTE FUNCTION take_record();
 CREATE TRIGGER leases_are_taken INSTEAD OF INSERT ON leases FOR EACH ROW EXECUTE FUNCTION take_record();
 CREATE TRIGGER job_events_are_taken INSTEAD OF INSERT ON job_events FOR EACH ROW EXECUTE FUNCTION take_record();
@@ -73,12 +134,12 @@ CREATE TRIGGER notifications_are_taken INSTEAD OF INSERT ON notifications FOR EA
 CREATE OR REPLACE FUNCTION drop_record() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_TABLE_NAME = 'job_inputs' THEN
-        UPDATE jobs SET payload = NULL WHERE job_id = OLD.job_id AND org_id = OLD.org_id;
+        UPDATE event_rows SET input = NULL WHERE job = OLD.job AND event_seq = 1;
     ELSIF TG_TABLE_NAME = 'leases' THEN
-        UPDATE jobs SET worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL, claim_id = NULL
-        WHERE job_id = OLD.job_id AND org_id = OLD.org_id;
+        UPDATE job_rows SET worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL, claim_id = NULL WHERE job = OLD.job;
     ELSIF TG_TABLE_NAME = 'job_events' THEN
-        DELETE FROM event_rows WHERE job_id = OLD.job_id AND event_seq = OLD.event_seq;
+        DELETE FROM event_rows WHERE job = OLD.job AND event_seq = OLD.event_seq AND input IS NULL;
+        UPDATE event_rows SET event_type = NULL, feed_mark = NULL WHERE job = OLD.job AND event_seq = OLD.event_seq;
     ELSE
         DELETE FROM outbox WHERE notification_id = OLD.notification_id AND org_id = OLD.org_id;
     END IF;
@@ -92,7 +153,7 @@ CREATE TRIGGER notifications_are_dropped INSTEAD OF DELETE ON notifications FOR 
 
 -- A job as it is read.
 CREATE VIEW job_views WITH (security_invoker = true) AS
-SELECT {job_names}, lease_expires_at FROM jobs;
+SELECT {job_names}, lease_expires_at, job FROM jobs;
 
 -- Handing out jobs under a lease, and keeping the leases alive.
 --
@@ -138,7 +199,7 @@ CREATE TYPE room AS (
 CREATE TYPE ending AS (
     place      bigint,
     org_id     text,
-    job_id     text,
+    job        uuid,
     attempt    integer,
     -- completed, failed, retry, lost, released or canceled; crashed is decided upon before it is written
     outcome    text,
@@ -162,7 +223,8 @@ CREATE TYPE ending AS (
     fenced     boolean,
     leased     boolean,
     -- of one that completed
-    result_id  text,
+    result     uuid,
+    result_name text,
     payload    text,
     ref        text,
     summary    text,
@@ -172,7 +234,7 @@ CREATE TYPE ending AS (
 -- Every read of tenant data: one function each, so that one round trip is one statement on one snapshot. Each says first
 -- whose rows it is after, for the security of rows, and names the org in its queries all the same.
 --
--- A list walks along the inputs, which have the order of time and one version each, so many at a time: however few jobs fit
+-- A list walks along the jobs in the order of time, so many at a time: however few jobs fit
 -- a filter, a call looks at no more of them than it was told to. `OFFSET 0` keeps a look-up by key what it is: on a table that
 -- is still empty the planner would as soon read all rows of an org for each of them, and keep to it while the table grows.
 -- A snapshot without its payload, which is not read where nobody asked for it.

@@ -87,7 +87,7 @@ BEGIN
         RETURN head;
     END IF;
     RETURN coalesce((
-        SELECT ticket - 1 FROM jobs
+        SELECT ticket - 1 FROM job_rows AS jobs
         WHERE jobs.org_id = org AND jobs.analysis = name AND jobs.priority_class = class AND jobs.ticket > head
           AND jobs.started_at IS NULL AND jobs.finished_at IS NULL
         ORDER BY jobs.ticket LIMIT 1), last);
@@ -103,11 +103,11 @@ BEGIN
     UPDATE lanes SET due_at = least(first.back_at, first.due_at), back_at = first.back_at
     FROM (
         SELECT DISTINCT lane.org_id, lane.analysis,
-            (SELECT next_attempt_at FROM jobs
+            (SELECT next_attempt_at FROM job_rows AS jobs
              WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis AND next_attempt_at IS NOT NULL
                AND coalesce(last_retry_at >= attempt_started_at, false)::integer = 0
              ORDER BY next_attempt_at LIMIT 1) AS back_at,
-            (SELECT next_attempt_at FROM jobs
+            (SELECT next_attempt_at FROM job_rows AS jobs
              WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis AND next_attempt_at IS NOT NULL
                AND coalesce(last_retry_at >= attempt_started_at, false)::integer = 1
              ORDER BY next_attempt_at LIMIT 1) AS due_at
@@ -162,7 +162,7 @@ BEGIN
             min(next_attempt_at) FILTER (WHERE NOT coalesce(last_retry_at >= attempt_started_at, false)) AS back_at,
             min(ticket) FILTER (WHERE waits AND urgent) AS urgent_first, max(ticket) FILTER (WHERE waits AND urgent) AS urgent_last,
             min(ticket) FILTER (WHERE waits AND NOT urgent) AS first, max(ticket) FILTER (WHERE waits AND NOT urgent) AS last
-        FROM (SELECT *, started_at IS NULL AS waits, priority_class = 'expedite' AS urgent FROM jobs WHERE finished_at IS NULL) AS job
+        FROM (SELECT *, started_at IS NULL AS waits, priority_class = 'expedite' AS urgent FROM job_rows WHERE finished_at IS NULL) AS job
         WHERE (org_id, analysis) IN (SELECT org_id, analysis FROM named) GROUP BY org_id, analysis),
     before AS (SELECT lanes.* FROM lanes JOIN named USING (org_id, analysis)),
     recounted AS (
@@ -187,8 +187,8 @@ END $$;
 -- Counts anew how many jobs are leased, for whoever brings jobs with their leases; the next claim looks at them one by one.
 CREATE OR REPLACE FUNCTION recount_leases() RETURNS void LANGUAGE sql AS $$
     UPDATE waiting_counts SET leased = 0 WHERE leased <> 0;
-    SELECT count_jobs(array_agg(analysis), array_agg(0::bigint), array_agg(1::bigint)) FROM jobs WHERE deadline_at > 0 HAVING count(*) > 0;
-    UPDATE lane_clock SET look_at = (SELECT min(lease_expires_at) FROM jobs WHERE deadline_at > 0);
+    SELECT count_jobs(array_agg(analysis), array_agg(0::bigint), array_agg(1::bigint)) FROM job_rows WHERE deadline_at > 0 HAVING count(*) > 0;
+    UPDATE lane_clock SET look_at = (SELECT min(lease_expires_at) FROM job_rows WHERE deadline_at > 0);
 $$;
 
 -- Removes what says nothing any more: lanes that are empty and behind the virtual clock, whose org would join at the clock

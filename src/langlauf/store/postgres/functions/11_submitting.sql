@@ -46,8 +46,8 @@ END $$;
 -- Writes the submissions that have no answer yet, and answers them. Tickets are in the order of (queued_at, job_id), by which
 -- jobs of several lanes are compared too.
 CREATE OR REPLACE FUNCTION insert_jobs(
-    now bigint, outcomes text[], org_ids text[], job_ids text[], names text[], classes text[], hashes text[], refs text[],
-    payloads text[], timeouts float8[], retries integer[], trace_ids text[], request_ids text[], users text[],
+    now bigint, outcomes text[], org_ids text[], job_ids uuid[], job_names text[], names text[], classes text[], hashes bytea[], refs text[],
+    payloads text[], timeouts float8[], retries integer[], traces uuid[], trace_names text[], requests uuid[], request_names text[], users text[],
     key_ids text[], estimates float8[], retry_ofs text[], traceparents text[], tracestates text[]
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -58,31 +58,33 @@ DECLARE
 BEGIN
     WITH wish AS (
         SELECT * FROM unnest(
-            org_ids, job_ids, names, classes, hashes, refs, payloads, timeouts, retries, trace_ids, request_ids, users,
+            org_ids, job_ids, job_names, names, classes, hashes, refs, payloads, timeouts, retries, traces, trace_names, requests,
+            request_names, users,
             key_ids, estimates, retry_ofs, traceparents, tracestates, outcomes
         ) WITH ORDINALITY AS one (
-            org_id, job_id, analysis, class, hash, ref, payload, timeout, retries, trace_id, request_id, user_id,
+            org_id, job, job_name, analysis, class, hash, ref, payload, timeout, retries, trace, trace_name, request,
+            request_name, user_id,
             key_id, estimate, retry_of, traceparent, tracestate, answer, place)
         WHERE answer IS NULL),
     lane AS MATERIALIZED (
         SELECT org_id, analysis, expedite_last, default_last FROM lanes WHERE org_id = ANY (org_ids)),
     numbered AS MATERIALIZED (
         SELECT wish.*, CASE wish.class WHEN 'expedite' THEN lane.expedite_last ELSE lane.default_last END
-            + row_number() OVER (PARTITION BY wish.org_id, wish.analysis, wish.class ORDER BY wish.job_id) AS ticket
+            + row_number() OVER (PARTITION BY wish.org_id, wish.analysis, wish.class ORDER BY wish.job_name, wish.job) AS ticket
         FROM wish JOIN lane USING (org_id, analysis)),
     made AS (
-        INSERT INTO jobs (
-            org_id, job_id, analysis, status, priority_class, request_payload_hash, request_payload_ref, queued_at,
-            updated_at, timeout_seconds, max_retries, trace_id, request_id, requested_by_user_id, api_key_id,
-            estimated_seconds, retry_of, traceparent, tracestate, ticket, payload)
-        SELECT org_id, job_id, analysis, 'queued', class, hash, coalesce(ref, 'inline:'), now, now, timeout, retries, trace_id, request_id,
-            user_id, key_id, estimate, retry_of, traceparent, tracestate, ticket, payload
+        INSERT INTO job_rows (
+            org_id, job, job_name, analysis, status, priority_class, payload_hash, payload_ref, queued_at, updated_at, timeout_seconds,
+            max_retries, trace, trace_name, request, request_name, requested_by_user_id, api_key_id, estimated_seconds, retry_of, traceparent, tracestate,
+            ticket)
+        SELECT org_id, job, job_name, analysis, 'queued', class, hash, ref, now, now, timeout, retries, trace, trace_name, request, request_name,
+            user_id, key_id, estimate, retry_of, traceparent, tracestate, ticket
         FROM numbered),
     told AS (
-        INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
-        SELECT org_id, job_id, 1, new_event_id(job_id), 'job.queued', now, 'user',
-            '{"analysis":' || said(analysis) || CASE WHEN retry_of IS NULL THEN '' ELSE ',"retry_of":' || said(retry_of) END || '}',
-            (SELECT feed_mark())
+        INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark, input)
+        SELECT org_id, job, 1, new_event_id(job_name), 'job.queued', now, 'user',
+            CASE WHEN retry_of IS NOT NULL THEN '{"analysis":' || said(analysis) || ',"retry_of":' || said(retry_of) || '}' END,
+            (SELECT feed_mark()), payload
         FROM numbered)
     SELECT array_agg(place), array_agg(ticket), array_agg('accepted ' || now || ' ' || ticket ORDER BY place)
     INTO places, tickets, whole FROM numbered;
@@ -98,13 +100,14 @@ END $$;
 -- Accepts jobs or tells why not, in the order they came: the key first, then duplicates, then room in the queue. No two of a
 -- batch have the same key, nor the same input where duplicates are refused. The answers are: accepted, time and ticket;
 -- replayed and the job's id; reused; duplicate and the job's id; full, whose queue, and how many wait. What they wish to be
--- told comes behind them, each with the place of its job.
+-- told comes behind them, each with the place of its job. Whoever asks again, since no answer came, hears of the jobs that are there
+-- already: known, time and ticket.
 CREATE OR REPLACE FUNCTION submit(
-    at bigint, batch uuid, org_ids text[], job_ids text[], names text[], classes text[], hashes text[], refs text[],
-    payloads text[], timeouts float8[], retries integer[], trace_ids text[], request_ids text[], users text[],
+    at bigint, org_ids text[], job_ids uuid[], job_names text[], names text[], classes text[], hashes bytea[], refs text[],
+    payloads text[], timeouts float8[], retries integer[], traces uuid[], trace_names text[], requests uuid[], request_names text[], users text[],
     key_ids text[], estimates float8[], retry_ofs text[], traceparents text[], tracestates text[], keys text[],
     refuses boolean[], resume_froms text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[],
-    wish_places bigint[], wish_channels text[], wish_targets text[], wish_lanes text[], wish_languages text[]
+    wish_places bigint[], wish_channels text[], wish_targets text[], wish_lanes text[], wish_languages text[], asked_again boolean
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -112,27 +115,35 @@ DECLARE
     now bigint;
     hit record;
 BEGIN
-    INSERT INTO batches (batch_id, made_at, answers) VALUES (batch, moment(at), '{}') ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
-        RETURN (SELECT known.answers FROM batches AS known WHERE batch_id = batch);
-    END IF;
     PERFORM lock_lanes(org_ids, names);
     now := moment(at);
+    IF asked_again THEN
+        FOR hit IN
+            SELECT wish.place, job.queued_at, job.ticket
+            FROM unnest(org_ids, job_ids) WITH ORDINALITY AS wish (org_id, job, place)
+            CROSS JOIN LATERAL (
+                SELECT queued_at, ticket FROM job_rows AS one WHERE one.job = wish.job AND one.org_id = wish.org_id OFFSET 0) AS job
+        LOOP
+            outcomes[hit.place] := 'known ' || hit.queued_at || ' ' || hit.ticket;
+        END LOOP;
+    END IF;
 
     IF num_nonnulls(VARIADIC keys) > 0 THEN
         -- Whoever brings a key first keeps it; another one with the same key waits here until that is decided.
         FOR hit IN
             WITH new AS (
-                SELECT * FROM unnest(org_ids, keys, job_ids, hashes) WITH ORDINALITY AS wish (org_id, key, job_id, hash, place)
-                WHERE key IS NOT NULL),
+                SELECT org_id, key, coalesce(job_name, job::text) AS job_id, hash, place
+                FROM unnest(org_ids, keys, job_ids, job_names, hashes, outcomes) WITH ORDINALITY
+                    AS wish (org_id, key, job, job_name, hash, answer, place)
+                WHERE key IS NOT NULL AND answer IS NULL),
             kept AS (
                 INSERT INTO idempotency_keys (org_id, idempotency_key, job_id, payload_hash, created_at)
-                SELECT org_id, key, job_id, hash, now FROM new ORDER BY org_id, key
+                SELECT org_id, key, job_id, encode(hash, 'hex'), now FROM new ORDER BY org_id, key
                 ON CONFLICT DO NOTHING RETURNING job_id)
             SELECT place FROM new WHERE job_id NOT IN (SELECT job_id FROM kept)
         LOOP
             outcomes[hit.place] := (
-                SELECT CASE WHEN used.payload_hash = hashes[hit.place] THEN 'replayed ' || used.job_id ELSE 'reused' END
+                SELECT CASE WHEN used.payload_hash = encode(hashes[hit.place], 'hex') THEN 'replayed ' || used.job_id ELSE 'reused' END
                 FROM idempotency_keys AS used
                 WHERE used.org_id = org_ids[hit.place] AND used.idempotency_key = keys[hit.place]);
         END LOOP;
@@ -143,9 +154,9 @@ BEGIN
         FROM unnest(org_ids, names, hashes, refuses, outcomes) WITH ORDINALITY
             AS wish (org_id, analysis, hash, refuse, answer, place)
         CROSS JOIN LATERAL (
-            SELECT jobs.job_id FROM jobs
-            WHERE "left"(jobs.request_payload_hash, 16) = "left"(wish.hash, 16) AND jobs.finished_at IS NULL
-              AND jobs.request_payload_hash = wish.hash AND jobs.org_id = wish.org_id AND jobs.analysis = wish.analysis
+            SELECT coalesce(job_name, job::text) AS job_id FROM job_rows AS jobs
+            WHERE substr(jobs.payload_hash, 1, 8) = substr(wish.hash, 1, 8) AND jobs.finished_at IS NULL
+              AND jobs.payload_hash = wish.hash AND jobs.org_id = wish.org_id AND jobs.analysis = wish.analysis
             LIMIT 1) AS twin
         WHERE wish.refuse AND wish.answer IS NULL
     LOOP
@@ -154,28 +165,35 @@ BEGIN
 
     outcomes := refuse_full(outcomes, org_ids, names, most_of_org, most_of_all, most_of_analysis);
     IF num_nonnulls(VARIADIC keys) > 0 AND num_nonnulls(VARIADIC outcomes) > 0 THEN
-        DELETE FROM idempotency_keys AS unused USING unnest(org_ids, job_ids, outcomes) AS wish (org_id, job_id, answer)
-        WHERE unused.org_id = wish.org_id AND unused.job_id = wish.job_id AND wish.answer IS NOT NULL;
+        DELETE FROM idempotency_keys AS unused
+        USING unnest(org_ids, job_ids, job_names, outcomes) AS wish (org_id, job, job_name, answer)
+        WHERE unused.org_id = wish.org_id AND unused.job_id = coalesce(wish.job_name, wish.job::text)
+          AND wish.answer NOT LIKE 'known %';
     END IF;
 
     outcomes := insert_jobs(
-        now, outcomes, org_ids, job_ids, names, classes, hashes, refs, payloads, timeouts, retries, trace_ids, request_ids, users,
-        key_ids, estimates, retry_ofs, traceparents, tracestates);
+        now, outcomes, org_ids, job_ids, job_names, names, classes, hashes, refs, payloads, timeouts, retries, traces, trace_names,
+        requests, request_names, users, key_ids, estimates, retry_ofs, traceparents, tracestates);
     IF num_nonnulls(VARIADIC resume_froms) > 0 THEN
         INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
-        SELECT chunk.org_id, wish.job_id, chunk.chunk_key, chunk.payload, chunk.created_at
-        FROM unnest(org_ids, job_ids, resume_froms, outcomes) AS wish (org_id, job_id, origin, answer)
+        SELECT chunk.org_id, coalesce(wish.job_name, wish.job::text), chunk.chunk_key, chunk.payload, chunk.created_at
+        FROM unnest(org_ids, job_ids, job_names, resume_froms, outcomes) AS wish (org_id, job, job_name, origin, answer)
         JOIN job_chunks AS chunk ON chunk.org_id = wish.org_id AND chunk.job_id = wish.origin
         WHERE wish.answer LIKE 'accepted %';
     END IF;
     IF cardinality(wish_places) > 0 THEN
         INSERT INTO job_wishes (org_id, job_id, channel, target, lane, language)
-        SELECT org_ids[place], job_ids[place], channel, target, lane, language
+        SELECT org_ids[place], coalesce(job_names[place], job_ids[place]::text), channel, target, lane, language
         FROM unnest(wish_places, wish_channels, wish_targets, wish_lanes, wish_languages) AS wish (place, channel, target, lane, language)
         WHERE outcomes[place] LIKE 'accepted %';
     END IF;
     PERFORM join_lanes(org_ids, names, classes, outcomes);
-    PERFORM tell_outside(org_ids, job_ids, array_fill(1, ARRAY[cardinality(job_ids)]));
-    UPDATE batches SET answers = outcomes WHERE batch_id = batch;
+    IF asked_again THEN
+        SELECT array_agg(org_id), array_agg(job) INTO org_ids, job_ids
+        FROM unnest(org_ids, job_ids, outcomes) AS wish (org_id, job, answer) WHERE answer LIKE 'accepted %';
+    END IF;
+    IF cardinality(job_ids) > 0 THEN
+        PERFORM tell_outside(org_ids, job_ids, array_fill(1, ARRAY[cardinality(job_ids)]));
+    END IF;
     RETURN outcomes;
 END $$;

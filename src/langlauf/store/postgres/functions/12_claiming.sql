@@ -29,7 +29,7 @@ BEGIN
         FROM (SELECT analysis, sum(leased) AS leased FROM waiting_counts GROUP BY analysis) AS counted;
     ELSE
         WITH lease AS MATERIALIZED (
-            SELECT org_id, analysis, lease_expires_at, cancel_requested_at FROM jobs WHERE deadline_at > 0),
+            SELECT org_id, analysis, lease_expires_at, cancel_requested_at FROM job_rows WHERE deadline_at > 0),
         by_name AS (SELECT analysis, count(*) AS leased FROM lease WHERE lease_expires_at > now GROUP BY analysis),
         by_org AS (SELECT org_id, count(*)::integer AS leased FROM lease WHERE lease_expires_at > now GROUP BY org_id),
         lost AS (
@@ -154,7 +154,7 @@ END $$;
 -- starts with progress of another has no pace until it gets beyond it. The time is read behind the locks: no job starts before
 -- it was accepted, however long this waited for that.
 CREATE OR REPLACE FUNCTION start_attempts(
-    free room, at bigint, claim uuid, worker text, lease_time bigint, job_ids text[], waited bigint[]
+    free room, at bigint, claim uuid, worker text, lease_time bigint, job_ids uuid[], waited bigint[]
 ) RETURNS claimed[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -165,7 +165,7 @@ DECLARE
     seqs integer[];
 BEGIN
     WITH started AS (
-        UPDATE jobs SET
+        UPDATE job_rows AS jobs SET
             status = CASE status WHEN 'queued' THEN 'running' ELSE status END,
             started_at = coalesce(started_at, now),
             attempt_started_at = now,
@@ -180,19 +180,22 @@ BEGIN
             claim_id = claim,
             event_seq = event_seq + 1,
             updated_at = now
-        FROM unnest(job_ids) WITH ORDINALITY AS chosen (job_id, place)
-        WHERE jobs.job_id = chosen.job_id
+        FROM unnest(job_ids) WITH ORDINALITY AS chosen (job, place)
+        WHERE jobs.job = chosen.job
           AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= now))
         RETURNING chosen.place, jobs.*),
     told AS (
-        INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
-        SELECT org_id, job_id, event_seq, new_event_id(job_id),
-            CASE attempt WHEN 1 THEN 'job.running' ELSE 'job.attempt_started' END, now, 'worker', '{"attempt":' || attempt || '}',
+        INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
+        SELECT org_id, job, event_seq, new_event_id(job_name),
+            CASE attempt WHEN 1 THEN 'job.running' ELSE 'job.attempt_started' END, now, NULL,
+            CASE WHEN attempt > 1 THEN '{"attempt":' || attempt || '}' END,
             CASE attempt WHEN 1 THEN (SELECT feed_mark()) END
         FROM started)
     SELECT array_agg(ROW(
-            org_id, job_id, attempt, analysis, payload, now, lease_expires_at, timeout_seconds, progress_percent, retry_count,
-            max_retries, trace_id, request_id, traceparent, tracestate)::claimed ORDER BY place),
+            org_id, coalesce(job_name, job::text), attempt, analysis,
+            (SELECT first.input FROM event_rows AS first WHERE first.job = started.job AND first.event_seq = 1), now, lease_expires_at, timeout_seconds, progress_percent, retry_count,
+            max_retries, coalesce(trace_name, replace(trace::text, '-', '')), coalesce(request_name, request::text), traceparent,
+            tracestate)::claimed ORDER BY place),
         array_agg(org_id ORDER BY place), array_agg(analysis ORDER BY place), array_agg(event_seq ORDER BY place)
     INTO made, org_ids, names, seqs FROM started;
     IF coalesce(free.look_at > now + lease_time, true) THEN
@@ -212,7 +215,7 @@ DECLARE
     lane_names text[];
     orgs text[];
     names text[];
-    ids text[];
+    ids uuid[];
     fit boolean[];
     corrected bigint;
 BEGIN
@@ -233,18 +236,18 @@ BEGIN
     IF lane_orgs IS NULL THEN
         RETURN free;
     END IF;
-    SELECT array_agg(org_id), array_agg(analysis), array_agg(job_id) INTO orgs, names, ids FROM (
-        SELECT one.org_id, one.analysis, one.job_id FROM unnest(lane_orgs, lane_names) AS lane (org_id, analysis)
+    SELECT array_agg(org_id), array_agg(analysis), array_agg(job) INTO orgs, names, ids FROM (
+        SELECT one.org_id, one.analysis, one.job FROM unnest(lane_orgs, lane_names) AS lane (org_id, analysis)
         CROSS JOIN LATERAL (
-            SELECT org_id, analysis, job_id, next_attempt_at FROM jobs
+            SELECT org_id, analysis, job, next_attempt_at FROM job_rows AS jobs
             WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis
               AND coalesce(last_retry_at >= attempt_started_at, false)::integer = 0 AND next_attempt_at <= now
             ORDER BY next_attempt_at LIMIT free.slots FOR UPDATE SKIP LOCKED) AS one
-        ORDER BY one.next_attempt_at, one.job_id) AS back;
+        ORDER BY one.next_attempt_at, one.job) AS back;
     IF ids IS NOT NULL THEN
         fit := fitting(free, orgs, names);
-        SELECT array_agg(org_id), array_agg(name), array_agg(job_id) INTO orgs, names, ids
-        FROM unnest(orgs, names, ids, fit) AS back (org_id, name, job_id, may) WHERE may;
+        SELECT array_agg(org_id), array_agg(name), array_agg(job) INTO orgs, names, ids
+        FROM unnest(orgs, names, ids, fit) AS back (org_id, name, job, may) WHERE may;
     END IF;
     IF ids IS NOT NULL THEN
         free.claims := free.claims || start_attempts(
@@ -261,7 +264,7 @@ END $$;
 CREATE OR REPLACE FUNCTION retries_due(org text, name text, now bigint, most integer) RETURNS integer LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT count(*) FROM (
-        SELECT 1 FROM jobs
+        SELECT 1 FROM job_rows AS jobs
         WHERE jobs.org_id = org AND jobs.analysis = name AND coalesce(last_retry_at >= attempt_started_at, false)::integer = 1
           AND next_attempt_at <= now LIMIT most) AS few);
 END $$;
@@ -317,7 +320,7 @@ END $$;
 
 -- The next jobs of orgs in the order of their turns: of each org retries that are due, then urgent ones, then as they came.
 CREATE OR REPLACE FUNCTION next_in_turn(
-    free room, now bigint, INOUT orgs text[], turns bigint[], starts integer[], OUT names text[], OUT ids text[], OUT waited bigint[]
+    free room, now bigint, INOUT orgs text[], turns bigint[], starts integer[], OUT names text[], OUT ids uuid[], OUT waited bigint[]
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -328,28 +331,28 @@ BEGIN
         JOIN unnest(free.names, free.rooms) AS room (name, room) ON room.name = lane.analysis
         WHERE org.starts > 0 AND (lane.waiting > 0 OR lane.due_at <= now) AND coalesce(room.room, 1) > 0),
     found AS (
-        SELECT lane.org_id, lane.analysis, lane.rank, lane.turn, 0 AS class, job.due_at AS since, job.job_id
+        SELECT lane.org_id, lane.analysis, lane.rank, lane.turn, 0 AS class, one.due_at AS since, one.job
         FROM lanes_of AS lane CROSS JOIN LATERAL (
-            SELECT next_attempt_at AS due_at, job_id FROM jobs
+            SELECT next_attempt_at AS due_at, job FROM job_rows AS jobs
             WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis
               AND coalesce(last_retry_at >= attempt_started_at, false)::integer = 1 AND next_attempt_at <= now
-            ORDER BY next_attempt_at LIMIT lane.most FOR UPDATE SKIP LOCKED) AS job
+            ORDER BY next_attempt_at LIMIT lane.most FOR UPDATE SKIP LOCKED) AS one
         WHERE lane.due_at <= now
         UNION ALL
-        SELECT lane.org_id, lane.analysis, lane.rank, lane.turn, class.number, job.queued_at, job.job_id
+        SELECT lane.org_id, lane.analysis, lane.rank, lane.turn, class.number, one.queued_at, one.job
         FROM lanes_of AS lane
         CROSS JOIN LATERAL (VALUES
             (1, 'expedite', lane.expedite_head, lane.expedite_last),
             (2, 'default', lane.default_head, lane.default_last)) AS class (number, name, head, last)
         CROSS JOIN LATERAL (
-            SELECT queued_at, job_id FROM jobs
+            SELECT queued_at, job FROM job_rows AS jobs
             WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis AND priority_class = class.name
               AND ticket > class.head AND started_at IS NULL AND finished_at IS NULL
-            ORDER BY ticket LIMIT lane.most FOR UPDATE SKIP LOCKED) AS job
+            ORDER BY ticket LIMIT lane.most FOR UPDATE SKIP LOCKED) AS one
         WHERE class.head < class.last),
     in_turn AS (
-        SELECT *, turn + row_number() OVER (PARTITION BY org_id ORDER BY class, since, job_id) AS place FROM found)
-    SELECT array_agg(org_id ORDER BY place, rank), array_agg(analysis ORDER BY place, rank), array_agg(job_id ORDER BY place, rank),
+        SELECT *, turn + row_number() OVER (PARTITION BY org_id ORDER BY class, since, job) AS place FROM found)
+    SELECT array_agg(org_id ORDER BY place, rank), array_agg(analysis ORDER BY place, rank), array_agg(job ORDER BY place, rank),
         array_agg(-(class > 0)::integer::bigint ORDER BY place, rank)
     INTO orgs, names, ids, waited FROM in_turn;
 END $$;
@@ -407,8 +410,8 @@ BEGIN
     IF found > 0 THEN
         fit := fitting(free, next.orgs, next.names);
         IF false = ANY (fit) THEN
-            SELECT array_agg(org_id) AS orgs, array_agg(name) AS names, array_agg(job_id) AS ids, array_agg(waits) AS waited INTO next
-            FROM unnest(next.orgs, next.names, next.ids, next.waited, fit) AS head (org_id, name, job_id, waits, may) WHERE may;
+            SELECT array_agg(org_id) AS orgs, array_agg(name) AS names, array_agg(job) AS ids, array_agg(waits) AS waited INTO next
+            FROM unnest(next.orgs, next.names, next.ids, next.waited, fit) AS head (org_id, name, job, waits, may) WHERE may;
         END IF;
         free.again := cardinality(next.ids) < least(found, free.slots);
         free.claims := free.claims || start_attempts(free, at, claim, worker, lease_time, next.ids, next.waited);
@@ -430,8 +433,15 @@ CREATE OR REPLACE FUNCTION claimed_by(claim uuid) RETURNS SETOF claimed LANGUAGE
 #variable_conflict use_column
 BEGIN
     RETURN QUERY SELECT org_id, job_id, attempt, analysis, payload, attempt_started_at, lease_expires_at,
-        timeout_seconds, progress_percent, retry_count, max_retries, trace_id, request_id, traceparent, tracestate
+        timeout_seconds, progress_percent::integer, retry_count, max_retries, trace_id, request_id, traceparent, tracestate
     FROM jobs WHERE deadline_at > 0 AND claim_id = claim;
+END $$;
+
+-- Takes the turn of a claim before anything else is locked, for whoever submits and claims in one transaction.
+CREATE OR REPLACE FUNCTION take_claim_turn() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM lane_clock FOR UPDATE;
+    RETURN true;
 END $$;
 
 -- Hands out as many jobs as there are free slots, here and in the whole deployment. In the end a slot is free only if nothing
@@ -448,7 +458,7 @@ DECLARE
 BEGIN
     SELECT virtual_now, look_at INTO free.clock, free.look_at FROM lane_clock FOR UPDATE;
     now := moment(at);
-    IF asked_again AND EXISTS (SELECT 1 FROM jobs WHERE deadline_at > 0 AND claim_id = claim) THEN
+    IF asked_again AND EXISTS (SELECT 1 FROM job_rows WHERE deadline_at > 0 AND claim_id = claim) THEN
         RETURN QUERY SELECT * FROM claimed_by(claim);
         RETURN;
     END IF;
@@ -472,17 +482,17 @@ BEGIN
 END $$;
 
 -- Locks jobs in one order, for those that write to them in several steps.
-CREATE OR REPLACE FUNCTION lock_jobs(job_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION lock_jobs(job_ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM 1 FROM unnest(job_ids) AS mine (job_id) JOIN jobs AS job ON job.job_id = mine.job_id
-    ORDER BY job.job_id FOR NO KEY UPDATE OF job;
+    PERFORM 1 FROM unnest(job_ids) AS mine (key) JOIN job_rows AS jobs ON jobs.job = mine.key
+    ORDER BY jobs.job FOR NO KEY UPDATE OF jobs;
 END $$;
 
 -- Extends the leases that are still held, and tells which jobs are wished to stop: NULL for a lease that is gone, else a sign
 -- and the reason. A lease that has ended cannot be renewed, even if nobody took the job yet. Leases come in the order of their
 -- keys, in which everybody locks them.
-CREATE OR REPLACE FUNCTION renew(at bigint, org_ids text[], job_ids text[], attempts integer[], lease_time bigint) RETURNS text[]
+CREATE OR REPLACE FUNCTION renew(at bigint, org_ids text[], job_ids uuid[], attempts integer[], lease_time bigint) RETURNS text[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -491,9 +501,9 @@ DECLARE
     hit record;
 BEGIN
     FOR hit IN
-        UPDATE jobs SET lease_expires_at = now + lease_time
-        FROM unnest(org_ids, job_ids, attempts) WITH ORDINALITY AS mine (org_id, job_id, attempt, place)
-        WHERE jobs.job_id = mine.job_id AND jobs.org_id = mine.org_id AND jobs.attempt = mine.attempt AND jobs.lease_expires_at > now
+        UPDATE job_rows AS jobs SET lease_expires_at = now + lease_time
+        FROM unnest(org_ids, job_ids, attempts) WITH ORDINALITY AS mine (org_id, job, attempt, place)
+        WHERE jobs.job = mine.job AND jobs.org_id = mine.org_id AND jobs.attempt = mine.attempt AND jobs.lease_expires_at > now
         RETURNING mine.place, cancel_requested_at, cancel_reason
     LOOP
         answers[hit.place] := CASE WHEN hit.cancel_requested_at IS NULL THEN 'held' ELSE 'stop ' || coalesce(hit.cancel_reason, '') END;

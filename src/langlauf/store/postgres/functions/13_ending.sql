@@ -8,26 +8,26 @@ CREATE OR REPLACE FUNCTION decided(ends ending[], most_lost integer, most_crashe
 DECLARE
     one ending;
     made ending[] := '{}';
-    job record;
+    seen record;
 BEGIN
     FOREACH one IN ARRAY ends LOOP
-        SELECT crash_count, lost_count, cancel_requested_at, cancel_reason INTO job
-        FROM jobs WHERE org_id = one.org_id AND job_id = one.job_id FOR UPDATE;
+        SELECT crash_count, lost_count, cancel_requested_at, cancel_reason INTO seen
+        FROM job_rows WHERE org_id = one.org_id AND job = one.job FOR UPDATE;
         IF one.outcome = 'crashed' THEN
             one.actor := 'system';
-            IF job.cancel_requested_at IS NOT NULL THEN
+            IF seen.cancel_requested_at IS NOT NULL THEN
                 one.outcome := 'canceled';
                 one.actor := 'worker';
                 one.canceled_by := CASE WHEN one.own THEN 'worker' ELSE 'system' END;
-                one.reason := coalesce(job.cancel_reason, CASE WHEN one.own THEN 'canceled when its process died'
+                one.reason := coalesce(seen.cancel_reason, CASE WHEN one.own THEN 'canceled when its process died'
                                                                ELSE 'canceled while its worker was gone' END);
-            ELSIF NOT one.own AND job.lost_count + 1 >= most_lost THEN
+            ELSIF NOT one.own AND seen.lost_count + 1 >= most_lost THEN
                 one := lost_for_good(one, most_lost);
-            ELSIF one.own AND job.crash_count + one.crashed >= most_crashes THEN
+            ELSIF one.own AND seen.crash_count + one.crashed >= most_crashes THEN
                 one.outcome := 'failed';
                 one.code := 'worker_lost';
                 one.message := format('The job was given up after %s deaths of its process; at last %s.',
-                    job.crash_count + one.crashed, one.crash);
+                    seen.crash_count + one.crashed, one.crash);
                 one.meta := '{"crash":' || said(one.crash) || '}';
                 one.retryable := true;
                 one.hint := 'retry_with_backoff';
@@ -38,7 +38,7 @@ BEGIN
                 one.crashed := CASE WHEN one.own THEN one.crashed ELSE 0 END;
                 one.crash := CASE WHEN one.own THEN one.crash END;
             END IF;
-        ELSIF one.outcome IN ('retry', 'lost', 'released') AND job.cancel_requested_at IS NOT NULL THEN
+        ELSIF one.outcome IN ('retry', 'lost', 'released') AND seen.cancel_requested_at IS NOT NULL THEN
             one.outcome := 'canceled';
             one.actor := 'system';
             one.canceled_by := 'system';
@@ -76,17 +76,18 @@ DECLARE
     done record;
 BEGIN
     WITH ended AS (
-        UPDATE jobs SET
+        UPDATE job_rows AS jobs SET
             status = CASE WHEN new.outcome IN ('completed', 'failed', 'canceled') THEN new.outcome ELSE status END,
-            updated_at = now,
+            updated_at = CASE WHEN new.outcome NOT IN ('completed', 'failed', 'canceled') THEN now END,
             event_seq = event_seq + CASE WHEN new.timed_out THEN 2 ELSE 1 END,
             worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL, claim_id = NULL,
             progress_percent = CASE new.outcome WHEN 'completed' THEN 100 ELSE progress_percent END,
-            estimated_seconds = CASE new.outcome WHEN 'completed' THEN 0 ELSE estimated_seconds END,
-            result_id = CASE new.outcome WHEN 'completed' THEN new.result_id ELSE jobs.result_id END,
+            estimated_seconds = CASE WHEN new.outcome <> 'completed' THEN estimated_seconds WHEN imported_at IS NOT NULL THEN 0 END,
+            result = CASE new.outcome WHEN 'completed' THEN new.result ELSE jobs.result END,
+            result_name = CASE new.outcome WHEN 'completed' THEN new.result_name ELSE jobs.result_name END,
             finished_at = CASE WHEN new.outcome IN ('completed', 'failed', 'canceled') THEN now END,
             kept = CASE WHEN new.outcome = 'completed' THEN 3 WHEN new.outcome NOT IN ('failed', 'canceled') THEN 0
-                WHEN jobs.result_id IS NULL THEN 1 ELSE 3 END,
+                WHEN jobs.result IS NULL THEN 1 ELSE 3 END,
             failed_at = CASE new.outcome WHEN 'failed' THEN now END,
             error_code = CASE new.outcome WHEN 'failed' THEN new.code END,
             error_message = CASE new.outcome WHEN 'failed' THEN new.message END,
@@ -108,29 +109,29 @@ BEGIN
                                  WHEN new.outcome IN ('completed', 'failed') THEN NULL ELSE cancel_reason END,
             cancel_requested_at = CASE new.outcome WHEN 'canceled' THEN coalesce(cancel_requested_at, now) ELSE cancel_requested_at END
         FROM unnest(ends) AS new
-        WHERE jobs.job_id = new.job_id AND jobs.org_id = new.org_id AND jobs.attempt = new.attempt
+        WHERE jobs.job = new.job AND jobs.org_id = new.org_id AND jobs.attempt = new.attempt
           AND (jobs.status IN ('running', 'partial') OR (jobs.status = 'queued' AND new.outcome = 'canceled'))
           AND (NOT new.fenced OR jobs.lease_expires_at > now)
           AND (new.outcome NOT IN ('retry', 'lost', 'released') OR jobs.cancel_requested_at IS NULL)
         RETURNING new.*, jobs.event_seq, jobs.analysis, jobs.progress_percent, jobs.partial_count, jobs.retry_count,
-            jobs.next_attempt_at, jobs.canceled_by AS by_whom, jobs.cancel_reason AS why, jobs.result_id AS shown_id,
+            jobs.next_attempt_at, jobs.canceled_by AS by_whom, jobs.cancel_reason AS why, coalesce(jobs.result_name, jobs.result::text) AS shown_id, jobs.job_name,
             jobs.paced_at, jobs.paced_percent),
     shown AS (
-        INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref, created_at, summary_json, payload, views)
-        SELECT org_id, result_id, job_id, 'final', partial_count + 1, 1, coalesce(ref, 'inline:'), now, summary, payload, views
+        INSERT INTO result_rows (org_id, result, result_name, job, result_kind, result_seq, schema_version, payload_ref, created_at, summary_json, payload, views)
+        SELECT org_id, result, result_name, job, 'final', partial_count + 1, 1, ref, now, summary, payload, views
         FROM ended WHERE outcome = 'completed'),
     told AS (
-        INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
-        SELECT org_id, job_id, event_seq - 1, new_event_id(job_id), 'job.timeout', now, 'system',
+        INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
+        SELECT org_id, job, event_seq - 1, new_event_id(job_name), 'job.timeout', now, 'system',
             '{"attempt":' || attempt || ',"threshold_seconds":' || coalesce(threshold, 'null') || '}', NULL
         FROM ended WHERE timed_out
         UNION ALL
-        SELECT org_id, job_id, event_seq, new_event_id(job_id),
+        SELECT org_id, job, event_seq, new_event_id(job_name),
             CASE outcome WHEN 'completed' THEN 'job.completed' WHEN 'failed' THEN 'job.failed' WHEN 'canceled' THEN 'job.canceled'
                 WHEN 'retry' THEN 'job.retry_scheduled' WHEN 'lost' THEN 'job.lease_lost' ELSE 'job.released' END,
-            now, actor,
+            now, nullif(actor, 'worker'),
             CASE outcome
-                WHEN 'completed' THEN '{"result_id":' || said(result_id) || ',"result_seq":' || partial_count + 1 || ',"progress_percent":100}'
+                WHEN 'completed' THEN NULL
                 WHEN 'failed' THEN '{"error_code":' || said(code) || ',"error_message":' || said(message) || ',"retryable":' || retryable
                     || ',"retry_hint":' || said(hint) || ',"attempt":' || attempt || '}'
                 WHEN 'canceled' THEN '{"canceled_by":' || said(by_whom) || ',"cancel_reason":' || said(why) || ',"result_id":' || said(shown_id) || '}'
@@ -139,7 +140,7 @@ BEGIN
                 ELSE '{"attempt":' || attempt || CASE WHEN crash IS NULL THEN '' ELSE ',"crash":' || said(crash) END || '}' END,
             CASE WHEN outcome IN ('completed', 'failed', 'canceled') THEN (SELECT feed_mark()) END
         FROM ended)
-    SELECT array_agg(place) AS places, array_agg(org_id) AS orgs, array_agg(job_id) AS ids, array_agg(event_seq) AS seqs,
+    SELECT array_agg(place) AS places, array_agg(org_id) AS orgs, array_agg(job) AS ids, array_agg(event_seq) AS seqs,
         array_agg(analysis) AS names, array_agg(-(attempt = 0)::integer::bigint) AS waits,
         array_agg(-leased::integer::bigint) AS leases, array_agg(next_attempt_at) AS dues, array_agg(outcome = 'retry') AS retries,
         -- What a whole run would have taken; one that computed less than half of it itself does not tell.
@@ -199,16 +200,16 @@ BEGIN
 END $$;
 
 -- Notes the wish that an attempt stops, once; its worker hears of it at its next heartbeat.
-CREATE OR REPLACE FUNCTION ask_to_stop(now bigint, org text, job text, by_whom text, reason text, request text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION ask_to_stop(now bigint, org text, key uuid, by_whom text, reason text, request text) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     WITH asked AS (
-        UPDATE jobs SET cancel_requested_at = now, canceled_by = by_whom, cancel_reason = reason, event_seq = event_seq + 1,
+        UPDATE job_rows SET cancel_requested_at = now, canceled_by = by_whom, cancel_reason = reason, event_seq = event_seq + 1,
             updated_at = now
-        WHERE org_id = org AND job_id = job AND status IN ('running', 'partial') AND cancel_requested_at IS NULL
-        RETURNING org_id, job_id, event_seq, request_id)
-    INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, request_id)
-    SELECT org_id, job_id, event_seq, new_event_id(job_id), 'job.cancel_requested', now,
+        WHERE org_id = org AND job = key AND status IN ('running', 'partial') AND cancel_requested_at IS NULL
+        RETURNING org_id, job, job_name, event_seq, coalesce(request_name, request::text) AS request_id)
+    INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, request_id)
+    SELECT org_id, job, event_seq, new_event_id(job_name), 'job.cancel_requested', now,
         CASE by_whom WHEN 'user' THEN 'user' ELSE 'system' END,
         '{"canceled_by":' || said(by_whom) || ',"cancel_reason":' || said(reason) || '}', nullif(request, request_id)
     FROM asked;
@@ -216,37 +217,37 @@ END $$;
 
 -- Stops jobs that nobody runs at once, and asks the workers of those that run. Repeating it changes nothing.
 CREATE OR REPLACE FUNCTION cancel(
-    at bigint, org_ids text[], job_ids text[], bys text[], reasons text[], request_ids text[]
+    at bigint, org_ids text[], job_ids uuid[], bys text[], reasons text[], request_ids text[]
 ) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     now bigint;
     hit record;
-    job record;
+    seen record;
     one ending;
     ends ending[] := '{}';
 BEGIN
     FOR hit IN
         SELECT * FROM unnest(org_ids, job_ids, bys, reasons, request_ids) WITH ORDINALITY
-            AS wish (org_id, job_id, by_whom, reason, request_id, place) ORDER BY job_id, place
+            AS wish (org_id, job, by_whom, reason, request_id, place) ORDER BY job, place
     LOOP
         -- From here on nobody can claim it; whoever claimed it a moment ago is seen.
-        SELECT attempt, lease_expires_at INTO job FROM jobs
-        WHERE job_id = hit.job_id AND org_id = hit.org_id AND finished_at IS NULL FOR NO KEY UPDATE;
+        SELECT attempt, lease_expires_at INTO seen FROM job_rows
+        WHERE job = hit.job AND org_id = hit.org_id AND finished_at IS NULL FOR NO KEY UPDATE;
         CONTINUE WHEN NOT FOUND;
         now := moment(at);
-        IF job.lease_expires_at > now THEN
-            PERFORM ask_to_stop(now, hit.org_id, hit.job_id, hit.by_whom, hit.reason, hit.request_id);
+        IF seen.lease_expires_at > now THEN
+            PERFORM ask_to_stop(now, hit.org_id, hit.job, hit.by_whom, hit.reason, hit.request_id);
         ELSE
             one := NULL;
             one.place := hit.place;
             one.org_id := hit.org_id;
-            one.job_id := hit.job_id;
-            one.attempt := job.attempt;
+            one.job := hit.job;
+            one.attempt := seen.attempt;
             one.outcome := 'canceled';
             one.actor := CASE hit.by_whom WHEN 'user' THEN 'user' ELSE 'system' END;
             one.fenced := false;
-            one.leased := job.lease_expires_at IS NOT NULL;
+            one.leased := seen.lease_expires_at IS NOT NULL;
             one.canceled_by := hit.by_whom;
             one.reason := hit.reason;
             ends := ends || one;
@@ -258,10 +259,10 @@ BEGIN
 END $$;
 
 -- Jobs as they are now, for writers that answer with them.
-CREATE OR REPLACE FUNCTION views_of(org_ids text[], job_ids text[]) RETURNS SETOF job_views LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION views_of(org_ids text[], job_ids uuid[]) RETURNS SETOF job_views LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-        SELECT view.* FROM unnest(org_ids, job_ids) AS wanted (org_id, job_id)
-        JOIN job_views AS view ON view.org_id = wanted.org_id AND view.job_id = wanted.job_id;
+        SELECT view.* FROM unnest(org_ids, job_ids) AS wanted (org_id, job)
+        JOIN job_views AS view ON view.org_id = wanted.org_id AND view.job = wanted.job;
 END $$;

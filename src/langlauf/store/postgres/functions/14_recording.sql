@@ -5,11 +5,11 @@
 -- that a write which had to wait for another one looks again.
 
 CREATE OR REPLACE FUNCTION record(
-    at bigint, batch uuid, org_ids text[], job_ids text[], attempts integer[], kinds text[], percents integer[], steps text[],
-    replays boolean[], news_ends integer[], sizes bigint[], most_partials bigint[], keys text[], result_ids text[], payloads text[],
+    at bigint, batch uuid, org_ids text[], job_ids uuid[], job_names text[], attempts integer[], kinds text[], percents integer[], steps text[],
+    replays boolean[], news_ends integer[], sizes bigint[], most_partials bigint[], keys text[], results uuid[], result_names text[], payloads text[],
     refs text[], summaries text[], shown text[], codes text[], messages text[], metas text[], can_retry boolean[], hints text[],
     delays bigint[], timeouts boolean[], thresholds text[], owns boolean[], deaths integer[], actors text[], bys text[],
-    most_lost integer, most_crashes integer
+    most_lost integer, most_crashes integer, asked_again boolean
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -20,9 +20,13 @@ DECLARE
     place bigint;
     limit_reached text;
 BEGIN
-    INSERT INTO batches (batch_id, made_at, answers) VALUES (batch, moment(at), '{}') ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
-        RETURN (SELECT known.answers FROM batches AS known WHERE batch_id = batch);
+    IF asked_again THEN
+        -- Where the first try is still under way, this waits for its end. A job that completed shows by itself that it did.
+        PERFORM lock_jobs(job_ids);
+        SELECT known.answers INTO outcomes FROM batches AS known WHERE batch_id = batch;
+        IF outcomes IS NOT NULL THEN
+            RETURN outcomes;
+        END IF;
     END IF;
     -- Jobs that are written to in several steps are locked first, in order.
     IF ('progress' = ANY (kinds))::integer + ('partial' = ANY (kinds))::integer + ('checkpoint' = ANY (kinds))::integer
@@ -31,18 +35,18 @@ BEGIN
     END IF;
     now := moment(at);
     IF 'checkpoint' = ANY (kinds) THEN
-        written := written || record_checkpoints(now, org_ids, job_ids, attempts, kinds, keys, payloads);
+        written := written || record_checkpoints(now, org_ids, job_ids, job_names, attempts, kinds, keys, payloads);
     END IF;
     SELECT array_agg(ROW(
-        one.place, org_id, job_id, attempt, kind, coalesce(actor, 'worker'), code, message, meta, retryable, hint, delay,
+        one.place, org_id, job, attempt, kind, coalesce(actor, 'worker'), code, message, meta, retryable, hint, delay,
         coalesce(timed_out, false), threshold, (kind = 'failed' AND code = 'worker_lost')::integer, deaths,
         CASE kind WHEN 'crashed' THEN message END, own, by_whom, message, true, true,
-        result_id, payload, ref, summary, views)::ending ORDER BY one.place)
+        result, result_name, payload, ref, summary, views)::ending ORDER BY one.place)
     INTO ends
     FROM unnest(org_ids, job_ids, attempts, kinds, codes, messages, metas, can_retry, hints, delays, timeouts, thresholds, owns,
-        deaths, actors, bys, result_ids, payloads, refs, summaries, shown) WITH ORDINALITY
-        AS one (org_id, job_id, attempt, kind, code, message, meta, retryable, hint, delay, timed_out, threshold, own,
-            deaths, actor, by_whom, result_id, payload, ref, summary, views, place)
+        deaths, actors, bys, results, result_names, payloads, refs, summaries, shown) WITH ORDINALITY
+        AS one (org_id, job, attempt, kind, code, message, meta, retryable, hint, delay, timed_out, threshold, own,
+            deaths, actor, by_whom, result, result_name, payload, ref, summary, views, place)
     WHERE kind IN ('completed', 'failed', 'retry', 'released', 'crashed', 'canceled');
     IF ends IS NOT NULL THEN
         IF kinds && '{retry, released, crashed}' THEN
@@ -55,8 +59,8 @@ BEGIN
     END IF;
     IF 'partial' = ANY (kinds) THEN
         written := written || record_partials(
-            now, org_ids, job_ids, attempts, kinds, percents, steps, replays, news_ends, sizes, most_partials, result_ids,
-            payloads, refs, summaries, shown);
+            now, org_ids, job_ids, attempts, kinds, percents, steps, replays, news_ends, sizes, most_partials, results,
+            result_names, payloads, refs, summaries, shown);
     END IF;
     outcomes := array_fill('false'::text, ARRAY[cardinality(org_ids)]);
     FOREACH place IN ARRAY written LOOP
@@ -67,25 +71,27 @@ BEGIN
             outcomes[place] := CASE outcomes[place] WHEN 'true' THEN limit_reached ELSE outcomes[place] END;
         END LOOP;
     END IF;
-    UPDATE batches SET answers = outcomes WHERE batch_id = batch;
+    IF kinds && '{failed, retry, released, crashed, canceled}' THEN
+        INSERT INTO batches (batch_id, made_at, answers) VALUES (batch, now, outcomes);
+    END IF;
     RETURN outcomes;
 END $$;
 
 -- The bounds that jobs of a batch have reached, by the places of their progress and partials.
-CREATE OR REPLACE FUNCTION limits_of(org_ids text[], job_ids text[], kinds text[]) RETURNS TABLE (place bigint, limit_reached text)
+CREATE OR REPLACE FUNCTION limits_of(org_ids text[], job_ids uuid[], kinds text[]) RETURNS TABLE (place bigint, limit_reached text)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
         SELECT one.place, job.limit_reached
-        FROM unnest(org_ids, job_ids, kinds) WITH ORDINALITY AS one (org_id, job_id, kind, place)
-        JOIN jobs AS job ON job.org_id = one.org_id AND job.job_id = one.job_id
+        FROM unnest(org_ids, job_ids, kinds) WITH ORDINALITY AS one (org_id, job, kind, place)
+        JOIN job_rows AS job ON job.org_id = one.org_id AND job.job = one.job
         WHERE one.kind IN ('progress', 'partial') AND job.limit_reached IS NOT NULL;
 END $$;
 
 -- The writes of a kind that were made, and those that found nothing to change for an attempt that still holds its lease.
 CREATE OR REPLACE FUNCTION written_or_held(
-    now bigint, org_ids text[], job_ids text[], attempts integer[], kinds text[], wanted text, written bigint[]
+    now bigint, org_ids text[], job_ids uuid[], attempts integer[], kinds text[], wanted text, written bigint[]
 ) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
@@ -93,8 +99,8 @@ BEGIN
         RETURN written;
     END IF;
     RETURN coalesce(written, '{}') || ARRAY(
-        SELECT place FROM unnest(org_ids, job_ids, attempts, kinds) WITH ORDINALITY AS one (org_id, job_id, attempt, kind, place)
-        JOIN jobs AS job ON job.job_id = one.job_id AND job.org_id = one.org_id
+        SELECT place FROM unnest(org_ids, job_ids, attempts, kinds) WITH ORDINALITY AS one (org_id, job, attempt, kind, place)
+        JOIN job_rows AS job ON job.job = one.job AND job.org_id = one.org_id
         WHERE one.kind = wanted AND job.attempt = one.attempt AND job.lease_expires_at > now);
 END $$;
 
@@ -102,7 +108,7 @@ END $$;
 -- where it began to compute: not from what stored chunks brought, nor from what an attempt before it had done. The last news
 -- that a log has room for says that it is the last.
 CREATE OR REPLACE FUNCTION record_progress(
-    now bigint, org_ids text[], job_ids text[], attempts integer[], kinds text[], percents integer[], steps text[], replays boolean[],
+    now bigint, org_ids text[], job_ids uuid[], attempts integer[], kinds text[], percents integer[], steps text[], replays boolean[],
     news_ends integer[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -110,7 +116,7 @@ DECLARE
     places bigint[];
 BEGIN
     WITH changed AS (
-        UPDATE jobs SET
+        UPDATE job_rows AS jobs SET
             limit_reached = CASE WHEN event_seq + 1 >= new.news_end THEN 'events' ELSE limit_reached END,
             progress_percent = greatest(progress_percent, new.percent),
             step = coalesce(new.step, jobs.step),
@@ -121,15 +127,15 @@ BEGIN
             event_seq = event_seq + 1,
             updated_at = now
         FROM unnest(org_ids, job_ids, attempts, kinds, percents, steps, replays, news_ends) WITH ORDINALITY
-            AS new (org_id, job_id, attempt, kind, percent, step, replayed, news_end, place)
-        WHERE new.kind = 'progress' AND jobs.job_id = new.job_id AND jobs.org_id = new.org_id
+            AS new (org_id, job, attempt, kind, percent, step, replayed, news_end, place)
+        WHERE new.kind = 'progress' AND jobs.job = new.job AND jobs.org_id = new.org_id
           AND (new.percent > progress_percent OR new.step <> coalesce(jobs.step, ''))
           AND jobs.limit_reached IS DISTINCT FROM 'events'
           AND jobs.attempt = new.attempt AND jobs.status IN ('running', 'partial') AND jobs.lease_expires_at > now
-        RETURNING jobs.org_id, jobs.job_id, jobs.event_seq, jobs.progress_percent, jobs.step, jobs.limit_reached, new.place),
+        RETURNING jobs.org_id, jobs.job, jobs.job_name, jobs.event_seq, jobs.progress_percent, jobs.step, jobs.limit_reached, new.place),
     told AS (
-        INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json)
-        SELECT org_id, job_id, event_seq, new_event_id(job_id), 'job.progress', now, 'worker',
+        INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json)
+        SELECT org_id, job, event_seq, new_event_id(job_name), 'job.progress', now, NULL,
             '{"progress_percent":' || progress_percent || ',"step":' || said(step)
             || CASE limit_reached WHEN 'events' THEN ',"limit":"events"}' ELSE '}' END
         FROM changed)
@@ -140,26 +146,27 @@ END $$;
 -- A worker that was told of a failed commit writes again: a snapshot that is there already changes nothing. The first one that
 -- does not fit any more is progress without a snapshot, and says so; those after it change nothing.
 CREATE OR REPLACE FUNCTION record_partials(
-    now bigint, org_ids text[], job_ids text[], attempts integer[], kinds text[], percents integer[], steps text[],
-    replays boolean[], news_ends integer[], sizes bigint[], most_partials bigint[], result_ids text[], payloads text[], refs text[], summaries text[], shown text[]
+    now bigint, org_ids text[], job_ids uuid[], attempts integer[], kinds text[], percents integer[], steps text[],
+    replays boolean[], news_ends integer[], sizes bigint[], most_partials bigint[], results uuid[], result_names text[], payloads text[], refs text[], summaries text[], shown text[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     places bigint[];
     orgs text[];
-    ids text[];
+    ids uuid[];
     seqs integer[];
 BEGIN
     WITH changed AS (
-        UPDATE jobs SET
+        UPDATE job_rows AS jobs SET
             limit_reached = CASE WHEN event_seq + 1 >= new.news_end THEN 'events'
-                                 WHEN partial_bytes + new.size > new.most_bytes THEN 'partials' END,
-            status = CASE WHEN (event_seq + 1 < new.news_end AND partial_bytes + new.size <= new.most_bytes) THEN 'partial' ELSE status END,
+                                 WHEN coalesce(partial_bytes, 0) + new.size > new.most_bytes THEN 'partials' END,
+            status = CASE WHEN (event_seq + 1 < new.news_end AND coalesce(partial_bytes, 0) + new.size <= new.most_bytes) THEN 'partial' ELSE status END,
             progress_percent = greatest(progress_percent, new.percent),
             step = coalesce(new.step, jobs.step),
-            partial_count = partial_count + (event_seq + 1 < new.news_end AND partial_bytes + new.size <= new.most_bytes)::integer,
-            partial_bytes = partial_bytes + CASE WHEN (event_seq + 1 < new.news_end AND partial_bytes + new.size <= new.most_bytes) THEN new.size ELSE 0 END,
-            result_id = CASE WHEN (event_seq + 1 < new.news_end AND partial_bytes + new.size <= new.most_bytes) THEN new.result_id ELSE jobs.result_id END,
+            partial_count = partial_count + (event_seq + 1 < new.news_end AND coalesce(partial_bytes, 0) + new.size <= new.most_bytes)::integer,
+            partial_bytes = coalesce(partial_bytes, 0) + CASE WHEN (event_seq + 1 < new.news_end AND coalesce(partial_bytes, 0) + new.size <= new.most_bytes) THEN new.size ELSE 0 END,
+            result = CASE WHEN (event_seq + 1 < new.news_end AND coalesce(partial_bytes, 0) + new.size <= new.most_bytes) THEN new.result ELSE jobs.result END,
+            result_name = CASE WHEN (event_seq + 1 < new.news_end AND coalesce(partial_bytes, 0) + new.size <= new.most_bytes) THEN new.result_name ELSE jobs.result_name END,
             progress_at = CASE WHEN new.percent > progress_percent OR coalesce(new.replayed, false) THEN now ELSE progress_at END,
             paced_at = CASE WHEN (new.percent > progress_percent AND paced_at IS NULL) OR coalesce(new.replayed, false) THEN now ELSE paced_at END,
             paced_percent = CASE WHEN (new.percent > progress_percent AND paced_at IS NULL) OR coalesce(new.replayed, false)
@@ -167,31 +174,31 @@ BEGIN
             event_seq = event_seq + 1,
             updated_at = now
         FROM unnest(
-            org_ids, job_ids, attempts, kinds, percents, steps, replays, news_ends, sizes, most_partials, result_ids, payloads,
+            org_ids, job_ids, attempts, kinds, percents, steps, replays, news_ends, sizes, most_partials, results, result_names, payloads,
             refs, summaries, shown) WITH ORDINALITY
-            AS new (org_id, job_id, attempt, kind, percent, step, replayed, news_end, size, most_bytes, result_id, payload, ref,
+            AS new (org_id, job, attempt, kind, percent, step, replayed, news_end, size, most_bytes, result, result_name, payload, ref,
                 summary, views, place)
-        WHERE new.kind = 'partial' AND jobs.job_id = new.job_id AND jobs.org_id = new.org_id
+        WHERE new.kind = 'partial' AND jobs.job = new.job AND jobs.org_id = new.org_id
           AND jobs.attempt = new.attempt AND jobs.status IN ('running', 'partial') AND jobs.lease_expires_at > now
           AND (jobs.partial_count = 0 OR NOT EXISTS (
-              SELECT 1 FROM job_results AS shown
-              WHERE shown.result_id = new.result_id AND shown.job_id = new.job_id AND shown.org_id = new.org_id))
+              SELECT 1 FROM result_rows AS shown
+              WHERE shown.result = new.result AND shown.job = new.job AND shown.org_id = new.org_id))
           AND jobs.limit_reached IS NULL
-        RETURNING jobs.org_id, jobs.job_id, jobs.event_seq, jobs.progress_percent, jobs.step, jobs.partial_count,
-            jobs.limit_reached, new.result_id, new.payload, new.ref, new.summary, new.views, new.place),
+        RETURNING jobs.org_id, jobs.job, jobs.job_name, jobs.event_seq, jobs.progress_percent, jobs.step, jobs.partial_count,
+            jobs.limit_reached, new.result, new.result_name, new.payload, new.ref, new.summary, new.views, new.place),
     kept AS (
-        INSERT INTO job_results (org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref, created_at, summary_json, payload, views)
-        SELECT org_id, result_id, job_id, 'partial', partial_count, 1, coalesce(ref, 'inline:'), now, summary, payload, views
+        INSERT INTO result_rows (org_id, result, result_name, job, result_kind, result_seq, schema_version, payload_ref, created_at, summary_json, payload, views)
+        SELECT org_id, result, result_name, job, 'partial', partial_count, 1, ref, now, summary, payload, views
         FROM changed WHERE limit_reached IS NULL),
     told AS (
-        INSERT INTO event_rows (org_id, job_id, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
-        SELECT org_id, job_id, event_seq, new_event_id(job_id), CASE WHEN limit_reached IS NULL THEN 'job.partial' ELSE 'job.progress' END, now, 'worker',
+        INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
+        SELECT org_id, job, event_seq, new_event_id(job_name), CASE WHEN limit_reached IS NULL THEN 'job.partial' ELSE 'job.progress' END, now, NULL,
             CASE WHEN limit_reached IS NULL
-                THEN '{"result_id":' || said(result_id) || ',"result_seq":' || partial_count || ',"progress_percent":' || progress_percent || '}'
+                THEN '{"result_id":' || said(coalesce(result_name, result::text)) || ',"result_seq":' || partial_count || ',"progress_percent":' || progress_percent || '}'
                 ELSE '{"progress_percent":' || progress_percent || ',"step":' || said(step) || ',"limit":"' || limit_reached || '"}' END,
             CASE WHEN limit_reached IS NULL THEN (SELECT feed_mark()) END
         FROM changed)
-    SELECT array_agg(place), array_agg(org_id), array_agg(job_id), array_agg(event_seq) INTO places, orgs, ids, seqs FROM changed;
+    SELECT array_agg(place), array_agg(org_id), array_agg(job), array_agg(event_seq) INTO places, orgs, ids, seqs FROM changed;
     IF places IS NOT NULL THEN
         PERFORM tell_outside(orgs, ids, seqs);
     END IF;
@@ -200,7 +207,7 @@ END $$;
 
 -- The first value of a chunk counts; a checkpoint has no event, it is not news for people.
 CREATE OR REPLACE FUNCTION record_checkpoints(
-    now bigint, org_ids text[], job_ids text[], attempts integer[], kinds text[], keys text[], payloads text[]
+    now bigint, org_ids text[], job_ids uuid[], job_names text[], attempts integer[], kinds text[], keys text[], payloads text[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -208,13 +215,13 @@ DECLARE
 BEGIN
     -- The jobs are locked: a checkpoint changes nothing of a job that another writer would have to look at.
     SELECT array_agg(place) INTO places FROM (
-        SELECT one.place FROM unnest(org_ids, job_ids, attempts, kinds) WITH ORDINALITY AS one (org_id, job_id, attempt, kind, place)
-        JOIN jobs AS job ON job.job_id = one.job_id AND job.org_id = one.org_id
+        SELECT one.place FROM unnest(org_ids, job_ids, attempts, kinds) WITH ORDINALITY AS one (org_id, job, attempt, kind, place)
+        JOIN job_rows AS job ON job.job = one.job AND job.org_id = one.org_id
         WHERE one.kind = 'checkpoint' AND job.attempt = one.attempt AND job.lease_expires_at > now
-        ORDER BY job.job_id FOR SHARE OF job) AS held_ones;
+        ORDER BY job.job FOR SHARE OF job) AS held_ones;
     INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
-    SELECT org_id, job_id, key, payload, now
-    FROM unnest(org_ids, job_ids, keys, payloads) WITH ORDINALITY AS one (org_id, job_id, key, payload, place)
+    SELECT org_id, coalesce(job_name, job::text), key, payload, now
+    FROM unnest(org_ids, job_ids, job_names, keys, payloads) WITH ORDINALITY AS one (org_id, job, job_name, key, payload, place)
     WHERE place = ANY (places)
     ON CONFLICT DO NOTHING;
     RETURN coalesce(places, '{}');

@@ -8,20 +8,20 @@ CREATE OR REPLACE FUNCTION sweep(
 #variable_conflict use_column
 DECLARE
     now bigint := moment(at);
-    ids text[];
+    ids uuid[];
     orgs text[];
-    late text;
-    hit jobs;
+    late uuid;
+    hit job_rows;
     one ending;
 BEGIN
     WITH overdue AS MATERIALIZED (
-        SELECT job.job_id, job.org_id FROM jobs AS job
+        SELECT job.job, job.org_id, coalesce(job.job_name, job.job::text) AS id FROM job_rows AS job
         WHERE job.deadline_at > 0 AND (job.lease_expires_at <= now OR job.deadline_at + grace <= now
             OR job.cancel_requested_at + cancel_grace <= now))
-    SELECT array_agg(taken.job_id ORDER BY taken.job_id), array_agg(DISTINCT taken.org_id) INTO ids, orgs
-    FROM (SELECT * FROM overdue ORDER BY job_id LIMIT most) AS first
+    SELECT array_agg(taken.job ORDER BY first.id), array_agg(DISTINCT taken.org_id) INTO ids, orgs
+    FROM (SELECT * FROM overdue ORDER BY id LIMIT most) AS first
     CROSS JOIN LATERAL (
-        SELECT job.job_id, job.org_id FROM jobs AS job WHERE job.job_id = first.job_id AND job.deadline_at IS NOT NULL
+        SELECT job.job, job.org_id FROM job_rows AS job WHERE job.job = first.job AND job.deadline_at IS NOT NULL
         OFFSET 0 FOR NO KEY UPDATE SKIP LOCKED) AS taken;
     IF ids IS NULL THEN
         RETURN;
@@ -31,12 +31,12 @@ BEGIN
     FOREACH late IN ARRAY ids LOOP
         -- Each by itself: one that cannot be written is told of, and the others go on.
         BEGIN
-            SELECT * INTO hit FROM jobs AS job WHERE job.job_id = late AND job.deadline_at IS NOT NULL;
+            SELECT * INTO hit FROM job_rows AS job WHERE job.job = late AND job.deadline_at IS NOT NULL;
             CONTINUE WHEN NOT FOUND OR least(
                 hit.lease_expires_at, hit.deadline_at + grace, hit.cancel_requested_at + cancel_grace) > now;
             one := overdue(now, hit, retry_base, retry_cap, most_lost);
             IF cardinality(write_ends(now, ARRAY[one])) > 0 THEN
-                RETURN QUERY SELECT one.org_id, one.job_id, one.outcome;
+                RETURN QUERY SELECT one.org_id, coalesce(hit.job_name, hit.job::text), one.outcome;
             END IF;
         EXCEPTION WHEN integrity_constraint_violation OR data_exception OR raise_exception THEN
             RAISE WARNING 'the job % cannot be swept: %', late, SQLERRM;
@@ -45,7 +45,7 @@ BEGIN
 END $$;
 
 -- What becomes of an attempt that is overdue: canceled, tried again, lost or given up.
-CREATE OR REPLACE FUNCTION overdue(now bigint, found_job jobs, retry_base float8, retry_cap float8, most_lost integer) RETURNS ending
+CREATE OR REPLACE FUNCTION overdue(now bigint, found_job job_rows, retry_base float8, retry_cap float8, most_lost integer) RETURNS ending
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -53,7 +53,7 @@ DECLARE
 BEGIN
     one.place := 1;
     one.org_id := found_job.org_id;
-    one.job_id := found_job.job_id;
+    one.job := found_job.job;
     one.attempt := found_job.attempt;
     one.fenced := false;
     one.leased := true;

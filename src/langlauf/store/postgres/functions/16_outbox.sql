@@ -2,12 +2,13 @@
 -- comes from, and events of a store of the earlier system are old news.
 
 -- Leaves messages about events, named by their jobs and numbers, where somebody is to hear of them.
-CREATE OR REPLACE FUNCTION tell_outside(org_ids text[], job_ids text[], seqs integer[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tell_outside(org_ids text[], keys uuid[], seqs integer[]) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     -- Most events interest nobody: that is seen at a glance.
     IF NOT EXISTS (SELECT 1 FROM webhook_endpoints WHERE org_id = ANY (org_ids) AND disabled_at IS NULL)
-        AND NOT EXISTS (SELECT 1 FROM job_wishes WHERE job_id = ANY (job_ids))
+        AND NOT EXISTS (SELECT 1 FROM job_wishes WHERE job_id = ANY (keys::text[]))
+        AND NOT EXISTS (SELECT 1 FROM job_rows WHERE job = ANY (keys) AND job_name IS NOT NULL)
     THEN
         RETURN;
     END IF;
@@ -26,7 +27,7 @@ BEGIN
     FROM (
         SELECT *, substr(event_type, 5) AS status, CASE event_type WHEN 'job.running' THEN 'started' ELSE substr(event_type, 5) END AS subject,
             event_type IN ('job.completed', 'job.failed', 'job.canceled') AS last
-        FROM unnest(org_ids, job_ids, seqs) AS new (org_id, job_id, event_seq) JOIN job_events USING (org_id, job_id, event_seq)
+        FROM unnest(org_ids, keys, seqs) AS new (org_id, job, event_seq) JOIN job_events USING (org_id, job, event_seq)
         WHERE event_type IN ('job.queued', 'job.running', 'job.partial', 'job.completed', 'job.failed', 'job.canceled')) AS told
     CROSS JOIN LATERAL (
         SELECT 'webhook' AS channel, endpoint.endpoint_id, NULL AS target, endpoint.endpoint_id AS lane,
@@ -46,7 +47,7 @@ BEGIN
               WHERE wish.channel = 'webhook' AND known.org_id = wish.org_id AND known.url = wish.target
                 AND known.disabled_at IS NULL AND strpos(known.subjects, ',' || told.subject || ',') > 0)) AS receiver
     CROSS JOIN LATERAL (
-        SELECT job.result_id, job.imported_at FROM jobs AS job
-        WHERE job.org_id = told.org_id AND job.job_id = told.job_id OFFSET 0) AS about
+        SELECT one.result_id, one.imported_at FROM jobs AS one
+        WHERE one.org_id = told.org_id AND one.job = told.job OFFSET 0) AS about
     WHERE about.imported_at IS NULL OR about.imported_at < told.occurred_at;
 END $$;

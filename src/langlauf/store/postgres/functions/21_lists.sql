@@ -1,14 +1,14 @@
 -- Jobs that have started and not ended: they are leased, or wait for another attempt. No index holds them as such, for it
 -- would be rewritten at every step of every job.
-CREATE OR REPLACE FUNCTION read_started(org text, most integer) RETURNS TABLE (job_id text, status text, queued_at bigint)
+CREATE OR REPLACE FUNCTION read_started(org text, most integer) RETURNS TABLE (job uuid, status text, queued_at bigint)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     RETURN QUERY
-        (SELECT held.job_id, held.status, held.queued_at FROM jobs AS held WHERE held.deadline_at > 0 AND held.org_id = org LIMIT most)
+        (SELECT held.job, held.status, held.queued_at FROM job_rows AS held WHERE held.deadline_at > 0 AND held.org_id = org LIMIT most)
         UNION ALL
-        (SELECT due.job_id, due.status, due.queued_at FROM jobs AS due
+        (SELECT due.job, due.status, due.queued_at FROM job_rows AS due
          WHERE due.org_id = org AND due.next_attempt_at IS NOT NULL LIMIT most)
         LIMIT most;
 END $$;
@@ -33,23 +33,23 @@ BEGIN
 END $$;
 
 -- All jobs in a state, where they are no more than so many: then they need not be looked for among the others.
-CREATE OR REPLACE FUNCTION read_few(org text, state text, most integer) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION read_few(org text, state text, most integer) RETURNS uuid[] LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
-    found text[];
+    found uuid[];
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     IF state IN ('completed', 'failed', 'canceled') THEN
         found := ARRAY(
-            SELECT one.job_id FROM jobs AS one
+            SELECT one.job FROM job_rows AS one
             WHERE one.org_id = org AND one.status = state AND one.finished_at IS NOT NULL
             ORDER BY one.finished_at DESC LIMIT most + 1);
     ELSIF state = 'queued' THEN
         found := ARRAY(
-            SELECT one.job_id FROM lanes AS lane
+            SELECT one.job FROM lanes AS lane
             CROSS JOIN LATERAL (VALUES ('expedite', lane.expedite_head), ('default', lane.default_head)) AS class (name, head)
             CROSS JOIN LATERAL (
-                SELECT waiting.job_id FROM jobs AS waiting
+                SELECT waiting.job FROM job_rows AS waiting
                 WHERE waiting.org_id = org AND waiting.analysis = lane.analysis AND waiting.priority_class = class.name
                   AND waiting.ticket > class.head AND waiting.started_at IS NULL AND waiting.finished_at IS NULL
                 LIMIT most + 1) AS one
@@ -59,7 +59,7 @@ BEGIN
         IF (SELECT count(*) FROM read_started(org, most + 1)) > most THEN
             RETURN NULL;
         END IF;
-        found := ARRAY(SELECT one.job_id FROM read_started(org, most) AS one WHERE one.status = state);
+        found := ARRAY(SELECT one.job FROM read_started(org, most) AS one WHERE one.status = state);
     END IF;
     RETURN CASE WHEN cardinality(found) <= most THEN found END;
 END $$;
@@ -67,39 +67,39 @@ END $$;
 -- One look: so many jobs before a position, those of them that fit, and where the look ended unless nothing is behind. `few`
 -- are the jobs to look among, where they are known; else it looks along the failed ones or along all.
 CREATE OR REPLACE FUNCTION read_jobs(
-    org text, few text[], state text, name text, code text, words text, largest integer, since bigint,
+    org text, few uuid[], state text, name text, code text, words text, largest integer, since bigint,
     before_at bigint, before_id text, walk integer, most integer
 ) RETURNS TABLE (views job_views[], end_at bigint, end_id text) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
-    ids text[];
+    ids uuid[];
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     IF few IS NOT NULL THEN
         ids := ARRAY(
-            SELECT input.job_id FROM unnest(few) AS wanted (job_id) CROSS JOIN LATERAL (
-                SELECT one.job_id, one.queued_at FROM jobs AS one
-                WHERE one.org_id = org AND one.job_id = wanted.job_id OFFSET 0) AS input
-            WHERE input.queued_at >= since AND (input.queued_at, input.job_id) < (before_at, before_id)
-            ORDER BY input.queued_at DESC, input.job_id DESC);
+            SELECT input.job FROM unnest(few) AS wanted (job) CROSS JOIN LATERAL (
+                SELECT one.job, one.queued_at FROM job_rows AS one
+                WHERE one.org_id = org AND one.job = wanted.job OFFSET 0) AS input
+            WHERE input.queued_at >= since AND (input.queued_at, input.job) < (before_at, key_of(before_id))
+            ORDER BY input.queued_at DESC, input.job DESC);
     ELSIF state = 'failed' THEN
         ids := ARRAY(
-            SELECT one.job_id FROM jobs AS one
+            SELECT one.job FROM job_rows AS one
             WHERE one.org_id = org AND one.failed_at IS NOT NULL AND one.queued_at >= since
-              AND (one.queued_at, one.job_id) < (before_at, before_id)
-            ORDER BY one.queued_at DESC, one.job_id DESC LIMIT walk);
+              AND one.queued_at <= before_at AND (one.queued_at, one.job) < (before_at, key_of(before_id))
+            ORDER BY one.queued_at DESC, one.job DESC LIMIT walk);
     ELSE
         ids := ARRAY(
-            SELECT input.job_id FROM jobs AS input
+            SELECT input.job FROM job_rows AS input
             WHERE input.org_id = org AND input.queued_at > 0 AND input.queued_at >= since
-              AND (input.queued_at, input.job_id) < (before_at, before_id)
-            ORDER BY input.queued_at DESC, input.job_id DESC LIMIT walk);
+              AND input.queued_at <= before_at AND (input.queued_at, input.job) < (before_at, key_of(before_id))
+            ORDER BY input.queued_at DESC, input.job DESC LIMIT walk);
     END IF;
     views := ARRAY(
-        SELECT fitting.view FROM unnest(ids) WITH ORDINALITY AS walked (job_id, place)
+        SELECT fitting.view FROM unnest(ids) WITH ORDINALITY AS walked (job, place)
         CROSS JOIN LATERAL (
             SELECT one AS view FROM job_views AS one
-            WHERE one.org_id = org AND one.job_id = walked.job_id
+            WHERE one.org_id = org AND one.job = walked.job
               AND (state IS NULL OR one.status = state) AND (name IS NULL OR one.analysis = name)
               AND (code IS NULL OR one.error_code = code)
               AND (words IS NULL
@@ -108,14 +108,14 @@ BEGIN
                 OR strpos(lower(one.error_code COLLATE "C"), words) > 0
                 OR strpos(lower(one.error_message COLLATE "C"), words) > 0
                 OR EXISTS (
-                    SELECT 1 FROM jobs AS input WHERE input.org_id = org AND input.job_id = walked.job_id
-                      AND CASE WHEN octet_length(input.payload) <= largest
-                          THEN strpos(lower(input.payload COLLATE "C"), words) > 0 END))
+                    SELECT 1 FROM event_rows AS first WHERE first.org_id = org AND first.job = walked.job AND first.event_seq = 1
+                      AND CASE WHEN octet_length(first.input) <= largest
+                          THEN strpos(lower(first.input COLLATE "C"), words) > 0 END))
             OFFSET 0) AS fitting
         ORDER BY walked.place LIMIT most);
     IF few IS NULL AND cardinality(ids) = walk THEN
         SELECT input.queued_at, input.job_id INTO end_at, end_id FROM jobs AS input
-        WHERE input.org_id = org AND input.job_id = ids[walk];
+        WHERE input.org_id = org AND input.job = ids[walk];
     END IF;
     RETURN NEXT;
 END $$;
@@ -134,8 +134,8 @@ BEGIN
                 WHERE again.retry_of COLLATE "C" = one.job_id AND again.retry_of IS NOT NULL AND again.org_id = org LIMIT 1), false)
         FROM jobs AS one
         WHERE one.org_id = org AND one.failed_at IS NOT NULL AND one.queued_at >= since
-          AND (one.queued_at, one.job_id) < (before_at, before_id)
-        ORDER BY one.queued_at DESC, one.job_id DESC LIMIT most;
+          AND one.queued_at <= before_at AND (one.queued_at, one.job) < (before_at, key_of(before_id))
+        ORDER BY one.queued_at DESC, one.job DESC LIMIT most;
 END $$;
 
 -- Some lines of an org's history and how many there are. Jobs that work and have a snapshot are few and in no index: they are
@@ -144,42 +144,41 @@ CREATE OR REPLACE FUNCTION read_history(org text, skipped bigint, most integer)
 RETURNS TABLE (entries history_entry[], counted bigint) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
-    ids text[];
+    ids uuid[];
     from_place bigint;
     wanted bigint;
     ended bigint;
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
-    ids := ARRAY(SELECT one.job_id FROM read_started(org, 100000) AS one WHERE one.status = 'partial');
+    ids := ARRAY(SELECT one.job FROM read_started(org, 100000) AS one WHERE one.status = 'partial');
     from_place := greatest(0, skipped - cardinality(ids));
     wanted := skipped - from_place + most;
-    SELECT count(*) INTO ended FROM jobs AS one
+    SELECT count(*) INTO ended FROM job_rows AS one
     WHERE one.org_id = org AND one.queued_at > 0 AND one.kept >= 2;
     counted := ended + cardinality(ids);
     IF from_place <= ended / 2 THEN
         ids := ids || ARRAY(
-            SELECT one.job_id FROM jobs AS one
+            SELECT one.job FROM job_rows AS one
             WHERE one.org_id = org AND one.queued_at > 0 AND one.kept >= 2
-            ORDER BY one.queued_at DESC, one.job_id DESC OFFSET from_place LIMIT wanted);
+            ORDER BY one.queued_at DESC, one.job DESC OFFSET from_place LIMIT wanted);
     ELSE
         ids := ids || ARRAY(
-            SELECT one.job_id FROM jobs AS one
+            SELECT one.job FROM job_rows AS one
             WHERE one.org_id = org AND one.queued_at > 0 AND one.kept >= 2
-            ORDER BY one.queued_at, one.job_id
+            ORDER BY one.queued_at, one.job
             OFFSET greatest(0, ended - from_place - wanted) LIMIT greatest(0, least(wanted, ended - from_place)));
     END IF;
     entries := ARRAY(
         SELECT line.entry FROM (
-            SELECT input.job_id, input.queued_at, input.payload FROM unnest(ids) AS shown (job_id) CROSS JOIN LATERAL (
-                SELECT one.job_id, one.queued_at, one.payload FROM jobs AS one
-                WHERE one.org_id = org AND one.job_id = shown.job_id OFFSET 0) AS input
-            ORDER BY input.queued_at DESC, input.job_id DESC OFFSET skipped - from_place LIMIT most) AS page
+            SELECT input.job, input.queued_at FROM unnest(ids) AS shown (job) CROSS JOIN LATERAL (
+                SELECT one.job, one.queued_at FROM job_rows AS one WHERE one.org_id = org AND one.job = shown.job OFFSET 0) AS input
+            ORDER BY input.queued_at DESC, input.job DESC OFFSET skipped - from_place LIMIT most) AS page
         CROSS JOIN LATERAL (
             SELECT ROW(one.result_id, one.job_id,
-                (SELECT shown.created_at FROM job_results AS shown WHERE shown.org_id = org AND shown.result_id = one.result_id),
-                one.status, page.payload)::history_entry AS entry
-            FROM jobs AS one WHERE one.org_id = org AND one.job_id = page.job_id OFFSET 0) AS line
-        ORDER BY page.queued_at DESC, page.job_id DESC);
+                (SELECT shown.created_at FROM result_rows AS shown WHERE shown.org_id = org AND shown.result = key_of(one.result_id)),
+                one.status, one.payload)::history_entry AS entry
+            FROM jobs AS one WHERE one.org_id = org AND one.job = page.job OFFSET 0) AS line
+        ORDER BY page.queued_at DESC, page.job DESC);
     RETURN NEXT;
 END $$;
 
@@ -220,13 +219,13 @@ BEGIN
         SELECT kept.message, told.view, newest.read_at IS NULL AND newest.created_at > coalesce(seen_until, 0)
         FROM read_messages(org, before_at, before_id, -1, most) AS newest
         CROSS JOIN LATERAL (
-            SELECT ROW(one.*)::notifications AS message FROM messages AS one
-            WHERE NOT newest.stored AND one.org_id = org AND one.job_id = newest.job_id
+            SELECT ROW({notification_names})::notifications AS message FROM messages AS one
+            WHERE NOT newest.stored AND one.org_id = org AND one.job = key_of(newest.job_id)
             UNION ALL
             SELECT ROW(one.*)::notifications FROM outbox AS one
             WHERE newest.stored AND one.notification_id = newest.notification_id AND one.org_id = org) AS kept
         CROSS JOIN LATERAL (
-            SELECT found AS view FROM job_views AS found WHERE found.org_id = org AND found.job_id = newest.job_id OFFSET 0) AS told
+            SELECT found AS view FROM job_views AS found WHERE found.org_id = org AND found.job = key_of(newest.job_id) OFFSET 0) AS told
         ORDER BY newest.created_at DESC, newest.notification_id DESC;
 END $$;
 
@@ -252,10 +251,10 @@ DECLARE
     changed integer := 0;
     more integer;
 BEGIN
-    UPDATE jobs SET read_at = now
-    WHERE job_id = ANY (ARRAY(
-            SELECT left(message, 14) || version || substr(message, 16) FROM unnest('{7,0,1,2,3,4,5,6,8,9,a,b,c,d,e,f,""}'::text[]) AS version))
-        AND message_id_of(job_id) = message AND org_id = org AND read_at IS NULL
+    UPDATE job_rows SET read_at = now
+    WHERE job = ANY (ARRAY(
+            SELECT key_of(left(message, 14) || version || substr(message, 16)) FROM unnest('{7,0,1,2,3,4,5,6,8,9,a,b,c,d,e,f,""}'::text[]) AS version))
+        AND message_id_of(coalesce(job_name, job::text)) = message AND org_id = org AND read_at IS NULL
         AND status IN ('completed', 'failed') AND (imported_at IS NULL OR imported_at < finished_at);
     GET DIAGNOSTICS changed = ROW_COUNT;
     UPDATE outbox SET read_at = now
@@ -280,32 +279,33 @@ BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     RETURN QUERY
         SELECT view.* FROM (
-            SELECT one.held_at, one.job_id FROM jobs AS one
-            WHERE one.org_id = org AND one.held_at IS NOT NULL AND (one.held_at, one.job_id) < (before_at, before_id)
-            ORDER BY one.held_at DESC, one.job_id DESC LIMIT most) AS held
+            SELECT one.held_at, one.job FROM job_rows AS one
+            WHERE one.org_id = org AND one.held_at IS NOT NULL AND (one.held_at, one.job) < (before_at, key_of(before_id))
+            ORDER BY one.held_at DESC, one.job DESC LIMIT most) AS held
         CROSS JOIN LATERAL (
-            SELECT * FROM job_views AS found WHERE found.org_id = org AND found.job_id = held.job_id OFFSET 0) AS view
-        ORDER BY held.held_at DESC, held.job_id DESC;
+            SELECT * FROM job_views AS found WHERE found.org_id = org AND found.job = held.job OFFSET 0) AS view
+        ORDER BY held.held_at DESC, held.job DESC;
 END $$;
 
 -- Holds the job of a result, or releases it: whose it is, and since when it is gone where it is. The job is locked first and
 -- looked at behind that: what retention takes at the same time is gone or is held, never both.
-CREATE OR REPLACE FUNCTION hold_result(at bigint, org text, result text, wished boolean, who text, why text)
+CREATE OR REPLACE FUNCTION hold_result(at bigint, org text, id text, wished boolean, who text, why text)
 RETURNS TABLE (job_id text, removed_at bigint) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    owner text := (SELECT one.job_id FROM job_results AS one WHERE one.org_id = org AND one.result_id = result);
+    wanted CONSTANT uuid := key_of(id);
+    owner CONSTANT uuid := (SELECT one.job FROM result_rows AS one WHERE one.org_id = org AND one.result = wanted);
 BEGIN
-    PERFORM 1 FROM jobs WHERE jobs.org_id = org AND jobs.job_id = owner FOR UPDATE;
+    PERFORM 1 FROM job_rows AS jobs WHERE jobs.org_id = org AND jobs.job = owner FOR UPDATE;
     IF wished THEN
-        UPDATE jobs SET held_at = moment(at), held_by = who, hold_reason = why
-        WHERE jobs.org_id = org AND jobs.job_id = owner AND held_at IS NULL AND EXISTS (
-            SELECT 1 FROM job_results AS one WHERE one.org_id = org AND one.result_id = result AND one.removed_at IS NULL);
+        UPDATE job_rows AS jobs SET held_at = moment(at), held_by = who, hold_reason = why
+        WHERE jobs.org_id = org AND jobs.job = owner AND held_at IS NULL AND EXISTS (
+            SELECT 1 FROM result_rows AS one WHERE one.org_id = org AND one.result = wanted AND one.removed_at IS NULL);
     ELSE
-        UPDATE jobs SET held_at = NULL, held_by = NULL, hold_reason = NULL
-        WHERE jobs.org_id = org AND jobs.job_id = owner AND held_at IS NOT NULL;
+        UPDATE job_rows AS jobs SET held_at = NULL, held_by = NULL, hold_reason = NULL
+        WHERE jobs.org_id = org AND jobs.job = owner AND held_at IS NOT NULL;
     END IF;
-    RETURN QUERY SELECT one.job_id, one.removed_at FROM job_results AS one WHERE one.org_id = org AND one.result_id = result;
+    RETURN QUERY SELECT one.job_id, one.removed_at FROM job_results AS one WHERE one.org_id = org AND one.result = wanted;
 END $$;
 
 -- The first and the last waiting job of each analysis and class, each one look into the index.

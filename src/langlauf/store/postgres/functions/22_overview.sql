@@ -36,7 +36,7 @@ BEGIN
         SELECT job.org_id, job.job_id, job.event_seq, job.result_expired_at IS NOT NULL, job.events_expired_at IS NOT NULL,
             job.lease_expires_at, job.held_at
         FROM unnest(org_ids, job_ids) AS followed (org_id, job_id)
-        JOIN job_views AS job ON job.org_id = followed.org_id AND job.job_id = followed.job_id;
+        JOIN job_views AS job ON job.org_id = followed.org_id AND job.job = key_of(followed.job_id);
 END $$;
 
 -- A mark of each followed org that any change of its jobs changes, in one look: when its last job was accepted, when one of
@@ -68,10 +68,10 @@ BEGIN
     RETURN QUERY
         SELECT job.org_id, job.job_id, job.finished_at IS NOT NULL, ARRAY(
             SELECT shown.result_payload_ref FROM job_results AS shown
-            WHERE shown.org_id = job.org_id AND shown.job_id = job.job_id AND shown.removed_at IS NULL
+            WHERE shown.org_id = job.org_id AND shown.job = job.job AND shown.removed_at IS NULL
               AND shown.result_payload_ref <> 'inline:')
         FROM unnest(org_ids, job_ids) AS asked (org_id, job_id)
-        JOIN jobs AS job ON job.org_id = asked.org_id AND job.job_id = asked.job_id;
+        JOIN jobs AS job ON job.org_id = asked.org_id AND job.job = key_of(asked.job_id);
 END $$;
 
 -- Which schema this is: the number of its last migration.

@@ -86,8 +86,8 @@ BEGIN
             SELECT * FROM job_events AS event
             WHERE event.org_id = org AND event.feed_mark IS NULL
               AND event.event_type IN ('job.queued', 'job.running', 'job.partial', 'job.completed', 'job.failed', 'job.canceled')
-              AND (event.occurred_at, event.job_id, event.event_seq) > (place_at, place_job, place_seq)
-            ORDER BY event.occurred_at, event.job_id, event.event_seq LIMIT walk
+              AND (event.occurred_at, event.job, event.event_seq) > (place_at, key_of(place_job), place_seq)
+            ORDER BY event.occurred_at, event.job, event.event_seq LIMIT walk
         LOOP
             looked_at := looked_at + 1;
             end_mark := 0;
@@ -97,7 +97,7 @@ BEGIN
             IF one.event_type = ANY (kinds) THEN
                 events := events || one;
                 results := array_append(results, CASE one.event_type WHEN 'job.failed' THEN (
-                    SELECT job.result_id::text FROM jobs AS job WHERE job.org_id = org AND job.job_id = one.job_id) END);
+                    SELECT job.result_id::text FROM jobs AS job WHERE job.org_id = org AND job.job = one.job) END);
             END IF;
             more := looked_at = walk OR cardinality(events) = most;
             EXIT WHEN more;
@@ -109,8 +109,8 @@ BEGIN
         FOR one IN
             SELECT * FROM job_events AS event
             WHERE event.org_id = org AND event.feed_mark >= place_mark AND event.feed_mark < open_from
-              AND (event.feed_mark, event.job_id, event.event_seq) > (place_mark, place_job, place_seq)
-            ORDER BY event.feed_mark, event.job_id, event.event_seq LIMIT walk - looked_at
+              AND (event.feed_mark, event.job, event.event_seq) > (place_mark, key_of(place_job), place_seq)
+            ORDER BY event.feed_mark, event.job, event.event_seq LIMIT walk - looked_at
         LOOP
             looked_at := looked_at + 1;
             end_mark := one.feed_mark;
@@ -120,7 +120,7 @@ BEGIN
             IF one.event_type = ANY (kinds) THEN
                 events := events || one;
                 results := array_append(results, CASE one.event_type WHEN 'job.failed' THEN (
-                    SELECT job.result_id::text FROM jobs AS job WHERE job.org_id = org AND job.job_id = one.job_id) END);
+                    SELECT job.result_id::text FROM jobs AS job WHERE job.org_id = org AND job.job = one.job) END);
             END IF;
             more := looked_at = walk OR cardinality(events) = most;
             EXIT WHEN more;

@@ -101,7 +101,7 @@ BEGIN
               AND same.org_id = taken.org_id AND same.url = taken.target) AS goes_to ON true
         LEFT JOIN LATERAL (
             SELECT job.traceparent FROM jobs AS job
-            WHERE job.job_id = taken.job_id AND job.org_id = taken.org_id OFFSET 0) AS origin ON true
+            WHERE job.job = key_of(taken.job_id) AND job.org_id = taken.org_id OFFSET 0) AS origin ON true
         WHERE NOT taken.gone
         ORDER BY taken.turn, taken.due_at;
 END $$;

@@ -83,9 +83,9 @@ CREATE OR REPLACE FUNCTION owners(kind text, wanted text) RETURNS TABLE (org_id 
 #variable_conflict use_column
 BEGIN
     IF kind = 'job' THEN
-        RETURN QUERY SELECT one.org_id, one.job_id FROM jobs AS one WHERE one.job_id = wanted LIMIT 2;
+        RETURN QUERY SELECT one.org_id, one.job_id FROM jobs AS one WHERE one.job = key_of(wanted) LIMIT 2;
     ELSE
-        RETURN QUERY SELECT one.org_id, one.job_id FROM job_results AS one WHERE one.result_id = wanted LIMIT 2;
+        RETURN QUERY SELECT one.org_id, one.job_id FROM job_results AS one WHERE one.result = key_of(wanted) LIMIT 2;
     END IF;
 END $$;
 

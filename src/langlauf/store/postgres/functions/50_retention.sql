@@ -6,25 +6,25 @@
 -- of which a part was taken are not walked over again.
 CREATE OR REPLACE FUNCTION ended_page(
     keeps smallint[], cutoff bigint, after_time bigint, after_org text, after_job text, most integer
-) RETURNS SETOF jobs LANGUAGE plpgsql STABLE AS $$
+) RETURNS SETOF job_views LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-        SELECT job.* FROM unnest(keeps) AS part (number) CROSS JOIN LATERAL (
-            SELECT * FROM jobs
+        SELECT old.* FROM unnest(keeps) AS part (number) CROSS JOIN LATERAL (
+            SELECT {job_names}, lease_expires_at, job FROM jobs
             WHERE kept = part.number AND finished_at IS NOT NULL AND finished_at >= after_time AND finished_at <= cutoff
-              AND (finished_at, org_id, job_id) > (after_time, after_org, after_job)
-            ORDER BY finished_at, org_id, job_id LIMIT most) AS job
-        ORDER BY job.finished_at, job.org_id, job.job_id LIMIT most;
+              AND (finished_at, org_id, job) > (after_time, after_org, key_of(after_job))
+            ORDER BY finished_at, org_id, job LIMIT most) AS old
+        ORDER BY old.finished_at, old.org_id, old.job LIMIT most;
 END $$;
 
 -- The jobs that ended last, from an instant on and up to another.
-CREATE OR REPLACE FUNCTION newest_ended(since bigint, until bigint, most integer) RETURNS SETOF jobs LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION newest_ended(since bigint, until bigint, most integer) RETURNS SETOF job_views LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
         SELECT job.* FROM unnest('{0, 1, 2, 3}'::smallint[]) AS part (number) CROSS JOIN LATERAL (
-            SELECT * FROM jobs
+            SELECT {job_names}, lease_expires_at, job FROM jobs
             WHERE kept = part.number AND finished_at IS NOT NULL AND finished_at >= since AND finished_at <= until
             ORDER BY finished_at DESC LIMIT most) AS job
         ORDER BY job.finished_at DESC LIMIT most;
@@ -53,9 +53,9 @@ BEGIN
             coalesce(sum(coalesce(octet_length(payload), 0) + coalesce(octet_length(views), 0)), 0)::bigint AS bytes
         FROM (
             SELECT payload, views, job.finished_at <= cutoff_of(result_kind, job.status, finals, partials, completed) AS goes
-            FROM job_results
-            WHERE job_results.job_id = job.job_id AND job_results.org_id = job.org_id AND removed_at IS NULL) AS result) AS parts
-    ORDER BY job.finished_at, job.org_id, job.job_id;
+            FROM result_rows AS kept
+            WHERE kept.job = job.job AND kept.org_id = job.org_id AND removed_at IS NULL) AS result) AS parts
+    ORDER BY job.finished_at, job.org_id, job.job;
 END $$;
 
 CREATE OR REPLACE FUNCTION retirable_events(cutoff bigint, after_time bigint, after_org text, after_job text, most integer)
@@ -64,11 +64,11 @@ RETURNS SETOF retirable LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     SELECT job.finished_at, job.org_id::text, job.job_id::text,
-        (SELECT count(*) FROM event_rows AS event WHERE event.job_id = job.job_id AND event.org_id = job.org_id),
+        (SELECT count(*) FROM event_rows AS event WHERE event.job = job.job AND event.org_id = job.org_id AND event.event_type IS NOT NULL),
         0::bigint, true, delivers(job.org_id, job.job_id)
     FROM (
         SELECT * FROM ended_page('{1, 3}', cutoff, after_time, after_org, after_job, most)) AS job
-    ORDER BY job.finished_at, job.org_id, job.job_id;
+    ORDER BY job.finished_at, job.org_id, job.job;
 END $$;
 
 CREATE OR REPLACE FUNCTION retirable_jobs(cutoff bigint, after_time bigint, after_org text, after_job text, most integer)
@@ -82,19 +82,18 @@ BEGIN
         true, job.held_at IS NOT NULL OR delivers(job.org_id, job.job_id)
     FROM (
         SELECT * FROM ended_page('{0, 1, 2, 3}', cutoff, after_time, after_org, after_job, most)) AS job
-    ORDER BY job.finished_at, job.org_id, job.job_id;
+    ORDER BY job.finished_at, job.org_id, job.job;
 END $$;
 
-CREATE OR REPLACE FUNCTION may_retire(
-    org_ids text[], job_ids text[], cutoff bigint, with_held boolean, OUT orgs text[], OUT ids text[]
-) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION may_retire(org_ids text[], job_ids text[], cutoff bigint, with_held boolean) RETURNS uuid[]
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    SELECT coalesce(array_agg(due.org_id), '{}'), coalesce(array_agg(due.job_id), '{}') INTO orgs, ids FROM (
-        SELECT job.org_id, job.job_id FROM jobs AS job
-        JOIN unnest(org_ids, job_ids) AS named (org_id, job_id) ON job.job_id = named.job_id AND job.org_id = named.org_id
-        WHERE job.finished_at <= cutoff AND (with_held OR job.held_at IS NULL) AND NOT delivers(job.org_id, job.job_id)
-        ORDER BY job.job_id, job.org_id FOR UPDATE OF job SKIP LOCKED) AS due;
+    RETURN ARRAY(
+        SELECT due.job FROM job_rows AS due
+        JOIN unnest(org_ids, job_ids) AS named (org_id, job_id) ON due.job = key_of(named.job_id) AND due.org_id = named.org_id
+        WHERE due.finished_at <= cutoff AND (with_held OR due.held_at IS NULL) AND NOT delivers(due.org_id, named.job_id)
+        ORDER BY due.job FOR UPDATE OF due SKIP LOCKED);
 END $$;
 
 -- What is left says that there was a result: its id, its org and when it went.
@@ -104,67 +103,64 @@ CREATE OR REPLACE FUNCTION retire_results(
 #variable_conflict use_column
 DECLARE
     now bigint := moment(at);
-    orgs text[];
-    ids text[];
+    ids CONSTANT uuid[] := may_retire(org_ids, job_ids, cutoff, false);
     removed bigint;
 BEGIN
-    SELECT may.orgs, may.ids INTO orgs, ids FROM may_retire(org_ids, job_ids, cutoff, false) AS may;
-    UPDATE job_results AS result SET removed_at = now, payload = NULL, summary_json = NULL, views = NULL
-    FROM unnest(orgs, ids) AS old (org_id, job_id) JOIN jobs AS job ON job.job_id = old.job_id AND job.org_id = old.org_id
-    WHERE result.job_id = old.job_id AND result.org_id = old.org_id AND result.removed_at IS NULL AND job.held_at IS NULL
-      AND job.finished_at <= cutoff_of(result.result_kind, job.status, finals, partials, completed);
+    UPDATE result_rows AS result SET removed_at = now, payload = NULL, summary_json = NULL, views = NULL
+    FROM unnest(ids) AS old (job) JOIN job_rows AS owner ON owner.job = old.job
+    WHERE result.job = old.job AND result.removed_at IS NULL AND owner.held_at IS NULL
+      AND owner.finished_at <= cutoff_of(result.result_kind, owner.status, finals, partials, completed);
     GET DIAGNOSTICS removed = ROW_COUNT;
-    UPDATE jobs SET result_expired_at = now, kept = kept & 1 FROM unnest(orgs, ids) AS old (org_id, job_id)
-    WHERE jobs.job_id = old.job_id AND jobs.org_id = old.org_id AND result_expired_at IS NULL AND finished_at IS NOT NULL
-      AND NOT EXISTS (
-          SELECT 1 FROM job_results AS result
-          WHERE result.job_id = old.job_id AND result.org_id = old.org_id AND result.removed_at IS NULL);
+    UPDATE job_rows AS owner SET result_expired_at = now, kept = kept & 1 FROM unnest(ids) AS old (job)
+    WHERE owner.job = old.job AND result_expired_at IS NULL AND finished_at IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM result_rows AS result WHERE result.job = old.job AND result.removed_at IS NULL);
     RETURN removed;
 END $$;
 
+-- The input stays as long as the job.
 CREATE OR REPLACE FUNCTION retire_events(at bigint, org_ids text[], job_ids text[], cutoff bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    orgs text[];
-    ids text[];
+    ids CONSTANT uuid[] := may_retire(org_ids, job_ids, cutoff, true);
     removed bigint;
+    more bigint;
 BEGIN
-    SELECT may.orgs, may.ids INTO orgs, ids FROM may_retire(org_ids, job_ids, cutoff, true) AS may;
-    DELETE FROM event_rows AS event USING unnest(orgs, ids) AS old (org_id, job_id)
-    WHERE event.job_id = old.job_id AND event.org_id = old.org_id;
+    DELETE FROM event_rows AS event USING unnest(ids) AS old (job) WHERE event.job = old.job AND event.input IS NULL;
     GET DIAGNOSTICS removed = ROW_COUNT;
-    UPDATE jobs SET events_expired_at = moment(at), kept = kept & 2 FROM unnest(orgs, ids) AS old (org_id, job_id)
-    WHERE jobs.job_id = old.job_id AND jobs.org_id = old.org_id AND events_expired_at IS NULL AND finished_at IS NOT NULL;
-    RETURN removed;
+    UPDATE event_rows AS event SET event_type = NULL, payload_json = NULL, feed_mark = NULL FROM unnest(ids) AS old (job)
+    WHERE event.job = old.job AND event.event_type IS NOT NULL;
+    GET DIAGNOSTICS more = ROW_COUNT;
+    UPDATE job_rows AS owner SET events_expired_at = moment(at), kept = kept & 2 FROM unnest(ids) AS old (job)
+    WHERE owner.job = old.job AND events_expired_at IS NULL AND finished_at IS NOT NULL;
+    RETURN removed + more;
 END $$;
 
 -- A job goes with its input, log, snapshots, tombstones, messages, chunks and key.
 CREATE OR REPLACE FUNCTION retire_jobs(at bigint, org_ids text[], job_ids text[], cutoff bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN remove_jobs(may_retire(org_ids, job_ids, cutoff, false));
+END $$;
+
+-- Removes jobs with all that belongs to them: every table that names a job, by its id or by its key, may have a part of it. For
+-- whoever has made sure, and locked, that they may go.
+CREATE OR REPLACE FUNCTION remove_jobs(keys uuid[]) RETURNS bigint LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     orgs text[];
     ids text[];
-BEGIN
-    SELECT may.orgs, may.ids INTO orgs, ids FROM may_retire(org_ids, job_ids, cutoff, false) AS may;
-    RETURN remove_jobs(orgs, ids);
-END $$;
-
--- Removes jobs with all that belongs to them: every table that names a job may have a part of it. For whoever has made sure,
--- and locked, that they may go.
-CREATE OR REPLACE FUNCTION remove_jobs(orgs text[], ids text[]) RETURNS bigint LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
     part text;
     removed bigint;
 BEGIN
-    FOREACH part IN ARRAY array_remove(tables_of_orgs('job_id'), 'jobs') LOOP
+    SELECT array_agg(org_id), array_agg(job_id) INTO orgs, ids FROM unnest(keys) AS old (key) JOIN jobs ON job = key;
+    FOREACH part IN ARRAY tables_of_orgs('job_id') LOOP
         EXECUTE format('DELETE FROM %I AS part USING unnest($1, $2) AS old (org_id, job_id)
             WHERE part.job_id = old.job_id AND part.org_id = old.org_id', part) USING orgs, ids;
     END LOOP;
-    DELETE FROM jobs USING unnest(orgs, ids) AS old (org_id, job_id)
-    WHERE jobs.job_id = old.job_id AND jobs.org_id = old.org_id;
+    FOREACH part IN ARRAY array_append(array_remove(tables_of_orgs('job'), 'job_rows'), 'job_rows') LOOP
+        EXECUTE format('DELETE FROM %I AS part USING unnest($1) AS old (key) WHERE part.job = old.key', part) USING keys;
+    END LOOP;
     GET DIAGNOSTICS removed = ROW_COUNT;
     RETURN removed;
 END $$;
@@ -175,7 +171,7 @@ CREATE OR REPLACE FUNCTION count_ended(OUT ended bigint, OUT with_end bigint) LA
 $$;
 
 CREATE OR REPLACE FUNCTION count_kept(OUT results bigint, OUT events bigint) LANGUAGE sql STABLE AS $$
-    SELECT (SELECT count(*) FROM job_results WHERE removed_at IS NULL), (SELECT count(*) FROM event_rows)
+    SELECT (SELECT count(*) FROM job_results WHERE removed_at IS NULL), (SELECT count(*) FROM event_rows WHERE event_type IS NOT NULL)
 $$;
 
 -- The youngest jobs beyond each age at which retention takes something: how many were looked at, and how many still have it.
@@ -195,6 +191,6 @@ LANGUAGE sql STABLE AS $$
     SELECT result.org_id, result.job_id, result.result_id, result.result_payload_ref
     FROM newest_ended(0, 9223372036854775807, most) AS ended
     CROSS JOIN LATERAL (
-        SELECT * FROM job_results AS one WHERE one.org_id = ended.org_id AND one.job_id = ended.job_id OFFSET 0) AS result
+        SELECT * FROM job_results AS one WHERE one.org_id = ended.org_id AND one.job = ended.job OFFSET 0) AS result
     WHERE result.result_payload_ref <> 'inline:' AND result.removed_at IS NULL
 $$;

@@ -36,24 +36,24 @@ END $$;
 CREATE OR REPLACE FUNCTION erase_jobs(org text, most integer, with_held boolean, forced boolean) RETURNS bigint LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    ids text[];
+    ids uuid[];
     names text[];
 BEGIN
     IF forced THEN
-        ids := ARRAY(SELECT job_id FROM jobs WHERE deadline_at > 0 AND org_id = org LIMIT most);
+        ids := ARRAY(SELECT job FROM job_rows WHERE deadline_at > 0 AND org_id = org LIMIT most);
         PERFORM lock_jobs(ids);
-        SELECT coalesce(array_agg(job.job_id), '{}'), array_agg(job.analysis) INTO ids, names FROM jobs AS job
-        WHERE job.job_id = ANY (ids) AND job.deadline_at IS NOT NULL AND job.org_id = org AND (with_held OR held_at IS NULL);
+        SELECT coalesce(array_agg(one.job), '{}'), array_agg(one.analysis) INTO ids, names FROM job_rows AS one
+        WHERE one.job = ANY (ids) AND one.deadline_at IS NOT NULL AND one.org_id = org AND (with_held OR held_at IS NULL);
         IF names IS NOT NULL THEN
             PERFORM count_jobs(
                 names, array_fill(0::bigint, ARRAY[cardinality(names)]), array_fill(-1::bigint, ARRAY[cardinality(names)]));
         END IF;
     ELSE
-        ids := ARRAY(SELECT job.job_id FROM jobs AS job
-                     WHERE job.org_id = org AND finished_at IS NOT NULL AND (with_held OR held_at IS NULL)
+        ids := ARRAY(SELECT one.job FROM job_rows AS one
+                     WHERE one.org_id = org AND finished_at IS NOT NULL AND (with_held OR held_at IS NULL)
                      LIMIT most FOR UPDATE SKIP LOCKED);
     END IF;
-    RETURN remove_jobs(array_fill(org, ARRAY[cardinality(ids)]), ids);
+    RETURN remove_jobs(ids);
 END $$;
 
 -- Takes some of its rows out of one table. Keys are not removed; a lane that somebody waits in is not either.

@@ -70,13 +70,13 @@ BEGIN
     END IF;
     IF to_regtype('public.reading_jobs') IS NOT NULL AND NOT EXISTS (
         SELECT FROM pg_rewrite JOIN pg_depend ON pg_depend.objid = pg_rewrite.oid
-        WHERE ev_class = to_regclass('public.reading_jobs') AND refobjid = 'langlauf.jobs'::regclass)
+        WHERE ev_class = to_regclass('public.reading_jobs') AND refobjid = 'langlauf.job_rows'::regclass)
     THEN
         RETURN;
     END IF;
     CREATE OR REPLACE VIEW public.reading_jobs AS
     SELECT
-        uuid_of(job.job_id) AS id,
+        job.job AS id,
         (CASE
             WHEN job.status = 'queued' THEN 'pending'
             WHEN job.status = 'completed' THEN 'done'
@@ -86,7 +86,7 @@ BEGIN
             ELSE 'generating'
         END)::text AS status,
         timestamp_of(job.queued_at) AS created_at,
-        timestamp_of(job.updated_at) AS updated_at,
+        timestamp_of(coalesce(job.updated_at, job.finished_at)) AS updated_at,
         timestamp_of(coalesce(job.attempt_started_at, job.started_at)) AS started_at,
         job.retry_count,
         job.max_retries,
@@ -105,11 +105,11 @@ BEGIN
         END AS error_meta,
         -- What a retry is for begins with the code of the error.
         CASE WHEN waits.after_timeout THEN substr(job.retry_reason, length('timeout: ') + 1) ELSE job.error_message END AS error
-    FROM langlauf.jobs AS job
+    FROM langlauf.job_rows AS job
     CROSS JOIN LATERAL (
         SELECT job.next_attempt_at IS NOT NULL AND job.last_retry_at > job.attempt_started_at
             AND job.retry_reason LIKE 'timeout: %' AS after_timeout) AS waits
-    WHERE uuid_of(job.job_id) IS NOT NULL;
+    WHERE job.job_name IS NULL;
     COMMENT ON COLUMN public.reading_jobs.id IS 'The id of the job.';
     COMMENT ON COLUMN public.reading_jobs.status IS
         'pending, generating, done, failed, timeout (waits for a retry after a timeout) or cancelled.';
@@ -145,7 +145,7 @@ LANGUAGE sql STABLE SET search_path = langlauf, pg_temp AS $$
     SELECT 'TABLE', 'public.reading_jobs', '{service_role}', relowner, coalesce(relacl, acldefault('r', relowner))
     FROM pg_class WHERE oid = to_regclass('public.reading_jobs') AND EXISTS (
         SELECT FROM pg_depend JOIN pg_rewrite ON pg_rewrite.oid = objid
-        WHERE ev_class = pg_class.oid AND refobjid = 'jobs'::regclass)
+        WHERE ev_class = pg_class.oid AND refobjid = 'job_rows'::regclass)
 $$;
 
 -- What roles that exist by now still lack: they may be made after the schema is. The program asks at every start.

@@ -5,49 +5,59 @@
 -- constraints repeat the invariants of the state machine. There are no foreign keys between the tables: their checks cost more
 -- than all else; each statement writes a job and its rows together, and `verify` looks for orphans.
 
--- One row per job, with its input and, while somebody runs it, its lease. What is always there comes first.
-CREATE TABLE jobs (
+-- One row per job and, while it runs, its lease; the view `jobs` shows it as people know it. A row is written at every step, so it
+-- is narrow: what is always there comes first, without gaps, ids have 16 bytes, and the input lies with the first event. `job` is the
+-- id itself where that is a UUID; ids of other origin, which imports bring, have a key made from them, and stand in `job_name`.
+CREATE TABLE job_rows (
     queued_at             bigint  NOT NULL,
-    updated_at            bigint  NOT NULL,
     ticket                bigint  NOT NULL DEFAULT 0,
     timeout_seconds       float8  NOT NULL,
-    partial_bytes         bigint  NOT NULL DEFAULT 0,
     event_seq             integer NOT NULL DEFAULT 1,
     attempt               integer NOT NULL DEFAULT 0,
     max_retries           integer NOT NULL,
-    progress_percent      integer NOT NULL DEFAULT 0,
     partial_count         integer NOT NULL DEFAULT 0,
     error_count           integer NOT NULL DEFAULT 0,
     retry_count           integer NOT NULL DEFAULT 0,
-    lost_count            integer NOT NULL DEFAULT 0,
-    crash_count           integer NOT NULL DEFAULT 0,
-    paced_percent         integer NOT NULL DEFAULT 0,
+    lost_count            smallint NOT NULL DEFAULT 0,
+    crash_count           smallint NOT NULL DEFAULT 0,
+    progress_percent      smallint NOT NULL DEFAULT 0,
+    paced_percent         smallint NOT NULL DEFAULT 0,
     -- what is still there of a job that has ended: 1 its events, 2 a result, 3 both
     kept                  smallint NOT NULL DEFAULT 0,
-    job_id                text COLLATE "C" PRIMARY KEY,
+    job                   uuid    PRIMARY KEY,
     org_id                text COLLATE "C" NOT NULL,
     analysis              text COLLATE "C" NOT NULL,
     status                text COLLATE "C" NOT NULL,
     priority_class        text COLLATE "C" NOT NULL,
-    request_payload_hash  text COLLATE "C" NOT NULL,
-    request_payload_ref   text    NOT NULL,
-    trace_id              text    NOT NULL,
-    request_id            text    NOT NULL,
+    payload_hash          bytea   NOT NULL,
+    -- as a text only where it is not 16 bytes in the usual form
+    trace                 uuid,
+    request               uuid,
+    -- the newest snapshot, with an id like that of the job
+    result                uuid,
+    started_at            bigint,
+    attempt_started_at    bigint,
+    finished_at           bigint,
+    -- NULL of a job that has ended: what it is then follows from the end
+    updated_at            bigint,
+    estimated_seconds     float8,
     -- the lease: who runs it, until when unless it is renewed, when the attempt is out of time, and of which claim it is: a claim
     -- whose answer was lost is asked again under the same id, and finds what it was given
     lease_expires_at      bigint,
     deadline_at           bigint,
     worker_id             text,
     claim_id              uuid,
-    started_at            bigint,
-    attempt_started_at    bigint,
-    finished_at           bigint,
     next_attempt_at       bigint,
     paced_at              bigint,
     progress_at           bigint,
-    estimated_seconds     float8,
+    partial_bytes         bigint,
     step                  text,
-    result_id             text COLLATE "C",
+    job_name              text COLLATE "C",
+    result_name           text COLLATE "C",
+    trace_name            text,
+    request_name          text,
+    -- NULL where the input is in the database
+    payload_ref           text,
     requested_by_user_id  text,
     api_key_id            text,
     cancel_requested_at   bigint,
@@ -74,19 +84,17 @@ CREATE TABLE jobs (
     limit_reached         text,
     -- when somebody had seen the message about its end
     read_at               bigint,
-    -- the input
-    payload               text,
     -- Few and short, since they are read anew for each statement: what a job in each state has and has not; and what values are.
     CONSTRAINT jobs_state_check CHECK (CASE status
         WHEN 'queued' THEN attempt = 0 AND progress_percent < 100
             AND num_nonnulls(started_at, finished_at, next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
-        WHEN 'completed' THEN progress_percent = 100 AND num_nonnulls(finished_at, result_id) = 2
+        WHEN 'completed' THEN progress_percent = 100 AND num_nonnulls(finished_at, result) = 2
             AND num_nonnulls(next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
         WHEN 'failed' THEN progress_percent < 100 AND num_nonnulls(finished_at, failed_at, error_code, error_message, retryable) = 5
             AND num_nonnulls(next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
         WHEN 'canceled' THEN progress_percent < 100 AND num_nonnulls(finished_at, canceled_at, canceled_by, cancel_reason) = 4
             AND num_nonnulls(next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
-        ELSE (status = 'running' OR (status = 'partial' AND partial_count >= 1 AND result_id IS NOT NULL))
+        ELSE (status = 'running' OR (status = 'partial' AND partial_count >= 1 AND result IS NOT NULL))
             AND progress_percent < 100 AND finished_at IS NULL AND num_nonnulls(started_at, attempt_started_at) = 2
             AND (num_nonnulls(deadline_at, lease_expires_at, worker_id) = 0
                 OR (num_nonnulls(deadline_at, lease_expires_at, worker_id) = 3 AND next_attempt_at IS NULL)) END),
@@ -95,7 +103,7 @@ CREATE TABLE jobs (
         AND partial_bytes >= 0 AND timeout_seconds > 0 AND length(org_id) BETWEEN 1 AND 128
         AND priority_class IN ('default', 'expedite') AND canceled_by IN ('user', 'system', 'worker')
         AND retry_hint IN ('retry_with_backoff', 'check_input_and_retry') AND limit_reached IN ('events', 'partials'))
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
+) WITH (fillfactor = 72, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 5000);
 
 -- Every version of a row is entered anew in every index that has room for it, unless no column of any index was changed. So no
@@ -103,76 +111,82 @@ CREATE TABLE jobs (
 -- changes its status, which the index of what has ended is for. An index holds a job only while, or once, it is asked for it: a
 -- job is in four of them at any time. On a table that is still empty the planner would as soon look a job up by its org alone,
 -- and keep to that while the table grows: conditions keep indexes away from questions that do not name them.
-CREATE INDEX idx_jobs_org_queued ON jobs (org_id, queued_at, job_id) INCLUDE (kept) WHERE queued_at > 0;
-CREATE INDEX idx_jobs_lane_head ON jobs (org_id, analysis, priority_class, ticket)
+CREATE INDEX idx_jobs_org_queued ON job_rows (org_id, queued_at) INCLUDE (kept) WHERE queued_at > 0;
+CREATE INDEX idx_jobs_lane_head ON job_rows (org_id, analysis, priority_class, ticket)
     WHERE started_at IS NULL AND finished_at IS NULL;
-CREATE INDEX idx_jobs_duplicates ON jobs ("left"(request_payload_hash, 16)) WHERE finished_at IS NULL;
+CREATE INDEX idx_jobs_duplicates ON job_rows (substr(payload_hash, 1, 8)) WHERE finished_at IS NULL;
 -- A retry was decided upon after its last attempt began; what was lost or given back was not.
-CREATE INDEX idx_jobs_lane_due ON jobs (
+CREATE INDEX idx_jobs_lane_due ON job_rows (
     org_id, analysis, (coalesce(last_retry_at >= attempt_started_at, false)::integer), next_attempt_at) WHERE next_attempt_at IS NOT NULL;
-CREATE INDEX idx_jobs_timeout_detection ON jobs (deadline_at) WHERE deadline_at IS NOT NULL;
-CREATE INDEX idx_jobs_org_status_updated ON jobs (org_id, status, finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX idx_jobs_finished ON jobs (kept, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX idx_jobs_timeout_detection ON job_rows (deadline_at) WHERE deadline_at IS NOT NULL;
+CREATE INDEX idx_jobs_org_status_updated ON job_rows (org_id, status, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX idx_jobs_finished ON job_rows (kept, finished_at) WHERE finished_at IS NOT NULL;
 -- These hold few jobs, or none.
-CREATE INDEX idx_jobs_failed ON jobs (org_id, queued_at, job_id) WHERE failed_at IS NOT NULL;
-CREATE INDEX idx_jobs_retry_eligible ON jobs (next_attempt_at, retry_count, max_retries) WHERE next_attempt_at IS NOT NULL;
-CREATE INDEX idx_jobs_error_code ON jobs (error_code) WHERE error_code IS NOT NULL;
-CREATE INDEX idx_jobs_retry_of ON jobs (retry_of COLLATE "C", org_id) WHERE retry_of IS NOT NULL;
-CREATE INDEX idx_jobs_held ON jobs (org_id, held_at, job_id) WHERE held_at IS NOT NULL;
+CREATE INDEX idx_jobs_failed ON job_rows (org_id, queued_at) WHERE failed_at IS NOT NULL;
+CREATE INDEX idx_jobs_retry_eligible ON job_rows (next_attempt_at, retry_count, max_retries) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX idx_jobs_error_code ON job_rows (error_code) WHERE error_code IS NOT NULL;
+CREATE INDEX idx_jobs_retry_of ON job_rows (retry_of COLLATE "C", org_id) WHERE retry_of IS NOT NULL;
+CREATE INDEX idx_jobs_held ON job_rows (org_id, held_at) WHERE held_at IS NOT NULL;
+CREATE INDEX idx_jobs_named ON job_rows (job) WHERE job_name IS NOT NULL;
 
--- The rows of job_events. event_id is NULL where it follows from the job's id and the number, trace_id and request_id where they
--- are the job's. feed_mark is the place in the feed of its org, see the functions of the feed.
+-- The rows of job_events. What follows from the job is NULL: event_id where it is made of the job's id and the number, trace_id and
+-- request_id where they are the job's, the actor where it is the worker, and the payload where it says no more than the job does. feed_mark is the place in the feed of
+-- its org, see the functions of the feed. The first row of a job also has the job's input: it is written once, and the job's row
+-- often. It has no type where retention took the event and left the input.
 CREATE TABLE event_rows (
     occurred_at  bigint  NOT NULL,
     feed_mark    bigint,
     event_seq    integer NOT NULL CHECK (event_seq >= 1),
-    job_id       text COLLATE "C" NOT NULL,
+    job          uuid    NOT NULL,
     org_id       text COLLATE "C" NOT NULL,
-    event_type   text    NOT NULL,
-    actor_type   text    NOT NULL CHECK (actor_type IN ('system', 'worker', 'user')),
-    payload_json text    NOT NULL,
+    event_type   text,
+    actor_type   text    CHECK (actor_type IN ('system', 'worker', 'user')),
+    payload_json text,
     event_id     text,
     trace_id     text,
     request_id   text,
-    PRIMARY KEY (job_id, event_seq)
+    input        text,
+    PRIMARY KEY (job, event_seq)
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 50000);
 
 -- Marks are few and come in order: entries of one batch share one.
 CREATE INDEX idx_job_events_feed ON event_rows (org_id, feed_mark) WHERE feed_mark IS NOT NULL;
-CREATE INDEX idx_job_events_feed_before ON event_rows (org_id, occurred_at, job_id, event_seq)
+CREATE INDEX idx_job_events_feed_before ON event_rows (org_id, occurred_at, job, event_seq)
     WHERE feed_mark IS NULL
     AND event_type IN ('job.queued', 'job.running', 'job.partial', 'job.completed', 'job.failed', 'job.canceled');
 -- Rows lie in the order of their times, so a summary of each stretch finds them, and costs a writer nothing.
 CREATE INDEX idx_job_events_type_occurred ON event_rows USING brin (event_type, occurred_at) WITH (pages_per_range = 32, autosummarize = on);
 
-CREATE TABLE job_results (
-    org_id             text COLLATE "C" NOT NULL,
-    result_id          text COLLATE "C" NOT NULL,
-    job_id             text COLLATE "C" NOT NULL,
-    result_kind        text    NOT NULL CHECK (result_kind IN ('partial', 'final')),
+-- The rows of job_results. payload_ref is NULL where the payload is in the database.
+CREATE TABLE result_rows (
+    created_at         bigint  NOT NULL,
+    job                uuid    NOT NULL,
+    result             uuid    NOT NULL,
     result_seq         integer NOT NULL CHECK (result_seq >= 1),
     schema_version     integer NOT NULL,
-    result_payload_ref text    NOT NULL,
-    created_at         bigint  NOT NULL,
+    org_id             text COLLATE "C" NOT NULL,
+    result_kind        text    NOT NULL CHECK (result_kind IN ('partial', 'final')),
     summary_json       text,
     removed_at         bigint,
+    result_name        text COLLATE "C",
+    payload_ref        text,
     payload            text,
     -- what an analysis wants people to see of it, as JSON
     views              text,
     -- the schema as the earlier system named it, where that is a text
     schema_text        text,
-    CONSTRAINT idx_job_results_job_seq PRIMARY KEY (job_id, result_seq),
-    CHECK ((payload IS NULL) = (removed_at IS NOT NULL) OR result_payload_ref <> 'inline:'),
+    CONSTRAINT idx_job_results_job_seq PRIMARY KEY (job, result_seq),
+    CHECK ((payload IS NULL) = (removed_at IS NOT NULL) OR payload_ref IS NOT NULL),
     CONSTRAINT job_results_views_check CHECK (views IS NULL OR removed_at IS NULL)
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 50000);
 
-CREATE UNIQUE INDEX idx_job_results_id ON job_results (result_id);
-CREATE UNIQUE INDEX idx_job_results_final ON job_results (job_id) WHERE result_kind = 'final';
-CREATE INDEX idx_job_results_created ON job_results USING brin (created_at) WITH (pages_per_range = 32, autosummarize = on);
+CREATE UNIQUE INDEX idx_job_results_id ON result_rows (result);
+CREATE UNIQUE INDEX idx_job_results_final ON result_rows (job) WHERE result_kind = 'final';
+CREATE INDEX idx_job_results_created ON result_rows USING brin (created_at) WITH (pages_per_range = 32, autosummarize = on);
 
 -- Messages that go out, and those for people that an earlier system left. What people are told of a job's end is not stored: it
 -- follows from the job. A message knows where it goes: to an endpoint, or to the address that its job named. Messages of one
@@ -289,8 +303,8 @@ CREATE TABLE pace (
     mean_seconds float8 NOT NULL
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
--- Which batches of writes were committed, with their answers. A batch whose answer was lost is sent again under the same id
--- and gets the answers it missed, instead of being carried out twice.
+-- Batches of writes in which attempts ended without a result, with their answers. Such an end does not show afterwards in the
+-- job: a batch whose answer was lost is sent again under the same id, and gets the answers it missed.
 CREATE TABLE batches (
     batch_id uuid   PRIMARY KEY,
     made_at  bigint NOT NULL,

@@ -1,0 +1,1 @@
+"""Langlauf beside its peers, and what its stores cost: `python -m bench`."""

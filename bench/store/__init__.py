@@ -1,0 +1,1 @@
+"""What the stores cost, for those who work on them."""

@@ -1,0 +1,62 @@
+"""Databases of a PostgreSQL server that the benchmark makes for itself and drops; it touches nothing else there."""
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from langlauf.domain.errors import LanglaufError
+from langlauf.store.postgres.migrating import migrate
+
+_PREFIX = "langlauf_bench_"
+#: Filling and rebuilding take as long as they take; what they write is gone with the database.
+_RAW = """
+SET search_path = langlauf, pg_temp;
+SET jit = off;
+"""
+
+
+@asynccontextmanager
+async def own_database(server: str) -> AsyncIterator[str]:
+    """The URL of a new database with the schema of the store. It is dropped at the end, connections or not."""
+    name = _PREFIX + secrets.token_hex(6)
+    async with connected(server) as connection:
+        await connection.execute(f'CREATE DATABASE "{name}"')
+    try:
+        url = _address(server, name)
+        async with connected(url) as connection:
+            await migrate(connection)
+        yield url
+    finally:
+        async with connected(server) as connection:
+            await connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@asynccontextmanager
+async def connected(url: str, settings: str = "") -> AsyncIterator[Any]:
+    """A bare connection that sees the schema of the store."""
+    try:
+        connection = await asyncpg.connect(url, timeout=10)
+    except (OSError, asyncpg.PostgresError, TimeoutError, ValueError) as error:
+        raise LanglaufError(f"no connection to the database: {error or type(error).__name__}") from error
+    try:
+        await connection.execute(_RAW + settings)
+        yield connection
+    except asyncpg.PostgresError as error:
+        raise LanglaufError(f"the database refused a statement of the benchmark: {error}") from error
+    finally:
+        connection.terminate() if connection.is_in_transaction() else await connection.close()
+
+
+async def version(server: str) -> str:
+    """The version of the server."""
+    async with connected(server) as connection:
+        said: str = await connection.fetchval("SHOW server_version")
+    return said.partition(" ")[0]
+
+
+def _address(server: str, database: str) -> str:
+    return urlunsplit(urlsplit(server)._replace(path=f"/{database}"))

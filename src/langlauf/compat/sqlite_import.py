@@ -1,0 +1,106 @@
+"""Takes over a store of the earlier system into a file; a file that is new appears with its jobs or not at all."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from langlauf.clock import Clock, new_id
+from langlauf.compat.v1_import import Earlier, Importing, ImportReport
+from langlauf.compat.v1_records import UNNAMED
+from langlauf.domain.errors import StoreError, StoreUnavailable
+from langlauf.domain.instant import Instant
+from langlauf.domain.job import Job
+from langlauf.store.copying import Row
+from langlauf.store.sqlite.connection import migrate, open_connection
+from langlauf.store.sqlite.copying import put_rows
+from langlauf.store.sqlite.snapshot import refuse_unfinished
+from langlauf.store.sqlite.steady import clock_of
+from langlauf.store.tables import Table
+
+
+def import_v1(
+    db_path: str, json_path: Path, *, default_analysis: str = UNNAMED, clock: Clock | None = None, once: bool = True
+) -> ImportReport:
+    """Brings the JSON store into the SQLite file, completely or not at all.
+
+    Who does not know the application leaves its jobs without a name: `unnamed_jobs` gives them one.
+    With `once`, a file of that name that was imported before is left alone, whatever it holds by now; else only the
+    same content is. Raises `StoreError` with what is wrong and where; nothing is written then.
+    """
+    earlier = Earlier(json_path, default_analysis, once)
+    if Path(db_path).exists():
+        return _into(db_path, earlier, clock)
+    return _into_new(Path(db_path), earlier, clock)
+
+
+def _into_new(path: Path, earlier: Earlier, clock: Clock | None) -> ImportReport:
+    """Makes the file beside its place and puts it there when it is whole: no moment sees a store without its jobs."""
+    making = path.with_name(f".{path.name}.{new_id()}")
+    try:
+        report = _into(str(making), earlier, clock)
+        try:
+            os.link(making, path)
+        except FileExistsError:  # another process was faster; its file has the jobs
+            return _into(str(path), earlier, clock)
+        except OSError:  # a file system without links
+            making.replace(path)
+        _sync_folder(path.parent)
+        return report
+    finally:
+        for left in (making, *(making.with_name(making.name + end) for end in ("-wal", "-shm"))):
+            left.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _into(path: str, earlier: Earlier, clock: Clock | None) -> ImportReport:
+    connection = open_connection(path)
+    try:
+        migrate(connection)
+        refuse_unfinished(path, connection)
+        clock = clock or clock_of(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        report = earlier.run(_Importing(connection, clock.now()))
+        connection.execute("COMMIT")
+    except apsw.ConstraintError as error:
+        raise StoreError(f"{earlier.path} does not fit into {path}: {error}") from error
+    except apsw.Error as error:
+        raise StoreUnavailable(f"the store {path} did not take the import: {error}") from error
+    finally:
+        connection.close()  # what was not committed is gone
+    return report
+
+
+class _Importing(Importing):
+    """The one writer of the file, until its transaction ends."""
+
+    messages = "notifications"
+
+    def __init__(self, connection: apsw.Connection, now: Instant) -> None:
+        super().__init__("langlauf.store.sqlite", "transfer.sql")
+        self.now = now
+        self._connection = connection
+
+    def known_job(self, jobs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+        return next((job for job in jobs if self._rows("known_job", job_id=job[1])), None)
+
+    def lock(self, moving: Sequence[Job]) -> None:
+        """Nobody else writes to a file meanwhile."""
+
+    def _bring(self, tables: Mapping[Table, Sequence[Row]], moving: Sequence[Job]) -> None:  # noqa: ARG002 - all are counted
+        for table, rows in tables.items():
+            put_rows(self._connection, table, rows)
+        for query in ("recount_lanes", "recount_waiting", "recount_running", "touch_all_orgs"):
+            self._rows(query)
+
+    def _rows(self, query: str, /, **values: Any) -> list[Any]:
+        return self._connection.execute(self._queries[query], values).fetchall()

@@ -1,0 +1,75 @@
+"""A claim that stands goes with the next submissions of its process: one transaction accepts and hands out."""
+
+import asyncio
+
+import pytest
+
+from langlauf.domain.attempt import ClaimRequest, Handed
+from langlauf.hints import Hints
+from langlauf.store.postgres.driver import PostgresStore
+from tests.support.orders import accept, claim
+from tests.support.postgres import fetch
+from tests.support.postgres_stores import migrated_database
+from tests.support.relay import Loss, relayed
+from tests.support.stores import LEASE_SECONDS, SetClock
+
+REQUEST = ClaimRequest(worker_id="w", slots=2, analyses=("survey",), lease_seconds=LEASE_SECONDS, max_running=1_000)
+_TRANSACTIONS = "SELECT DISTINCT xmin::text FROM langlauf.event_rows"
+
+
+async def _standing(store: PostgresStore) -> "asyncio.Task[Handed]":
+    """A claim that has found nothing and stands."""
+    stands = asyncio.Event()
+
+    async def wait() -> None:
+        stands.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(store.claim_next(REQUEST, wait))
+    await stands.wait()
+    return task
+
+
+def test_a_submission_is_claimed_with_it() -> None:
+    """One transaction accepts the job and hands it out; one that does not fit waits."""
+
+    async def main(url: str) -> None:
+        clock = SetClock()
+        store = await PostgresStore.open(url, hints=Hints(), clock=clock, notify=False)
+        try:
+            task = await _standing(store)
+            jobs = [job.job_id for job in await asyncio.gather(*(accept(store, clock) for _ in range(3)))]
+            handed = [one.lease.job_id for one in (await task).claims]
+            assert sorted(handed) == sorted(jobs)[:2]
+            assert len(fetch(url, _TRANSACTIONS)) == 1
+            assert {one.lease.job_id for one in await claim(store)} == {*jobs} - {*handed}
+        finally:
+            await store.close()
+
+    with migrated_database() as url:
+        asyncio.run(main(url))
+
+
+@pytest.mark.parametrize("loss", [Loss.ANSWERED, Loss.UNDERWAY])
+def test_a_lost_answer_brings_the_same_jobs(loss: Loss) -> None:
+    """The second try finds what the first one accepted and gave out."""
+    left = [loss]
+
+    def draw(query: str) -> Loss | None:
+        return left.pop() if left and "take_claim_turn" in query else None
+
+    async def main(url: str) -> None:
+        clock = SetClock()
+        async with relayed(url, "127.0.0.1", draw) as (_, through):
+            store = await PostgresStore.open(through, hints=Hints(), clock=clock, notify=False)
+            try:
+                task = await _standing(store)
+                job = await accept(store, clock)
+                assert [one.lease.job_id for one in (await task).claims] == [job.job_id]
+                assert not left
+                assert [row["attempt"] for row in fetch(url, "SELECT attempt FROM langlauf.jobs")] == [1]
+            finally:
+                await store.close()
+
+    with migrated_database() as url:
+        asyncio.run(main(url))
