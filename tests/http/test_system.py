@@ -8,6 +8,7 @@ from langlauf.http.app import api_routes
 from langlauf.http.openapi import build_document
 from tests.http.test_errors import assert_problem
 from tests.support.live import GATES, Live, live, sample_app
+from tests.support.processes import eventually
 
 
 def test_it_tells_that_it_is_up_and_ready(server: Live) -> None:
@@ -148,7 +149,9 @@ def test_stopping_lets_waiting_callers_go_and_gives_jobs_back(tmp_path: Path) ->
 
         poller = threading.Thread(target=poll)
         poller.start()
-        server.http.get("/health")
+        assert server.app.runtime is not None
+        places = server.app.runtime.services.followers.places
+        eventually(lambda: places.taken("poll") == 1)
         server.stop()
         poller.join(60)
     assert answers == [304]
