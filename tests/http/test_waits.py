@@ -43,6 +43,12 @@ def synchronous(gate: str, **headers: str) -> bytes:
     return "\r\n".join(["POST /analyze HTTP/1.1", *lines, "", body]).encode()
 
 
+def _follow(server: Live) -> int:
+    """How many have come so far that they follow a job: before that they only have a place."""
+    assert server.app.runtime is not None
+    return len(server.app.runtime.services.followers._present)
+
+
 def _waits(server: Live) -> int:
     [value] = re.findall(r"^langlauf_waits_open (\d+)", server.http.get("/metrics").text, re.MULTILINE)
     return int(value)
@@ -128,11 +134,7 @@ def test_a_job_that_another_caller_waits_for_goes_on(tmp_path: Path, gate: str) 
             first.send(request)
             GATES.wait_until_reached(name)
             second.send(request)
-<<<<<<< HEAD
-            eventually(lambda: _following(server) == 2)
-=======
             eventually(lambda: _follow(server) == 2)
->>>>>>> 633d3bf54192a5bad2f4db7b0126089306247baf
             first.socket.close()
             eventually(lambda: _waits(server) == 1)
             job = _jobs(server)[0]
