@@ -29,6 +29,7 @@ tests/faults/test_scenarios.py::test_every_promise_is_kept[replies]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[restarts]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[timeout]
 tests/faults/test_scenarios.py::test_the_harness_sees_a_missing_fence
+tests/worker/test_watchdog.py::test_a_job_that_blocks_again_and_again_is_given_up
 tests/faults/test_cancel.py::test_a_cancel_does_not_wait_for_a_worker_that_is_gone[9]
 tests/faults/test_cancel.py::test_a_paused_worker_that_wakes_up_writes_nothing_and_works_on
 tests/faults/test_shutdown.py::test_open_long_polls_are_answered
@@ -91,7 +92,7 @@ tests/worker/test_supervision.py::test_a_signal_to_the_whole_family
 tests/worker/test_supervision.py::test_cpu_bound_jobs
 tests/worker/test_supervision.py::test_the_process_of_a_paused_worker
 tests/worker/test_tracing.py
-tests/worker/test_watchdog.py::test_a_blocked_worker_is_ended_before_another_takes_over[lock]
+tests/worker/test_watchdog.py::test_code_that_blocks_the_loop_is_stopped_and_the_server_lives[lock]
 tests/worker/test_watchdog.py::test_a_paused_worker_is_refused_but_not_ended
 
 # Browsers

@@ -105,8 +105,8 @@ def _row(key: int, new: NewJob, now: int) -> tuple[Any, ...]:
 def _claim(jobs: _Jobs) -> list[Step]:
     expires_at, deadline = after(jobs.now, LEASE_SECONDS), after(jobs.now, 1_800)
     return [
-        ("clock_advance", [{"virtual_now": 0}]),
-        ("org_advance", [{"org": 1, "virtual_start": len(jobs.new)}]),
+        ("clock_advance", [{"virtual_now": 0, "turns": 1}]),
+        ("org_advance", [{"org": 1, "virtual_start": len(jobs.new), "behind": 0}]),
         ("claim_jobs", [(key, jobs.now, "bench-worker", expires_at, deadline) for key in jobs.keys]),
         ("insert_event", [jobs.event(at, 2, EventType.RUNNING, "worker", {"attempt": 1}) for at in jobs.places()]),
         ("lane_leave", [{**_LANE, "change": -len(jobs.new)}]),
@@ -119,8 +119,8 @@ def _partial(jobs: _Jobs) -> list[Step]:
     facts = [{"result_id": result_id, "result_seq": 1, "progress_percent": 50} for result_id in ids]
     size, most, last = len(RESULT), Bounds().partial_bytes, Bounds().last_news
     changes = [
-        (at, new.job.job_id, 1, 1, jobs.now, 50, None, False, ids[at], size, most, last)
-        for at, new in enumerate(jobs.new)
+        (key, jobs.new[at].job.job_id, 1, 1, jobs.now, 50, None, False, ids[at], size, most, last)
+        for at, key in enumerate(jobs.keys)
     ]
     return [
         ("record_partial", changes),

@@ -15,7 +15,7 @@ from langlauf.domain.outcome import Canceled, Completed, Failed
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.retry import Backoff
 from langlauf.store.blobs.files import FileBlobs
-from langlauf.store.blobs.naming import ref_of
+from langlauf.store.blobs.names import ref_of
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.blobs.conftest import Open
 from tests.support.orders import ORG, claim, look, started

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from langlauf.store.blobs.files import _WORD
-from langlauf.store.blobs.naming import Place, escaped, read_key, read_ref, ref_of, store_name, unescaped
+from langlauf.store.blobs.names import Place, escaped, read_key, read_ref, ref_of, store_name, unescaped
 
 DIGEST = "0" * 64
 #: What an org may be called, and what an imported job may be.

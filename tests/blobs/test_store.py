@@ -12,7 +12,7 @@ from langlauf.domain.job import INLINE
 from langlauf.domain.outcome import Completed
 from langlauf.domain.views import ResultView, StatusView
 from langlauf.store.blobs.files import FileBlobs
-from langlauf.store.blobs.naming import read_ref
+from langlauf.store.blobs.names import read_ref
 from langlauf.store.source import PIECE
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.blobs.conftest import Open

@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 
 from langlauf.cli.main import main
 from langlauf.client import Client, ClientError
-from langlauf.store.sqlite import backing
-from langlauf.store.sqlite.verifying import check_file, verify_file
+from langlauf.store.sqlite import backup
+from langlauf.store.sqlite.verify import check_file, verify_file
 from tests.support.server import command, environment, serving
 from tests.support.stores import Maker, SetClock, query, with_store
 
@@ -31,8 +31,8 @@ def _die(*_: object, **__: object) -> None:
 
 def _back_up_until(step: str, store: Path, target: Path) -> None:
     """In a process of its own: it gets as far as this step."""
-    setattr(backing, step, _die)
-    backing.back_up(str(store), target, force=True)
+    setattr(backup, step, _die)
+    backup.back_up(str(store), target, force=True)
 
 
 def run(*words: str, exit_code: int = 0, **env: str) -> Result:

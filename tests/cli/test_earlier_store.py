@@ -16,7 +16,7 @@ from langlauf.domain.job import payload_hash
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
 from langlauf.store.location import SqlitePlace
-from langlauf.store.sqlite.verifying import verify_file
+from langlauf.store.sqlite.verify import verify_file
 from langlauf.store.tools import copy_store
 from tests.support.earlier import FULL, earlier_store
 from tests.support.stores import Maker, SetClock, query

@@ -18,8 +18,8 @@ from langlauf.doctor.patient import Patient
 from langlauf.doctor.registry import CHECKS
 from langlauf.settings import load_settings
 from langlauf.store.location import SqlitePlace
-from langlauf.store.sqlite.backing import back_up
-from langlauf.store.sqlite.examining import SqliteExaminer
+from langlauf.store.sqlite.backup import back_up
+from langlauf.store.sqlite.inspection import SqliteExaminer
 from langlauf.store.sqlite.mounts import file_system_of, over_network
 from tests.doctor.scene import Ward, opened
 

@@ -43,15 +43,15 @@ def synchronous(gate: str, **headers: str) -> bytes:
     return "\r\n".join(["POST /analyze HTTP/1.1", *lines, "", body]).encode()
 
 
+def _follow(server: Live) -> int:
+    """How many have come so far that they follow a job: before that they only have a place."""
+    assert server.app.runtime is not None
+    return len(server.app.runtime.services.followers._present)
+
+
 def _waits(server: Live) -> int:
     [value] = re.findall(r"^langlauf_waits_open (\d+)", server.http.get("/metrics").text, re.MULTILINE)
     return int(value)
-
-
-def _following(server: Live) -> int:
-    """How many callers follow a job; one that waits takes its place before it knows which job it is."""
-    assert server.app.runtime is not None
-    return sum(map(len, [*server.app.runtime.hints._followers.values()]))
 
 
 def _jobs(server: Live) -> list[dict[str, Any]]:
@@ -134,7 +134,7 @@ def test_a_job_that_another_caller_waits_for_goes_on(tmp_path: Path, gate: str) 
             first.send(request)
             GATES.wait_until_reached(name)
             second.send(request)
-            eventually(lambda: _following(server) == 2)
+            eventually(lambda: _follow(server) == 2)
             first.socket.close()
             eventually(lambda: _waits(server) == 1)
             job = _jobs(server)[0]

@@ -18,8 +18,8 @@ from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Releas
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest
 from langlauf.store.operations import Recording
-from langlauf.store.sqlite.claiming import RenewRequest
-from langlauf.store.sqlite.sweeping import SweepOne, TidyLanes
+from langlauf.store.sqlite.claim import RenewRequest
+from langlauf.store.sqlite.sweep import SweepOne, TidyLanes
 from tests.simulation.model import views_named
 from tests.simulation.oracle import Oracle
 from tests.simulation.rules import ANALYSES, BACKOFF, GRACE_SECONDS, LEASE_SECONDS, MOST_JOBS, Rules

@@ -11,8 +11,8 @@ from langlauf.domain.job import Accepted, Duplicate, KeyReused, NewJob, QueueFul
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest, JobView, Swept
 from langlauf.store.operations import Recording
-from langlauf.store.sqlite.claiming import RenewRequest
-from langlauf.store.sqlite.sweeping import SweepOne, TidyLanes
+from langlauf.store.sqlite.claim import RenewRequest
+from langlauf.store.sqlite.sweep import SweepOne, TidyLanes
 from tests.simulation.claims import judge_claims
 from tests.simulation.disagreement import agree
 from tests.simulation.model import ModelJob

@@ -20,13 +20,13 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob
 from langlauf.domain.views import CancelRequest
 from langlauf.hints import Hints
-from langlauf.store.batching import rounds
+from langlauf.store.group_commit import rounds
 from langlauf.store.operations import Recording
 from langlauf.store.postgres import recording, submitting
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.link import _SESSION, called
-from langlauf.store.sqlite.claiming import RenewRequest
-from langlauf.store.sqlite.sweeping import TidyLanes
+from langlauf.store.sqlite.claim import RenewRequest
+from langlauf.store.sqlite.sweep import TidyLanes
 from tests.simulation.disagreement import Disagreement
 from tests.simulation.postgres_mutants import Edit
 from tests.simulation.stage import Fate, Row, SweepAll

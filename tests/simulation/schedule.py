@@ -8,7 +8,7 @@ from langlauf.domain.attempt import ClaimRequest, Lease
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.outcome import MOST_LOST_LEASES, Completed
 from langlauf.store.operations import Recording
-from langlauf.store.sqlite.sweeping import SweepOne
+from langlauf.store.sqlite.sweep import SweepOne
 from tests.simulation.actors import Actors
 from tests.simulation.disagreement import Disagreement
 from tests.simulation.judging import judge_end, judge_state

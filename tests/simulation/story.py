@@ -8,8 +8,8 @@ from langlauf.domain.instant import SECOND
 from langlauf.domain.job import NewJob
 from langlauf.domain.views import CancelRequest
 from langlauf.store.operations import Recording
-from langlauf.store.sqlite.claiming import RenewRequest
-from langlauf.store.sqlite.sweeping import SweepOne
+from langlauf.store.sqlite.claim import RenewRequest
+from langlauf.store.sqlite.sweep import SweepOne
 from tests.simulation.schedule import START, Failure
 from tests.simulation.stage import Fate, ListSweepable, SweepAll
 

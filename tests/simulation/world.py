@@ -12,13 +12,13 @@ import apsw
 from langlauf import clock
 from langlauf.domain.attempt import Lease
 from langlauf.domain.instant import Instant
-from langlauf.store.batching import rounds
+from langlauf.store.group_commit import rounds
 from langlauf.store.operations import Recording
 from langlauf.store.queries import load
 from langlauf.store.sqlite import batch
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.driver import _FENCE
-from langlauf.store.sqlite.sweeping import graces
+from langlauf.store.sqlite.sweep import graces
 from langlauf.store.sqlite.transaction import Row, Transaction
 from tests.simulation.disagreement import Disagreement
 from tests.simulation.stage import Fate, ListSweepable

@@ -22,10 +22,10 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.keys import HashedKey, Key, hash_of
 from langlauf.domain.retry import Backoff
-from langlauf.store import copying
-from langlauf.store.copying import digest_of
+from langlauf.store import store_copy
 from langlauf.store.location import place_of
 from langlauf.store.protocol import Store
+from langlauf.store.store_copy import digest_of
 from langlauf.store.tables import TABLES
 from langlauf.store.tools import _reading, copy_store
 from langlauf.store.verify import Watch
@@ -38,11 +38,11 @@ from tests.support.stores import LEASE_SECONDS, Maker, SetClock
 #: A copy that kills itself after so many steps.
 _KILLED = """
 import os, signal, sys
-from langlauf.store import copying
+from langlauf.store import store_copy
 from langlauf.store.location import place_of
 from langlauf.store.tools import copy_store
 
-copying.ROWS_PER_BATCH = 3
+store_copy.ROWS_PER_BATCH = 3
 left = int(sys.argv[3])
 
 def watch(*step):
@@ -99,7 +99,7 @@ def brought(bed: Bed, file: Path, clock: SetClock) -> ImportReport:
     return import_into(place_of(bed.place), file, default_analysis="address", clock=clock)
 
 
-def copied(source: Bed, target: Bed, *, running: bool = True, watch: Watch = lambda *_: None) -> copying.CopyReport:
+def copied(source: Bed, target: Bed, *, running: bool = True, watch: Watch = lambda *_: None) -> store_copy.CopyReport:
     """Copies a store."""
     return copy_store(place_of(source.place), place_of(target.place), running=running, watch=watch)
 
@@ -311,9 +311,9 @@ def test_one_target_takes_one_source(beds: Any, tmp_path: Path) -> None:
     fill(other, SetClock(), tmp_path)
     command = [sys.executable, "-c", _KILLED, source.place, target.place, "9"]
     assert subprocess.run(command, check=False, capture_output=True).returncode == -signal.SIGKILL
-    with pytest.raises(copying.CopyRefused, match="is under way, not from"):
+    with pytest.raises(store_copy.CopyRefused, match="is under way, not from"):
         copied(other, target)
-    with pytest.raises(copying.CopyRefused, match="into itself"):
+    with pytest.raises(store_copy.CopyRefused, match="into itself"):
         copied(source, source)
 
 
@@ -328,7 +328,7 @@ def test_two_programs_do_not_fill_one_target(beds: Any, tmp_path: Path) -> None:
             seen.append(step)
             assert copied(source, target).complete
 
-    with pytest.raises(copying.CopyRefused, match="another program"):
+    with pytest.raises(store_copy.CopyRefused, match="another program"):
         copied(source, target, watch=second)
     assert digests(target) == digests(source)
 

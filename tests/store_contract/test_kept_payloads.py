@@ -4,7 +4,7 @@ from langlauf.domain.attempt import Partial
 from langlauf.domain.outcome import Completed
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.retention import RetentionPolicy
-from langlauf.store.blobs.naming import ref_of
+from langlauf.store.blobs.names import ref_of
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.orders import ORG, accept, started

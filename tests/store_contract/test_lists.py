@@ -13,7 +13,7 @@ from langlauf.domain.job import Accepted, Job
 from langlauf.domain.outcome import Completed, Failed, Retry
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter
-from langlauf.store import walking
+from langlauf.store import bounded_scan
 from langlauf.store.postgres import lists as postgres_lists
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite import lists as sqlite_lists
@@ -125,7 +125,7 @@ def test_a_text_is_found_wherever_a_person_would_look(harness: Harness) -> None:
         assert await ids(store, text="such place") == [job_id]
         assert await ids(store, text="address_INTEL") == [job_id]
         assert await ids(store, text="nowhere") == []
-        await accept(store, clock, query="x" * walking.LARGEST_SEARCHED + "needle")
+        await accept(store, clock, query="x" * bounded_scan.LARGEST_SEARCHED + "needle")
         assert await ids(store, text="needle") == []
 
     harness.run(body)
@@ -133,9 +133,9 @@ def test_a_text_is_found_wherever_a_person_would_look(harness: Harness) -> None:
 
 def test_a_search_ends_and_says_how_far_it_came(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gives up after so many jobs, with where to go on; going on comes to the end."""
-    monkeypatch.setattr(walking, "MOST_LOOKED_AT", 4)
-    monkeypatch.setattr(walking, "_FIRST_ROWS", 2)
-    monkeypatch.setattr(walking, "_ROWS_OF_TEXT", 2)
+    monkeypatch.setattr(bounded_scan, "MOST_LOOKED_AT", 4)
+    monkeypatch.setattr(bounded_scan, "_FIRST_ROWS", 2)
+    monkeypatch.setattr(bounded_scan, "_ROWS_OF_TEXT", 2)
 
     async def body(store: Store, clock: SetClock) -> None:
         oldest = await accept(store, clock, query="needle")
@@ -152,8 +152,8 @@ def test_a_search_ends_and_says_how_far_it_came(harness: Harness, monkeypatch: p
 
 def test_a_search_has_no_more_time_than_it_was_given(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """With no time left it ends after its first look."""
-    monkeypatch.setattr(walking, "_FIRST_ROWS", 1)
-    monkeypatch.setattr(walking.walk_jobs, "__kwdefaults__", {"patience": 0.0})
+    monkeypatch.setattr(bounded_scan, "_FIRST_ROWS", 1)
+    monkeypatch.setattr(bounded_scan.walk_jobs, "__kwdefaults__", {"patience": 0.0})
 
     async def body(store: Store, clock: SetClock) -> None:
         for _ in range(3):

@@ -9,12 +9,12 @@ import pytest
 from langlauf.domain.instant import SECOND
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.hints import Hints
-from langlauf.store import retiring
+from langlauf.store import retention
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.retiring import PostgresShelf
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.retiring import SqliteShelf
+from langlauf.store.sqlite.retention import SqliteShelf
 from langlauf.upkeep.retention import clean_up
 from tests.support.beds import Bed
 from tests.support.outbox import leave_pending
@@ -24,7 +24,7 @@ WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 
 DAY_MICROS = round(DAY * SECOND)
 
 
-def shelf_of(store: Store) -> retiring.Shelf:
+def shelf_of(store: Store) -> retention.Shelf:
     """What retention asks a store for."""
     if isinstance(store, PostgresStore):
         return PostgresShelf(store._links["upkeep"], Hints(), None)
@@ -34,7 +34,7 @@ def shelf_of(store: Store) -> retiring.Shelf:
 
 def test_more_than_one_page_is_taken(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs beyond the first page go too, also behind a page of jobs that are held."""
-    monkeypatch.setattr(retiring, "JOBS_PER_PAGE", 2)
+    monkeypatch.setattr(retention, "JOBS_PER_PAGE", 2)
 
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         held = [await make.completed(0) for _ in range(3)]
@@ -52,8 +52,8 @@ def test_more_than_one_page_is_taken(bed: Bed, monkeypatch: pytest.MonkeyPatch) 
 
 def test_batches_are_bounded_by_rows(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write takes no more rows than its limit, unless a single job has more."""
-    monkeypatch.setattr(retiring, "_MOST_ROWS", 8)
-    monkeypatch.setattr(retiring, "_FEWEST_ROWS", 8)
+    monkeypatch.setattr(retention, "_MOST_ROWS", 8)
+    monkeypatch.setattr(retention, "_FEWEST_ROWS", 8)
     shelf: Any = PostgresShelf if bed.kind == "postgres" else SqliteShelf
     sizes: list[int] = []
     take = shelf.take
@@ -65,7 +65,7 @@ def test_batches_are_bounded_by_rows(bed: Bed, monkeypatch: pytest.MonkeyPatch) 
         clock.pass_(4 * DAY)
         assert (await clean_up(store, WEEK)).events.delete_count == 28
 
-    async def watched(self: object, batch: retiring.RetireBatch) -> int:
+    async def watched(self: object, batch: retention.RetireBatch) -> int:
         sizes.append(await take(self, batch))
         return sizes[-1]
 
@@ -80,11 +80,11 @@ def test_a_page_that_is_older_than_a_change_takes_nothing_more(bed: Bed) -> None
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         held, young, running = await make.completed(1), await make.completed(1), await make.running()
         leave_pending(bed, held, "email")
-        limits = retiring.cutoffs_of(WEEK, clock.now())
+        limits = retention.cutoffs_of(WEEK, clock.now())
         jobs = tuple((make.org_id, job_id) for job_id in (held, young, running.lease.job_id))
-        later = retiring.cutoffs_of(WEEK, clock.now() + 100 * DAY_MICROS)
+        later = retention.cutoffs_of(WEEK, clock.now() + 100 * DAY_MICROS)
         for kind in ("results", "events", "jobs"):
-            batch = partial(retiring.RetireBatch, kind=kind)
+            batch = partial(retention.RetireBatch, kind=kind)
             assert await shelf_of(store).take(batch(jobs=jobs, cutoffs=limits)) == 0
             assert await shelf_of(store).take(batch(jobs=(jobs[0], jobs[2]), cutoffs=later)) == 0
 
@@ -99,7 +99,7 @@ def test_finding_uses_the_indexes_of_what_is_left(bed: Bed) -> None:
         await make.completed(1)
         clock.pass_(8 * DAY)
         await clean_up(store, WEEK)
-        limits = retiring.cutoffs_of(WEEK, clock.now())
+        limits = retention.cutoffs_of(WEEK, clock.now())
         assert await shelf_of(store).page("results", limits, None, 10) == []
         assert await shelf_of(store).page("events", limits, None, 10) == []
 

@@ -14,12 +14,12 @@ from langlauf.bench.work import new_job
 from langlauf.domain.errors import StoreError
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.views import JobFilter
-from langlauf.store import retiring
-from langlauf.store.batching import GroupCommit
+from langlauf.store import retention as store_retention
+from langlauf.store.group_commit import GroupCommit
 from langlauf.store.postgres.retiring import PostgresShelf
 from langlauf.store.protocol import Store
-from langlauf.store.retiring import Pace, RetireBatch, Shelf
-from langlauf.store.sqlite.retiring import SqliteShelf
+from langlauf.store.retention import Pace, RetireBatch, Shelf
+from langlauf.store.sqlite.retention import SqliteShelf
 from langlauf.upkeep.retention import clean_up
 from tests.scale import retention
 from tests.scale.__main__ import postgres_store, sqlite_store
@@ -58,7 +58,7 @@ def test_all_that_is_old_goes_and_nothing_else_while_jobs_come(kind: str, monkey
 
     Jobs are accepted between two batches and beside others, and all of them are there in the end.
     """
-    monkeypatch.setattr(retiring, "_MOST_ROWS", MOST_ROWS)
+    monkeypatch.setattr(store_retention, "_MOST_ROWS", MOST_ROWS)
     shelf: Any = PostgresShelf if kind == "postgres" else SqliteShelf
     held = Held(shelf.take)
     monkeypatch.setattr(shelf, "take", lambda self, batch: held.take(self, batch))  # noqa: PLW0108 - a method of the shelf

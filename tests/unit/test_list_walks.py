@@ -8,7 +8,7 @@ import pytest
 
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter
-from langlauf.store import walking
+from langlauf.store import bounded_scan
 from langlauf.store.sqlite import lists
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.live import live
@@ -21,10 +21,10 @@ MANY = 300
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few hundred jobs are many."""
-    monkeypatch.setattr(walking, "_ROWS_AT_ONCE", 10)
-    monkeypatch.setattr(walking, "_ROWS_OF_TEXT", 5)
-    monkeypatch.setattr(walking, "_FIRST_ROWS", 10)
-    monkeypatch.setattr(walking, "MOST_LOOKED_AT", 40)
+    monkeypatch.setattr(bounded_scan, "_ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(bounded_scan, "_ROWS_OF_TEXT", 5)
+    monkeypatch.setattr(bounded_scan, "_FIRST_ROWS", 10)
+    monkeypatch.setattr(bounded_scan, "MOST_LOOKED_AT", 40)
     monkeypatch.setattr(lists, "FEW", 0)
 
 

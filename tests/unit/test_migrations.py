@@ -10,12 +10,12 @@ import pytest
 from langlauf.domain.errors import SchemaTooNew
 from langlauf.domain.job import Job
 from langlauf.domain.state import Status
-from langlauf.store.copying import Progress
 from langlauf.store.migrate import migrations_in
 from langlauf.store.sqlite.connection import migrate, open_connection
-from langlauf.store.sqlite.copying import target_of
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.verifying import check_file
+from langlauf.store.sqlite.store_copy import target_of
+from langlauf.store.sqlite.verify import check_file
+from langlauf.store.store_copy import Progress
 from langlauf.store.tables import BY_NAME
 from tests.support.orders import claim
 from tests.support.schema_dump import dump

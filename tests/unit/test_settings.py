@@ -35,6 +35,26 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     assert settings.store_path == "runtime/async_jobs/store.v1.db"
 
 
+def test_a_worker_process_gets_the_settings_and_no_secret() -> None:
+    """What it is sent is read as flags are, and means the same there."""
+    given = {
+        "LANGLAUF_STORE": "postgresql://user:hidden-1@db/jobs",
+        "API_AUTH_TOKEN": "hidden-2-hidden-2-hidden-2-hidden-2",
+        "LANGLAUF_WEBHOOK_SECRET": "whsec_aGlkZGVuLTMtaGlkZGVuLTMtaGlkZGVuLTM=",
+        "LANGLAUF_CHILD_ENV": "DATABASE_URL,MY_*",
+        "LANGLAUF_LEASE_SECONDS": "30m",
+        "LANGLAUF_WATCHDOG": "0",
+        "LANGLAUF_MAX_RUNNING_PER_ORG": "3",
+    }
+    settings = load_settings(given)
+    sent = msgspec.msgpack.encode(settings.passed_on)
+    there = load_settings({}, **msgspec.msgpack.decode(sent))
+    assert b"hidden" not in sent
+    assert b"whsec" not in sent
+    assert there.child_env == ("DATABASE_URL", "MY_*")
+    assert (there.lease_seconds, there.watchdog, there.max_running_org) == (1_800, False, 3)
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90", 90), ("1.5", 1.5), ("30s", 30), ("30m", 1_800), ("24h", 86_400), ("7d", 604_800)]
 )

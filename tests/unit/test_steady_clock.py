@@ -20,9 +20,9 @@ from langlauf.domain.outcome import Completed
 from langlauf.domain.retry import Backoff
 from langlauf.hints import Hints
 from langlauf.store.sqlite import connection
+from langlauf.store.sqlite.clock import TOLERANCE, settled
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.steady import TOLERANCE, settled
-from langlauf.store.sqlite.verifying import check_file
+from langlauf.store.sqlite.verify import check_file
 from tests.support.machine import HOUR, Machine
 from tests.support.server import ROOT, environment
 from tests.support.stores import LEASE_SECONDS, Maker, SetClock, opened, query

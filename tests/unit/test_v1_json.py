@@ -15,11 +15,11 @@ from langlauf.compat.transfer import export_from
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import from_text, to_text
 from langlauf.domain.retention import RetentionPolicy
-from langlauf.store.copying import Row
 from langlauf.store.location import SqlitePlace
-from langlauf.store.sqlite.copying import put_rows
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.verifying import verify_file
+from langlauf.store.sqlite.store_copy import put_rows
+from langlauf.store.sqlite.verify import verify_file
+from langlauf.store.store_copy import Row
 from langlauf.store.tables import Table
 from tests.support.earlier import FULL, NOON, Document, bring, earlier_store
 from tests.support.stores import DAY, Maker, SetClock, play, query

@@ -9,7 +9,7 @@ import pytest
 from langlauf import Job, Langlauf
 from langlauf.bootstrap import Runtime
 from langlauf.service.tenant import insider
-from langlauf.store.sqlite.verifying import verify_file
+from langlauf.store.sqlite.verify import verify_file
 from tests.support.working import ORG, done, result, run
 
 

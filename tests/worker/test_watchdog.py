@@ -17,6 +17,8 @@ from tests.support.server import serving
 _APP = "tests.support.blocking:app"
 _ASYNC = {"Prefer": "respond-async"}
 _QUICK = {"LANGLAUF_SWEEP_SECONDS": "0.2", "LANGLAUF_POLL_SECONDS": "0.1"}
+#: Long enough that a keeper that a very busy machine lets wait acts before it is over.
+_LEASE = "8"
 
 
 def _submit(url: str, ledger: Path, how: str) -> str:
@@ -45,7 +47,7 @@ def test_code_that_blocks_the_loop_is_stopped_and_the_server_lives(tmp_path: Pat
     """It is interrupted, or its worker is ended where the interpreter lock is held; there are never two owners."""
     store, ledger = tmp_path / "store.db", tmp_path / "ledger"
     with (
-        serving(store, app=_APP, settings={**_QUICK, "LANGLAUF_LEASE_SECONDS": "2"}) as server,
+        serving(store, app=_APP, settings={**_QUICK, "LANGLAUF_LEASE_SECONDS": _LEASE}) as server,
         httpx2.Client(base_url=server.url, timeout=60, trust_env=False) as http,
     ):
         job_id = _submit(server.url, ledger, how)
@@ -53,7 +55,7 @@ def test_code_that_blocks_the_loop_is_stopped_and_the_server_lives(tmp_path: Pat
         [crash] = [event["payload_json"]["crash"] for event in job["events"] if event["event_type"] == "job.lease_lost"]
         assert http.get("/health").status_code == 200
     assert (job["status"], job["attempt"], job["retry_count"]) == ("completed", 2, 0)
-    assert re.fullmatch(r"its event loop blocked for \d\.\d s in support/blocking\.py:\d+", crash)
+    assert re.fullmatch(r"its event loop blocked for \d+\.\d s in support/blocking\.py:\d+", crash)
     entries = _entries(ledger)
     [second_start] = [moment for moment, _, word in entries if word == "start 2"]
     assert all(moment < second_start for moment, _, word in entries if word in ("start 1", "alive"))
@@ -64,7 +66,7 @@ def test_code_that_blocks_the_loop_is_stopped_and_the_server_lives(tmp_path: Pat
 def test_a_job_that_blocks_again_and_again_is_given_up(tmp_path: Path, how: str) -> None:
     """After three times; its error says where. A neighbour on the same loop keeps its attempt where it can."""
     with (
-        serving(tmp_path / "store.db", app=_APP, settings={**_QUICK, "LANGLAUF_LEASE_SECONDS": "2"}) as server,
+        serving(tmp_path / "store.db", app=_APP, settings={**_QUICK, "LANGLAUF_LEASE_SECONDS": _LEASE}) as server,
         httpx2.Client(base_url=server.url, timeout=60, trust_env=False) as http,
     ):
         neighbour = _post(http, {"analysis": "wait_for", "file": str(tmp_path / "open")})
@@ -74,9 +76,9 @@ def test_a_job_that_blocks_again_and_again_is_given_up(tmp_path: Path, how: str)
         (tmp_path / "open").touch()
         beside = _until(http, f"/analyze/jobs/{neighbour}", lambda job: job["finished_at"] is not None)
     assert (job["status"], job["error_code"], job["attempt"]) == ("failed", "worker_lost", 3)
-    assert re.search(r"event loop blocked for \d\.\d s in support/blocking\.py:\d+", job["error_message"])
+    assert re.search(r"event loop blocked for \d+\.\d s in support/blocking\.py:\d+", job["error_message"])
     assert beside["status"] == "completed"
-    assert how == "lock" or beside["attempt"] == 1
+    assert how == "lock" or beside["attempt"] <= 2, "at most one loss"
 
 
 def test_a_paused_worker_is_refused_but_not_ended(tmp_path: Path) -> None:

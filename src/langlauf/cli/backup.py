@@ -13,7 +13,7 @@ from langlauf.cli.stores import place_for, settings_for
 from langlauf.domain.errors import LanglaufError
 from langlauf.settings import Settings
 from langlauf.store.location import SqlitePlace
-from langlauf.store.sqlite.backing import BackupRefused, BackupReport, back_up, put_back
+from langlauf.store.sqlite.backup import BackupRefused, BackupReport, back_up, put_back
 
 _DUMP = (
     "a store on PostgreSQL is backed up with PostgreSQL's own tools: "

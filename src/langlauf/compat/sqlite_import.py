@@ -13,11 +13,11 @@ from langlauf.compat.v1_records import UNNAMED
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import Job
-from langlauf.store.copying import Row
+from langlauf.store.sqlite.clock import clock_of
 from langlauf.store.sqlite.connection import migrate, open_connection
-from langlauf.store.sqlite.copying import put_rows
 from langlauf.store.sqlite.snapshot import refuse_unfinished
-from langlauf.store.sqlite.steady import clock_of
+from langlauf.store.sqlite.store_copy import put_rows
+from langlauf.store.store_copy import Row
 from langlauf.store.tables import Table
 
 

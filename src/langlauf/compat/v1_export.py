@@ -20,8 +20,8 @@ from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot as Result
 from langlauf.domain.result import StoredResult
 from langlauf.store.blobs.blocking import BlockingPayloads
-from langlauf.store.blobs.folders import folder_of
-from langlauf.store.checking import Row, Snapshot, place_of
+from langlauf.store.blobs.names import folder_of
+from langlauf.store.consistency import Row, Snapshot, place_of
 from langlauf.store.rows import job_from
 
 Entry = tuple[str, Any]

@@ -19,8 +19,8 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import Job
 from langlauf.domain.state import Status
-from langlauf.store.copying import Row
 from langlauf.store.queries import load
+from langlauf.store.store_copy import Row
 from langlauf.store.tables import BY_NAME, Table
 
 

@@ -7,9 +7,9 @@ from typing import cast
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, fine, odd, size, some, wrong
 from langlauf.doctor.patient import Patient
-from langlauf.store.examining import FileExaminer
+from langlauf.store.inspection import FileExaminer
 from langlauf.store.location import SqlitePlace
-from langlauf.store.sqlite.backing import last_backup
+from langlauf.store.sqlite.backup import last_backup
 from langlauf.store.sqlite.mounts import over_network
 
 _FULL = 2

@@ -10,7 +10,7 @@ from langlauf.domain.overview import Queue, Underway
 from langlauf.domain.workers import WorkerSeen
 from langlauf.settings import Settings
 from langlauf.store.blobs.blocking import BlockingPayloads
-from langlauf.store.examining import (
+from langlauf.store.inspection import (
     ClockSeen,
     Examiner,
     FileExaminer,

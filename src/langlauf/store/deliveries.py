@@ -1,4 +1,4 @@
-"""What every store promises about deliveries. Messages get into the outbox by themselves, with the change they tell of.
+"""What every store promises about deliveries and receivers of mail. Messages come into the outbox with their change.
 
 Endpoints and the log of deliveries are tenant data: they are read through `TenantReads`.
 """
@@ -14,6 +14,7 @@ from langlauf.domain.delivery import (
     EndpointChange,
     Replay,
 )
+from langlauf.domain.mail_rules import MailAdmission, Mark, Refusal
 
 
 class DeliveryStore(Protocol):
@@ -42,3 +43,16 @@ class DeliveryStore(Protocol):
 
     async def figures(self) -> DeliveryFigures:
         """How sending goes over all orgs."""
+
+
+class MailStore(Protocol):
+    """Who may be written to, and how often. Each verb is one atomic change."""
+
+    async def add_mark(self, org_id: str, address: str, mark: Mark) -> bool:
+        """Marks an address for an org; False where it is marked so already."""
+
+    async def remove_mark(self, org_id: str, address: str, mark: Mark) -> bool:
+        """Takes a mark away; False where there is none."""
+
+    async def admit(self, wish: MailAdmission) -> Refusal | None:
+        """Lets a mail out and counts it, or tells why not. The same attempt is counted once, however often it asks."""

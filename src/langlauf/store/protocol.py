@@ -45,13 +45,11 @@ from langlauf.domain.views import (
 from langlauf.domain.waiting import Load, Rank
 from langlauf.store.access import AccessStore
 from langlauf.store.blobs.large import LargePayloads
-from langlauf.store.deliveries import DeliveryStore
-from langlauf.store.duties import DutyStore
+from langlauf.store.deliveries import DeliveryStore, MailStore
 from langlauf.store.health import StoreHealth
-from langlauf.store.mail import MailStore
 from langlauf.store.orgs import OrgStore
 from langlauf.store.whereabouts import Whereabouts
-from langlauf.store.workers import WorkerStore
+from langlauf.store.workers import DutyStore, WorkerStore
 
 
 class JobReads(Protocol):

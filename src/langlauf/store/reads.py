@@ -15,10 +15,10 @@ from langlauf.domain.source import SMALL, Source
 from langlauf.domain.views import JobView
 from langlauf.domain.waiting import Rank
 from langlauf.store.blobs.reads import ResultReads
+from langlauf.store.bounded_scan import FIRST, Position
 from langlauf.store.paging import LONGEST_MESSAGE, unread_walk
 from langlauf.store.rows import endpoint_from, event_from, wish_from
 from langlauf.store.source import Small
-from langlauf.store.walking import FIRST, Position
 
 _KEYS_AT_ONCE = 1_000
 

@@ -1,15 +1,17 @@
 """Rows as records, and values of our own making as the JSON text that rows keep."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, cast
 
 import msgspec
 
+from langlauf.domain.access import Scope
 from langlauf.domain.delivery import Delivery, Endpoint, Subject, Wish
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.fields import JOB_FIELDS
 from langlauf.domain.job import Job
+from langlauf.domain.keys import Key
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
 
@@ -88,3 +90,18 @@ def wish_from(row: Sequence[Any]) -> Wish:
     """What a job asked to be told, from its columns."""
     channel, target, lane, language = row
     return Wish(channel=channel, target=target, lane=lane, language=language)
+
+
+_SCOPES = Key.__struct_fields__.index("scopes")
+
+
+def scopes_text(scopes: Iterable[Scope]) -> str:
+    """Scopes as one text."""
+    return " ".join(sorted(scopes))
+
+
+def key_from(row: Sequence[Any]) -> Key:
+    """A key from its columns."""
+    values = list(row)
+    values[_SCOPES] = frozenset(Scope(word) for word in values[_SCOPES].split())
+    return Key(**dict(zip(Key.__struct_fields__, values, strict=True)))

@@ -5,11 +5,11 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from langlauf.store.blobs.blocking import BlockingPayloads
-from langlauf.store.copying import Copy, CopyRefused, CopyReport, Reading, Target
-from langlauf.store.examining import Examiner
+from langlauf.store.inspection import Examiner
 from langlauf.store.location import Place, PostgresPlace
-from langlauf.store.sqlite import copying, examining, verifying
+from langlauf.store.sqlite import inspection, store_copy, verify
 from langlauf.store.sqlite.snapshot import snapshot_of
+from langlauf.store.store_copy import Copy, CopyRefused, CopyReport, Reading, Target
 from langlauf.store.verify import Violation, Watch
 
 # The library of PostgreSQL comes with an extra: its modules are imported where a database is named.
@@ -21,7 +21,7 @@ def check_store(place: Place, *, watch: Watch, payloads: BlockingPayloads | None
         from langlauf.store.postgres.verifying import check_database
 
         return check_database(place.url, watch=watch, payloads=payloads)
-    return verifying.check_file(place.path, watch=watch, payloads=payloads)
+    return verify.check_file(place.path, watch=watch, payloads=payloads)
 
 
 def examiner_of(place: Place, *, seconds: float) -> Examiner:
@@ -30,7 +30,7 @@ def examiner_of(place: Place, *, seconds: float) -> Examiner:
         from langlauf.store.postgres.examining import PostgresExaminer
 
         return PostgresExaminer(place.url, seconds=seconds)
-    return examining.SqliteExaminer(place.path)
+    return inspection.SqliteExaminer(place.path)
 
 
 def copy_store(source: Place, target: Place, *, running: bool, watch: Watch) -> CopyReport:
@@ -59,7 +59,7 @@ def _reading(place: Place, *, unfinished: bool = False) -> Reading:
         from langlauf.store.postgres.copying import source_of
 
         return partial(source_of, place.url, unfinished=unfinished)
-    return partial(copying.source_of, place.path, unfinished=unfinished)
+    return partial(store_copy.source_of, place.path, unfinished=unfinished)
 
 
 def _target(place: Place) -> AbstractContextManager[Target]:
@@ -67,4 +67,4 @@ def _target(place: Place) -> AbstractContextManager[Target]:
         from langlauf.store.postgres.copying import target_of
 
         return target_of(place.url)
-    return copying.target_of(place.path)
+    return store_copy.target_of(place.path)

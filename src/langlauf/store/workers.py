@@ -1,10 +1,11 @@
-"""What every store promises about workers: they report, they leave, and whoever asks sees them."""
+"""What every store promises about workers and duties: they report, and people see who works and what was done when."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
 
+from langlauf.domain.duties import DutyDone
 from langlauf.domain.workers import WorkerReport, WorkerSeen
 from langlauf.store.rows import json_text
 
@@ -38,3 +39,13 @@ def worker_from(row: Sequence[Any]) -> WorkerSeen:
     values[_ANALYSES] = msgspec.json.decode(values[_ANALYSES], type=tuple[str, ...])
     values[_STOPPING] = bool(values[_STOPPING])
     return WorkerSeen(WorkerReport(**dict(zip(_FIELDS, values, strict=True))), *row[len(_FIELDS) :])
+
+
+class DutyStore(Protocol):
+    """When upkeep last succeeded. It is no tenant data, and nothing but people depends on it."""
+
+    async def note(self, name: str, host: str) -> None:
+        """A duty has just done what it is for, at the store's own time."""
+
+    async def seen(self) -> list[DutyDone]:
+        """The last success of each, by name."""

@@ -17,7 +17,7 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.views import CancelRequest
 from langlauf.store.orgs import KEYS, OF_JOBS
 from langlauf.store.protocol import Store
-from langlauf.store.retiring import Pace
+from langlauf.store.retention import Pace
 from langlauf.telemetry.facts import Fact, tell
 
 #: Told of each step: what it is, how far, of how much.

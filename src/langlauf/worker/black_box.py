@@ -18,7 +18,7 @@ from langlauf.worker import containment
 from langlauf.worker.containment import Step, blocked, is_of, note_in, place_in, read_step
 
 _PAGE = mmap.PAGESIZE
-_MOST_BYTES = 65_536
+_MOST_BYTES = 16_384
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
 #: Signals that a program brings upon itself.
 _OWN = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
@@ -33,13 +33,22 @@ def write_to(descriptor: int) -> None:
     faulthandler.enable(descriptor)
 
 
+def _new_file() -> int:
+    """A file without a name; in memory, where the system has that."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("langlauf-worker")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
 class BlackBox:
     """In the program: made before a worker is started, and read when it has ended."""
 
     def __init__(self) -> None:
-        with tempfile.TemporaryFile() as file:
-            self.descriptor = os.dup(file.fileno())
-        os.ftruncate(self.descriptor, _PAGE)
+        self.descriptor = _new_file()
+        os.write(
+            self.descriptor, bytes(_PAGE)
+        )  # now, not by the first note: where there is no room that would be fatal
 
     def close(self) -> None:
         """Lets go of it."""

@@ -36,7 +36,7 @@ class LoopBlocked(BaseException):
 
 
 class Step(NamedTuple):
-    """Whose code has the event loop, and since when on the clock of `steady`; neither where that is nobody's."""
+    """The attempt whose code has the event loop, and since when on the clock of `steady`."""
 
     since: float
     attempt: str

@@ -10,6 +10,8 @@ from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.work_store import WorkStore
 
 _SHORTEST_PAUSE = 0.01
+#: A lease that has less of its time left, as a share of it, should have been renewed by now.
+_LATE = 0.4
 
 
 class Heartbeat:
@@ -47,6 +49,11 @@ class Heartbeat:
         """A third of a lease, or less where one has less time left than that."""
         left = min((attempt.seconds_left for attempt in self._held()), default=self._lease_seconds)
         return max(_SHORTEST_PAUSE, min(self._lease_seconds / 3, left))
+
+    @property
+    def late(self) -> bool:
+        """Whether a renewal is overdue, because the event loop was blocked or the store was slow."""
+        return any(attempt.seconds_left < _LATE * self._lease_seconds for attempt in self._held())
 
     async def beat(self) -> None:
         """One renewal. A worker that cannot renew stops its attempts before their leases end."""

@@ -84,7 +84,7 @@ class Worker:
         return bool(self._loops) and not any(loop.done() for loop in self._loops)
 
     def _make_pool(self) -> Pool:
-        """Processes start with the first call that needs one; some stay where an analysis is a plain function."""
+        """Processes stand ready from the first call of a plain function on; `job.map` starts its own when it comes."""
         parallel, slots = self._settings.process_count, self._settings.max_running
         warm = min(parallel, slots) if any(analysis.plain for analysis in self._registry) else 0
         begin = begin_with(self._registry, self._settings.process_memory)
@@ -166,6 +166,8 @@ class Worker:
             max_running_org=self._settings.max_running_org,
         )
         handed = await self._store.claim_next(request, self._wait_for_work)
+        if handed.claims and self._heartbeat.late:  # before what is new can block the loop again
+            await self._heartbeat.beat()
         began = moment() and moment() - round((steady() - handed.asked_at) * 1e9)  # not when it began to wait
         for claim in handed.claims:
             ids = {"job_id": claim.lease.job_id, "org_id": claim.lease.org_id, "worker_id": self.worker_id}

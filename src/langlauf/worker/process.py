@@ -1,8 +1,8 @@
 """A worker in a process of its own, and who looks after it: the program that serves or works.
 
 What blocks, breaks or ends the worker does not touch the program. A worker that ended is replaced after a short pause,
-and what it held is given back at once: it is known to be gone, so nobody has to wait for its leases. The worker ends
-with the program, however that ended.
+and what it held is given back at once: it is known to be gone, so no lease has to run out first. The worker ends with
+the program, however that ended.
 """
 
 import asyncio
@@ -72,8 +72,9 @@ class WorkerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether a worker claims."""
-        return self._running is not None and self._running.working.done()
+        """Whether a worker claims, and would be replaced."""
+        watched = self._supervising is not None and not self._supervising.done()
+        return watched and self._running is not None and self._running.alive
 
     async def start(self) -> None:
         """Returns when the first worker claims; raises where it cannot."""
@@ -135,6 +136,12 @@ class _Running:
         self.how = "it could not be started"
         self.lost = 0
         self.kept = 0
+        self._over = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether it claims."""
+        return self.working.done() and not self._over
 
     async def run(self, target: str, stopping: asyncio.Event, hurried: asyncio.Event) -> None:
         """Returns when the process and all of its own are gone, and what it held is given back."""
@@ -154,6 +161,7 @@ class _Running:
             if not ended.done():  # this program is being torn down
                 process.kill()
             status = await ended
+            self._over = True
             self.how = _how(status)
             await _within(_GONE_SECONDS, self._hung_up.wait())  # what it sent before its end is heard first
             self._line.close()
@@ -213,7 +221,7 @@ class _Running:
 
     async def count(self) -> None:
         """Has the worker tell what it counted."""
-        if not self.working.done():
+        if not self.alive:
             return
         if self._counted is None:
             self._counted = asyncio.get_running_loop().create_future()

@@ -201,7 +201,7 @@ class Relay:
         verb = _VERBS[question.verb]
         try:
             value = await getattr(self, f"_{question.verb}")(*verb.arguments.decode(question.arguments))
-        except Exception as error:  # noqa: BLE001 - the answer to whoever asked
+        except Exception as error:  # noqa: BLE001 - the answer to the caller
             known = error if isinstance(error, StoreError) else StoreError(f"{type(error).__name__}: {error}")
             self._tell(Refusal(question.number, type(known).__name__, str(known)))
         else:

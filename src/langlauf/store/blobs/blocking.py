@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
-from langlauf.store.blobs.naming import Place, read_ref
+from langlauf.store.blobs.names import Place, read_ref
 from langlauf.store.blobs.owner import LARGEST_MARK, OwnerMark, key_of, read_mark
 from langlauf.store.blobs.payloads import places_of
 from langlauf.store.blobs.protocol import Blobs

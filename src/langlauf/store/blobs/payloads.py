@@ -11,7 +11,7 @@ from langlauf.clock import SystemClock
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.domain.instant import SECOND
 from langlauf.domain.source import Source
-from langlauf.store.blobs.naming import Place, Ref, escaped, read_key, read_ref, ref_of
+from langlauf.store.blobs.names import Place, Ref, escaped, read_key, read_ref, ref_of
 from langlauf.store.blobs.protocol import Blobs, Listed
 from langlauf.store.source import Pieces
 from langlauf.telemetry import Fact, tell

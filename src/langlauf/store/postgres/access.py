@@ -7,9 +7,9 @@ from langlauf.clock import new_secret
 from langlauf.domain.instant import Instant
 from langlauf.domain.keys import HashedKey, Key, KeyChanges
 from langlauf.store.access import Owner, SessionEnd
-from langlauf.store.keys import key_from, scopes_text
 from langlauf.store.postgres.links import Desk
 from langlauf.store.postgres.texts import name_of
+from langlauf.store.rows import key_from, scopes_text
 
 
 class PostgresAccess(Desk):

@@ -10,7 +10,7 @@ from typing import Any
 from langlauf.domain.backlog import MOST_RETRYING, Backlog, Usage
 from langlauf.domain.instant import Instant
 from langlauf.domain.overview import MOST_QUEUES, Queue, Underway
-from langlauf.store.batching import GroupCommit
+from langlauf.store.group_commit import GroupCommit
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.overview import load

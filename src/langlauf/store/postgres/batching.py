@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
 from langlauf.domain.errors import StoreError, StoreUnavailable
-from langlauf.store.batching import rounds
+from langlauf.store.group_commit import rounds
 
 Operation = TypeVar("Operation")
 #: Sends a batch and returns its answers.

@@ -5,12 +5,12 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from langlauf.domain.instant import Instant
-from langlauf.store.copying import Order, Progress, Row, Source, Target, by
 from langlauf.store.postgres.blocking import PAGE, WIDE_PAGE, BlockingConnection
 from langlauf.store.postgres.migrating import PACKAGE
 from langlauf.store.postgres.putting import Putting
 from langlauf.store.postgres.snapshot import prepared, snapshot_of
 from langlauf.store.queries import load
+from langlauf.store.store_copy import Order, Progress, Row, Source, Target, by
 from langlauf.store.tables import Table
 
 

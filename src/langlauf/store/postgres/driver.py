@@ -30,14 +30,11 @@ from langlauf.domain.views import CancelRequest, Depth, JobView, Pulse, Swept
 from langlauf.domain.waiting import Load
 from langlauf.hints import Hints
 from langlauf.store.access import AccessStore
-from langlauf.store.announcing import announce
-from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.blobs.large import LargePayloads
-from langlauf.store.copying import half_copied
-from langlauf.store.deliveries import DeliveryStore
-from langlauf.store.duties import DutyStore
+from langlauf.store.commit_hints import announce
+from langlauf.store.deliveries import DeliveryStore, MailStore
+from langlauf.store.group_commit import MOST_WAITING, GroupCommit
 from langlauf.store.health import StoreHealth
-from langlauf.store.mail import MailStore
 from langlauf.store.operations import Recording, letters_of, org_of
 from langlauf.store.orgs import OrgStore
 from langlauf.store.postgres import backlog, overview, recording, submitting
@@ -60,11 +57,12 @@ from langlauf.store.postgres.retiring import PostgresShelf
 from langlauf.store.postgres.texts import key_of, name_of
 from langlauf.store.postgres.workers import PostgresWorkers
 from langlauf.store.protocol import TenantReads
-from langlauf.store.retiring import retire
+from langlauf.store.retention import retire
 from langlauf.store.rows import view_from_database
 from langlauf.store.standing_claims import Offer, StandingClaims
+from langlauf.store.store_copy import half_copied
 from langlauf.store.whereabouts import Whereabouts
-from langlauf.store.workers import WorkerStore
+from langlauf.store.workers import DutyStore, WorkerStore
 
 #: A batch holds no more, so that while one is written the next is made, and jobs do not all move in step.
 _LARGEST = 250

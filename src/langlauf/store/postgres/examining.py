@@ -9,7 +9,7 @@ from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.overview import Queue
 from langlauf.domain.result import KeptPayloads
-from langlauf.store.examining import (
+from langlauf.store.inspection import (
     ClockSeen,
     Holder,
     HotTable,

@@ -10,6 +10,7 @@ from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.source import Source
 from langlauf.domain.views import LogPage, PastRun, ResultView, StatusView
 from langlauf.store.blobs.large import LargePayloads
+from langlauf.store.bounded_scan import FIRST, Position
 from langlauf.store.postgres.copies import Copies, Shared
 from langlauf.store.postgres.feed import read_feed
 from langlauf.store.postgres.links import Links
@@ -17,7 +18,6 @@ from langlauf.store.postgres.lists import PostgresLists
 from langlauf.store.postgres.overview import look
 from langlauf.store.postgres.texts import name_of
 from langlauf.store.rows import event_from, view_from_database
-from langlauf.store.walking import FIRST, Position
 
 _KEYS_AT_ONCE = 1_000
 

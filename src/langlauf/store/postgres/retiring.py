@@ -2,9 +2,9 @@
 
 from langlauf.domain.instant import Instant
 from langlauf.hints import Hints
-from langlauf.store.announcing import announce
+from langlauf.store.commit_hints import announce
 from langlauf.store.postgres.link import Link
-from langlauf.store.retiring import NEVER, Cutoffs, Found, Kind, RetireBatch
+from langlauf.store.retention import NEVER, Cutoffs, Found, Kind, RetireBatch
 
 
 class PostgresShelf:

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.store.copying import half_copied
 from langlauf.store.migrate import migrations_in
 from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.blocking import PAGE, WIDE_PAGE, BlockingConnection, Row
 from langlauf.store.postgres.migrating import PACKAGE, applied_migrations
 from langlauf.store.postgres.opening import prepare
 from langlauf.store.queries import load
+from langlauf.store.store_copy import half_copied
 from langlauf.store.verify import rule_queries
 
 SPELLING = {"is_json": "is_json({})", "json": "{}::json"}

@@ -8,7 +8,7 @@ from langlauf.clock import new_secret
 from langlauf.domain.instant import Instant
 from langlauf.domain.keys import HashedKey, Key, KeyChanges
 from langlauf.store.access import Owner, SessionEnd
-from langlauf.store.keys import key_from, scopes_text
+from langlauf.store.rows import key_from, scopes_text
 from langlauf.store.sqlite.desk import Desk
 from langlauf.store.sqlite.transaction import Transaction
 

@@ -10,7 +10,7 @@ from langlauf.domain.backlog import MOST_RETRYING, Backlog, Usage
 from langlauf.domain.eta import Run
 from langlauf.domain.instant import Instant
 from langlauf.domain.waiting import Lane, Load
-from langlauf.store.batching import GroupCommit
+from langlauf.store.group_commit import GroupCommit
 from langlauf.store.sqlite.connection import MEMORY
 
 

@@ -4,43 +4,69 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from langlauf.domain.attempt import ClaimRequest
-from langlauf.domain.holding import HoldWish
+from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.job import NewJob
-from langlauf.domain.views import CancelRequest
+from langlauf.domain.views import CancelRequest, JobView
 from langlauf.store.operations import Recording
-from langlauf.store.retiring import RetireBatch
+from langlauf.store.retention import RetireBatch
 from langlauf.store.sqlite import (
-    claiming,
+    claim,
     desk,
-    ending,
-    holding,
-    inbox,
-    recording,
-    retiring,
-    submitting,
-    sweeping,
+    end,
+    record,
+    retention,
+    submit,
+    sweep,
 )
 from langlauf.store.sqlite.transaction import Transaction
 
+
+def hold(tx: Transaction, wish: HoldWish) -> JobView | ResultGone | None:
+    """Holds the job of a result, or releases it; tells how the job is now."""
+    found = tx.one("find_held_job", org_id=wish.org_id, result_id=wish.result_id)
+    if found is None:
+        return None
+    job_id, removed_at = found
+    job = {"org_id": wish.org_id, "job_id": job_id}
+    if not wish.held:
+        tx.run("release_job", **job)
+    elif removed_at is not None:
+        return ResultGone(job_id, removed_at)
+    else:
+        tx.run("hold_job", **job, result_id=wish.result_id, now=tx.now, by=wish.by, reason=wish.reason)
+    return tx.view(wish.org_id, job_id)
+
+
+def mark_read(tx: Transaction, wish: MarkRead) -> bool:
+    """Marks one message, or all up to an instant that has passed; tells whether that changed anything."""
+    changed = 0
+    if wish.notification_id is not None:
+        message = {"org_id": wish.org_id, "notification_id": wish.notification_id, "now": tx.now}
+        changed += tx.run("mark_message", **message) or tx.run("mark_stored_message", **message)
+    if wish.until is not None:
+        changed += tx.run("mark_all", org_id=wish.org_id, until=min(wish.until, tx.now))
+    return changed > 0
+
+
 #: What is answered all at once. It comes first: ends free slots, submissions want them, and claims come last.
 SETS: dict[type, Callable[[Transaction, Sequence[Any]], Sequence[Any]]] = {
-    Recording: recording.record,
-    NewJob: submitting.submit,
+    Recording: record.record,
+    NewJob: submit.submit,
 }
 #: What is answered one by one, in the order it came, and keeps what the writer remembers true.
 SINGLES: dict[type, Callable[[Transaction, Any], Any]] = {
-    ClaimRequest: claiming.claim,
-    claiming.RenewRequest: claiming.renew,
-    CancelRequest: ending.cancel,
-    sweeping.SweepOne: sweeping.sweep_one,
+    ClaimRequest: claim.claim,
+    claim.RenewRequest: claim.renew,
+    CancelRequest: end.cancel,
+    sweep.SweepOne: sweep.sweep_one,
 }
 #: What is rare, and may change anything.
 RARE: dict[type, Callable[[Transaction, Any], Any]] = {
-    sweeping.TidyLanes: sweeping.tidy_lanes,
-    RetireBatch: retiring.retire_batch,
-    MarkRead: inbox.mark_read,
-    HoldWish: holding.hold,
+    sweep.TidyLanes: sweep.tidy_lanes,
+    RetireBatch: retention.retire_batch,
+    MarkRead: mark_read,
+    HoldWish: hold,
     desk.Change: desk.make_change,
 }
 

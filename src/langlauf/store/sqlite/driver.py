@@ -28,38 +28,37 @@ from langlauf.domain.retry import Backoff
 from langlauf.domain.views import CancelRequest, Depth, JobView, Pulse, Swept
 from langlauf.domain.waiting import Load
 from langlauf.hints import Hints
-from langlauf.store.announcing import announce
-from langlauf.store.batching import MOST_WAITING, GroupCommit
 from langlauf.store.blobs.large import LargePayloads
+from langlauf.store.commit_hints import announce
+from langlauf.store.group_commit import MOST_WAITING, GroupCommit
 from langlauf.store.health import Ailment, StoreHealth
 from langlauf.store.migrate import migrations_in
 from langlauf.store.operations import Recording, letters_of, org_of
 from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
-from langlauf.store.retiring import RetireBatch, retire
+from langlauf.store.retention import RetireBatch, retire
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite import (
     access,
     backlog,
-    claiming,
+    claim,
     deliveries,
-    duties,
     health,
     mail,
     orgs,
     overview,
-    retiring,
-    sweeping,
+    retention,
+    sweep,
     workers,
 )
 from langlauf.store.sqlite.batch import run_batch
+from langlauf.store.sqlite.clock import SteadyClock
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, cannot_open, migrate, open_connection
 from langlauf.store.sqlite.desk import Change
 from langlauf.store.sqlite.long_reads import LongReads
 from langlauf.store.sqlite.memory import Memory
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.snapshot import refuse_unfinished
-from langlauf.store.sqlite.steady import SteadyClock
 from langlauf.store.sqlite.transaction import Row, Transaction
 from langlauf.store.standing_claims import StandingClaims
 from langlauf.store.whereabouts import Whereabouts
@@ -103,7 +102,6 @@ _FILES = (
     "overview.sql",
     "backlog.sql",
     "deliveries.sql",
-    "duties.sql",
     "mail.sql",
 )
 
@@ -143,7 +141,7 @@ class SqliteStore:
         self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
         self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
         self.mail = mail.SqliteMail(self._read, self._writes.do, self._queries)
-        self.duties = duties.SqliteDuties(self._read, self._writes.do, self._queries)
+        self.duties = workers.SqliteDuties(self._read, self._writes.do, self._queries)
         self.blobs = LargePayloads(self)
 
     @classmethod
@@ -240,7 +238,7 @@ class SqliteStore:
         return Handed(claims, asked_at) if claims else await self._standing.stand(request, idle)
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
-        return cast("list[Renewal]", await self._writes.do(claiming.RenewRequest(tuple(leases), lease_seconds)))
+        return cast("list[Renewal]", await self._writes.do(claim.RenewRequest(tuple(leases), lease_seconds)))
 
     async def record(self, lease: Lease, write: Write) -> Recorded:
         if self.blobs.wants(write):
@@ -258,11 +256,11 @@ class SqliteStore:
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
-        run = sweeping.Sweep(self._read, self._writes.do, self._queries["sweepable"])
+        run = sweep.Sweep(self._read, self._writes.do, self._queries["sweepable"])
         try:
             async for taken in run.pages(self.clock.now(), grace_seconds=grace_seconds, backoff=backoff, limit=limit):
                 swept += taken
-            await self._writes.do(sweeping.TidyLanes())
+            await self._writes.do(sweep.TidyLanes())
             await self._correct_clock()
         except StoreError as error:
             if not swept:
@@ -286,7 +284,7 @@ class SqliteStore:
             raise StoreUnavailable(f"the store did not take the correction of its clock: {error}") from error
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
-        shelf = retiring.SqliteShelf(self.path, self._read, self._writes.do_later, self._queries)
+        shelf = retention.SqliteShelf(self.path, self._read, self._writes.do_later, self._queries)
         loop = asyncio.get_running_loop()
         # Retention fills the log, and takes it over into the file in its own thread: no writer is to stop for that.
         await loop.run_in_executor(self._writer_thread, self._writer.wal_autocheckpoint, _PAGES_MEANWHILE)
@@ -300,7 +298,7 @@ class SqliteStore:
         return report
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
-        return await retiring.kept_payloads(self._read, self._queries, jobs)
+        return await retention.kept_payloads(self._read, self._queries, jobs)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

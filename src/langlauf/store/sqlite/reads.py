@@ -1,5 +1,6 @@
 """The reads of one org. The org is bound here, once, and goes into every query."""
 
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -8,18 +9,17 @@ import apsw
 
 from langlauf.domain.delivery import Endpoint
 from langlauf.domain.event import LAST_WORDS, Event
-from langlauf.domain.feed import FeedPage, FeedRequest
+from langlauf.domain.feed import MOST_LOOKED_AT, OVERLAP, FeedEvent, FeedPage, FeedRequest, Place
 from langlauf.domain.instant import Instant
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.source import Source
 from langlauf.domain.views import LogPage, PastRun, ResultView, StatusView
+from langlauf.store.bounded_scan import FIRST, Position
 from langlauf.store.rows import endpoint_from, event_from, json_text, view_from
 from langlauf.store.source import Pieces
-from langlauf.store.sqlite.feed import read_feed
 from langlauf.store.sqlite.lists import SqliteLists
 from langlauf.store.sqlite.overview import look
-from langlauf.store.walking import FIRST, Position
 
 #: Other readers have their turn behind so many.
 _KEYS_AT_ONCE = _JOBS_AT_ONCE = 1_000
@@ -135,3 +135,39 @@ class SqliteTenantReads(SqliteLists):
             return look(partial(self._rows, connection), "read", since, most)
 
         return await self._run(read)
+
+
+#: Runs a query by its name; its rows can be fetched, and left.
+Look = Callable[..., Any]
+
+
+def read_feed(look: Look, wish: FeedRequest) -> FeedPage:
+    """The next part of a feed. `look` runs a query of the org by its name."""
+    [(life, began_at)] = look("feed_home").fetchall()
+    if wish.latest:
+        return FeedPage([], _end(look, life), more=False)
+    events: list[FeedEvent] = []
+    after, looked_at = wish.after, 0
+    mark = _start(wish.after, life, began_at)
+    with closing(look("read_feed", mark=mark, limit=MOST_LOOKED_AT)) as rows:
+        for *columns, place_mark, result_id in rows:
+            event = event_from(columns)
+            after, looked_at = Place(life, place_mark, event.occurred_at, event.job_id, event.event_seq), looked_at + 1
+            if event.event_type in wish.kinds:
+                events.append(FeedEvent(event, after, result_id))
+                if len(events) == wish.limit:
+                    return FeedPage(events, after, more=True)
+    return FeedPage(events, after, more=looked_at == MOST_LOOKED_AT)
+
+
+def _start(after: Place | None, life: str, began_at: int) -> int:
+    """What the walk begins behind. A place of another store is one in time; all that was made here came after it."""
+    if after is None:
+        return -1
+    return after.mark if after.life == life else min(after.at, began_at) - OVERLAP
+
+
+def _end(look: Look, life: str) -> Place | None:
+    """Behind the last event; where there is none, whatever comes is new."""
+    rows = look("read_feed_end").fetchall()
+    return Place(life, *rows[0]) if rows else None

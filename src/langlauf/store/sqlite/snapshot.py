@@ -7,11 +7,11 @@ from typing import Any
 import apsw
 
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.store.copying import half_copied
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.transaction import Row
+from langlauf.store.store_copy import half_copied
 from langlauf.store.verify import rule_queries
 
 _SPELLING = {"is_json": "json_valid({})", "json": "{}"}

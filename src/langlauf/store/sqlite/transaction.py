@@ -247,9 +247,14 @@ class Transaction:
         """Writes everything that was kept for the end."""
         self._write_log()
         waiting, self._waiting = self._waiting, Counter()
-        for (org, analysis), change in waiting.items():
-            if change:
-                self.run("lane_join" if change > 0 else "lane_leave", org=org, analysis=analysis, change=change)
+        for statement, sign in (("lane_join", 1), ("lane_leave", -1)):
+            changes = [
+                {"org": org, "analysis": analysis, "change": change}
+                for (org, analysis), change in waiting.items()
+                if change * sign > 0
+            ]
+            if changes:
+                self.connection.executemany(self._queries[statement], changes)
         due, self._due = self._due, {}
         for (org, analysis), at in due.items():
             self.run("lane_due_by", org=org, analysis=analysis, due_at=at)

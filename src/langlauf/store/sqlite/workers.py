@@ -1,7 +1,8 @@
-"""Workers in SQLite."""
+"""Workers and duties in SQLite."""
 
 from functools import partial
 
+from langlauf.domain.duties import DutyDone
 from langlauf.domain.instant import after
 from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, WorkerSeen
 from langlauf.store.sqlite.desk import Desk
@@ -31,3 +32,13 @@ class SqliteWorkers(Desk):
 
     async def seen(self) -> list[WorkerSeen]:
         return [worker_from(row) for row in await self._rows("all_workers")]
+
+
+class SqliteDuties(Desk):
+    """When upkeep last succeeded, over the connections of a store."""
+
+    async def note(self, name: str, host: str) -> None:
+        await self._change(lambda tx: tx.run("note_duty", now=tx.now, name=name, host=host))
+
+    async def seen(self) -> list[DutyDone]:
+        return [DutyDone(*row) for row in await self._rows("all_duties")]

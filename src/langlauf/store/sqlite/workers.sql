@@ -21,3 +21,19 @@ FROM workers AS worker LEFT JOIN (
     FROM job_rows AS job INDEXED BY idx_jobs_timeout_detection WHERE job.deadline_at IS NOT NULL GROUP BY job.worker_id
 ) AS held ON held.worker_id = worker.worker_id
 ORDER BY worker.started_at, worker.worker_id
+
+-- name: note_duty
+-- Processes have the same duties: the latest success of any of them counts.
+INSERT INTO duties (name, succeeded_at, host) VALUES (:name, :now, :host)
+ON CONFLICT (name) DO UPDATE SET succeeded_at = excluded.succeeded_at, host = excluded.host
+WHERE duties.succeeded_at <= excluded.succeeded_at
+
+-- name: all_duties
+SELECT name, succeeded_at, host FROM duties ORDER BY name
+
+-- name: probe_write
+-- Some pages, so that a file without room refuses it.
+INSERT INTO duties (name, succeeded_at, host) VALUES ('write probe', :now, hex(zeroblob(8192)))
+
+-- name: probe_erase
+DELETE FROM duties WHERE name = 'write probe'

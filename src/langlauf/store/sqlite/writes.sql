@@ -166,10 +166,11 @@ ORDER BY expedite DESC, ticket LIMIT :starts
 
 -- name: clock_advance
 -- The clock follows the turns, and counts who was served.
-UPDATE lane_clock SET virtual_now = max(virtual_now, :virtual_now), served = served + 1
+UPDATE lane_clock SET virtual_now = max(virtual_now, :virtual_now), served = served + :turns
 
 -- name: org_advance
-UPDATE lane_rows SET virtual_start = :virtual_start, served = (SELECT served FROM lane_clock) WHERE org = :org
+-- So many were served behind it in the same claim.
+UPDATE lane_rows SET virtual_start = :virtual_start, served = (SELECT served FROM lane_clock) - :behind WHERE org = :org
 
 -- name: claimable_jobs
 -- What a worker needs of a job. Attempt and event are those of the attempt that is about to start.
@@ -223,7 +224,7 @@ UPDATE job_rows SET
     paced_percent = iif((?6 > progress_percent AND paced_at IS NULL) OR ?8, max(?6, progress_percent), paced_percent),
     event_seq = event_seq + 1,
     updated_at = ?5
-WHERE job_id = ?2 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND status IN ('running', 'partial')
+WHERE job = ?1 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND status IN ('running', 'partial')
   AND (?6 > progress_percent OR ?7 <> coalesce(step, '')) AND limit_reached IS NOT 'events'
 
 -- name: showing_jobs
@@ -250,7 +251,7 @@ UPDATE job_rows SET
     paced_percent = iif((?6 > progress_percent AND paced_at IS NULL) OR ?8, max(?6, progress_percent), paced_percent),
     event_seq = event_seq + 1,
     updated_at = ?5
-WHERE job_id = ?2 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND status IN ('running', 'partial')
+WHERE job = ?1 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND status IN ('running', 'partial')
   AND NOT EXISTS (SELECT 1 FROM result_rows AS shown WHERE shown.result_id = ?9) AND limit_reached IS NULL
 
 -- name: record_checkpoint

@@ -12,7 +12,7 @@ from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.job import Job, payload_hash
 from langlauf.domain.redact import redacted
 from langlauf.store.blobs.blocking import BlockingPayloads
-from langlauf.store.blobs.folders import folder_of
+from langlauf.store.blobs.names import folder_of
 from langlauf.store.joblog import LogJudge
 from langlauf.store.rows import job_from
 from langlauf.store.verify import RULES, Violation, Watch

@@ -10,11 +10,11 @@ import apsw
 from langlauf.clock import machine_time
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
-from langlauf.store.copying import Order, Row, Source, Target, by
 from langlauf.store.queries import load
+from langlauf.store.sqlite.clock import SteadyClock
 from langlauf.store.sqlite.connection import migrate, open_connection
 from langlauf.store.sqlite.snapshot import sound_snapshot_of
-from langlauf.store.sqlite.steady import SteadyClock
+from langlauf.store.store_copy import Order, Row, Source, Target, by
 from langlauf.store.tables import Table
 
 _JOB = "SELECT job FROM job_rows WHERE job_id = :key0"

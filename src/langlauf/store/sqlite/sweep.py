@@ -22,7 +22,7 @@ from langlauf.domain.outcome import (
 )
 from langlauf.domain.retry import Backoff
 from langlauf.domain.views import Swept
-from langlauf.store.sqlite.ending import write_end
+from langlauf.store.sqlite.end import write_end
 from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 from langlauf.telemetry import Fact, tell

@@ -12,7 +12,7 @@ from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.overview import Queue
 from langlauf.domain.result import KeptPayloads
-from langlauf.store.examining import (
+from langlauf.store.inspection import (
     ClockSeen,
     FileSeen,
     Kind,
@@ -24,21 +24,20 @@ from langlauf.store.examining import (
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
 from langlauf.store.rows import json_text
+from langlauf.store.sqlite.clock import SteadyClock
 from langlauf.store.sqlite.connection import BUSY_MILLISECONDS, OLDEST_SAFE_SQLITE, applied_migrations, open_connection
 from langlauf.store.sqlite.driver import LARGEST_LOG
 from langlauf.store.sqlite.health import whereabouts, why_unwritable
 from langlauf.store.sqlite.mounts import file_system_of
-from langlauf.store.sqlite.retiring import payloads_from
+from langlauf.store.sqlite.retention import payloads_from
 from langlauf.store.sqlite.snapshot import changed_objects
-from langlauf.store.sqlite.steady import SteadyClock
 from langlauf.store.whereabouts import Whereabouts
 
 PACKAGE = "langlauf.store.sqlite"
 _FILES = (
-    "examining.sql",
+    "inspection.sql",
     "overview.sql",
     "workers.sql",
-    "duties.sql",
     "retention.sql",
     "access.sql",
     "verify.sql",

@@ -8,7 +8,8 @@ removing a job's blobs touches nobody else's, and those of an org lie under one 
 import base64
 import hashlib
 import re
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 _REF = re.compile(r"blob:sha256:([0-9a-f]{64}):([0-9]{1,18})")
 _PLAIN = re.compile(r"[a-z0-9_-]{1,128}")
@@ -101,3 +102,9 @@ def unescaped(word: str) -> str | None:
 def store_name(secret: bytes) -> str:
     """The folder of one store: another store on the same place sees nothing of it, and cannot take it for garbage."""
     return hashlib.sha256(_PURPOSE + secret).hexdigest()[:_STORE_DIGITS]
+
+
+def folder_of(rows: Callable[..., Iterable[Any]]) -> str:
+    """The folder of a store's blobs; a store that never had one has no secret either, and no such folder exists."""
+    found = [secret for (secret,) in rows("read_secret", purpose=IDENTITY)]
+    return store_name(bytes(found[0])) if found else "none"

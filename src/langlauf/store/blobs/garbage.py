@@ -8,7 +8,7 @@ it cannot see, such as a copy of the store that knows less than the original: yo
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from langlauf.domain.result import KeptPayloads
-from langlauf.store.blobs.naming import Place, read_ref
+from langlauf.store.blobs.names import Place, read_ref
 from langlauf.store.blobs.payloads import Payloads
 
 #: What jobs, by org and id, still name: read as it is now.

@@ -9,9 +9,9 @@ from langlauf.domain.bounds import Recorded, recorded
 from langlauf.domain.event import EventType
 from langlauf.domain.outcome import Completed
 from langlauf.domain.progress import stored_percent
-from langlauf.store.batching import rounds
+from langlauf.store.group_commit import rounds
 from langlauf.store.operations import Recording
-from langlauf.store.sqlite.ending import complete, write_end
+from langlauf.store.sqlite.end import complete, write_end
 from langlauf.store.sqlite.transaction import Key, Row, Transaction
 
 
@@ -49,7 +49,7 @@ def _progress(tx: Transaction, writes: Sequence[tuple[Lease, Progress]]) -> list
     for place, job, seq, percent, step, limit in tx.each("reporting_jobs", values):
         key = (job, values[place][2], writes[place][0].job_id)
         _tell_progress(tx, key, seq, percent, step, limit if limit == "events" else None)
-        changes.append(values[place])
+        changes.append((job, *values[place][1:]))
         answers[place] = recorded(limit)
     _change(tx, "record_progress", changes)
     return _with_standing(tx, writes, answers)
@@ -71,7 +71,7 @@ def _partials(tx: Transaction, writes: Sequence[tuple[Lease, Partial]]) -> list[
     for place, job, seq, percent, step, limit, result_seq in tx.each("showing_jobs", values):
         lease, write = writes[place]
         key = (job, values[place][2], lease.job_id)
-        changes.append(values[place])
+        changes.append((job, *values[place][1:]))
         answers[place] = recorded(limit)
         if limit is not None:
             _tell_progress(tx, key, seq, percent, step, limit)

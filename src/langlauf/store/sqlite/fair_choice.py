@@ -206,23 +206,28 @@ def _in_turn(tx: Transaction, room: Room) -> list[int]:
         one.queue: retries[one.queue.org] + _heads(tx, room, one.queue.org, one.starts, waiting[one.queue.org])
         for one in share(queues, room.slots)
     }
-    picked: list[int] = []
-    for queue, taken in deal(heads, room.take).items():
-        picked += _pay(tx, queue, taken, len(retries[queue.org]), heads[queue])
+    dealt = {queue: taken for queue, taken in deal(heads, room.take).items() if taken}
+    _pay(tx, dealt)
+    for queue, taken in dealt.items():
+        waited = {head.job for head in heads[queue][len(retries[queue.org]) :]}
+        for analysis, starts in Counter(job.analysis for job in taken if job.job in waited).items():
+            tx.waiting(queue.org, analysis, -starts)
+    picked = [job.job for taken in dealt.values() for job in taken]
     due.leave(picked)
     return picked
 
 
-def _pay(tx: Transaction, queue: Queue, taken: list[Job], retries: int, heads: list[Job]) -> list[int]:
-    """Lets an org pay for its turns, and counts those that waited out of their lanes."""
-    if not taken:
-        return []
-    tx.run("clock_advance", virtual_now=queue.virtual_start)
-    tx.run("org_advance", org=queue.org, virtual_start=queue.virtual_start + len(taken))
-    waited = {head.job for head in heads[retries:]}
-    for analysis, starts in Counter(job.analysis for job in taken if job.job in waited).items():
-        tx.waiting(queue.org, analysis, -starts)
-    return [job.job for job in taken]
+def _pay(tx: Transaction, dealt: dict[Queue, list[Job]]) -> None:
+    """Lets orgs pay for their turns: they were served one after the other."""
+    if dealt:
+        tx.run("clock_advance", virtual_now=max(queue.virtual_start for queue in dealt), turns=len(dealt))
+        tx.run_many(
+            "org_advance",
+            [
+                {"org": queue.org, "virtual_start": queue.virtual_start + len(taken), "behind": behind}
+                for behind, (queue, taken) in enumerate(reversed(dealt.items()))
+            ],
+        )
 
 
 def _waiting_lanes(

@@ -12,7 +12,7 @@ from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.state import Status
-from langlauf.store.retiring import NEVER, Cutoffs, Found, Kind, RetireBatch
+from langlauf.store.retention import NEVER, Cutoffs, Found, Kind, RetireBatch
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite.connection import MEMORY, open_connection
 from langlauf.store.sqlite.lists import RunRead

@@ -8,7 +8,7 @@ from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal
 from langlauf.domain.event import EventType
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import LONGEST_TIMEOUT
-from langlauf.store.sqlite.picking import pick
+from langlauf.store.sqlite.fair_choice import pick
 from langlauf.store.sqlite.transaction import Row, Transaction
 
 #: The place of the analysis among what is asked of a job to be claimed.

@@ -10,7 +10,7 @@ from langlauf.domain.job import Accepted, NewJob
 from langlauf.domain.outcome import Crashed, Released, Retry
 from langlauf.domain.views import CancelRequest, JobView, Swept
 from langlauf.store.operations import Recording
-from langlauf.store.retiring import RetireBatch
+from langlauf.store.retention import RetireBatch
 
 
 class Wakes(Protocol):
