@@ -1,7 +1,6 @@
 """`langlauf serve`: the API in this process, each worker in one of its own."""
 
 import asyncio
-import gc
 import ipaddress
 import os
 import socket
@@ -13,6 +12,7 @@ import click
 from langlauf import app as application
 from langlauf.app import Langlauf
 from langlauf.bootstrap import open_store
+from langlauf.cli.interpreter import freeze_garbage
 from langlauf.cli.options import Stopped, read_settings, server_options
 from langlauf.cli.stopping import run, running_until_stopped
 from langlauf.domain.errors import LanglaufError
@@ -24,7 +24,6 @@ from langlauf.store.sqlite.connection import MEMORY
 from langlauf.telemetry import set_up_logging
 
 BUNDLED = "langlauf.bundled:app"
-_GARBAGE_BEFORE_A_LOOK = 10_000
 
 
 @click.command()
@@ -73,9 +72,7 @@ async def _serve(app: Langlauf, server: Server, listening: socket.socket) -> Non
             access = app.runtime.services.access
             await access.refresh()  # what is offered to try depends on it
             access.forget()  # the first request looks for itself
-        # What is here now stays: looking through it for garbage again and again takes a tenth of the time of requests.
-        gc.freeze()
-        gc.set_threshold(_GARBAGE_BEFORE_A_LOOK)
+        freeze_garbage()
         await server.serve([listening])
 
 

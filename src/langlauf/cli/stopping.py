@@ -18,7 +18,7 @@ import uvloop
 
 from langlauf.app import Langlauf
 from langlauf.bootstrap import Runtime
-from langlauf.cli.exit import SWITCH_SECONDS, leave
+from langlauf.cli.interpreter import SWITCH_SECONDS, leave
 from langlauf.cli.options import Stopped
 from langlauf.domain.errors import LanglaufError
 

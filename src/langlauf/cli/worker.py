@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from langlauf.app import Langlauf
+from langlauf.cli.interpreter import freeze_garbage
 from langlauf.cli.options import Stopped, read_settings, server_options
 from langlauf.cli.serve import listen, load_app, open_to_others
 from langlauf.cli.stopping import run, running_until_stopped
@@ -47,6 +48,7 @@ async def _work(app: Langlauf, listening: socket.socket | None) -> None:
     """Works until a signal to stop; attempts may finish within the grace, then they are given back."""
     stop = asyncio.Event()
     async with running_until_stopped(app, stop.set):
+        freeze_garbage()
         click.echo(f"Langlauf works on {', '.join(app.registry.names)}", err=True)
         async with _serving_metrics(app, listening):
             await stop.wait()

@@ -13,7 +13,7 @@ import sys
 import uvloop
 
 from langlauf.app import load_app
-from langlauf.cli.exit import SWITCH_SECONDS, leave
+from langlauf.cli.interpreter import SWITCH_SECONDS, freeze_garbage, leave
 from langlauf.clock import machine_time
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import Instant
@@ -118,6 +118,7 @@ class _Program:
             lifeline=self._lifeline,
         )
         await worker.start()
+        freeze_garbage()
         return worker
 
     def _heard(self, message: ToWorker) -> None:
