@@ -260,7 +260,8 @@ def _rows_of_owner(house: House) -> list[str]:
     found: list[str] = []
     for (table,) in fetch(house.bed.place, _TABLES_OF_ORGS):
         # A heartbeat writes a running job anew, and changes nothing but the end of its lease.
-        written = "CASE WHEN one.lease_expires_at IS NULL THEN one.xmin::text END" if table == "jobs" else "one.xmin"
+        unleased = "CASE WHEN one.lease_expires_at IS NULL THEN one.xmin::text END"
+        written = unleased if table == "job_rows" else "one.xmin"
         told = f"concat('{table}', {written}, to_jsonb(one) - 'lease_expires_at')"
         rows = f"SELECT {told} FROM langlauf.{table} AS one WHERE org_id = $1 ORDER BY 1"
         found += [text for (text,) in fetch(house.bed.place, rows, house.owner.org)]

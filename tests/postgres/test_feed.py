@@ -80,9 +80,13 @@ def test_what_commits_late_is_not_passed_over() -> None:
                 await store.submit(new_job(SetClock(), job_id=f"other-{number}"))
                 assert await reader.read(), "something is there that may not be told yet"
             assert reader.told == [("first", 1)]
+            newcomer = Reader(store)
+            newcomer.after = (await store.tenant(ORG).feed(FeedRequest(latest=True))).after
             await holding.commit()
             await reader.read_all()
             assert reader.told == [("first", 1), (_LATE, 1), *((f"other-{number}", 1) for number in range(5))]
+            await newcomer.read_all()
+            assert newcomer.told == reader.told[1:], "the feed ended before what could not be told"
 
     with migrated_database() as url:
         asyncio.run(main(url))

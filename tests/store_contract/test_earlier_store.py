@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from langlauf.compat.transfer import export_from, import_into
+from langlauf.domain.attempt import Checkpoint
 from langlauf.domain.instant import from_text
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.location import place_of
 from langlauf.store.protocol import Store
 from tests.support.beds import Bed, bed_of
 from tests.support.earlier import NOON, WRITTEN_BY_ITS_CODE, Document, earlier_store
+from tests.support.orders import started
 from tests.support.stores import DAY, Maker, SetClock
 
 
@@ -152,3 +154,21 @@ def test_what_retention_removed_is_no_result_of_an_export(bed: Bed, tmp_path: Pa
     with bed_of("sqlite", folder) as copy:
         brought(copy, folder, document)
         assert exported(copy) == document
+
+
+def test_jobs_with_ids_of_any_form_are_walked_with_all_that_is_theirs(bed: Bed) -> None:
+    """A check finds each job's log, and an export its chunks, whatever order a store's own keys have."""
+    names = [f"job-{number}" for number in range(9)]
+
+    async def scene(store: Store, _: Maker, clock: SetClock) -> None:
+        for job_id in (*names, None):
+            made = await started(store, clock, job_id=job_id)
+            assert await store.record(made.lease, Checkpoint(key=made.lease.job_id, payload="1"))
+
+    clock = SetClock()
+    bed.play(scene, clock)
+    # These inputs are hashed in a way of their own.
+    assert [one for one in bed.check(clock) if one.rule != "payload_hash"] == []
+    jobs = exported(bed)["jobs"]
+    assert jobs.keys() > set(names)
+    assert {job_id: list(job["chunks"]) for job_id, job in jobs.items()} == {job_id: [job_id] for job_id in jobs}

@@ -122,6 +122,7 @@ def test_the_end_is_where_only_news_follows(harness: Harness) -> None:
             [told] = await _everything(store, page.after)
             assert told.event.job_id == job.job_id
             await store.cancel(wish_to_cancel(job.job_id))
+            await _everything(store, told.place)  # the feed ends before what cannot be told yet
 
     harness.run(body)
 

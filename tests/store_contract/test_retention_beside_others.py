@@ -128,7 +128,7 @@ def test_a_job_that_cannot_go_is_told_and_the_others_go(bed: Bed, caplog: pytest
 def _refuse(bed: Bed, job_id: str) -> None:
     if bed.kind == "postgres":
         bed.query(
-            f"CREATE TRIGGER unwilling BEFORE DELETE ON langlauf.jobs FOR EACH ROW WHEN (OLD.job_id = '{job_id}') "
+            f"CREATE TRIGGER unwilling BEFORE DELETE ON langlauf.job_rows FOR EACH ROW WHEN (OLD.job = '{job_id}') "
             "EXECUTE FUNCTION langlauf.refuse('this one stays')"
         )
     else:
@@ -139,7 +139,7 @@ def _refuse(bed: Bed, job_id: str) -> None:
 
 
 def _allow(bed: Bed) -> None:
-    bed.query("DROP TRIGGER unwilling" + (" ON langlauf.jobs" if bed.kind == "postgres" else ""))
+    bed.query("DROP TRIGGER unwilling" + (" ON langlauf.job_rows" if bed.kind == "postgres" else ""))
 
 
 def test_what_can_wait_goes_behind_everybody_and_yet_goes() -> None:

@@ -35,7 +35,7 @@ SELECT {job_columns}, job.payload, used.idempotency_key
 FROM jobs AS job
 LEFT JOIN idempotency_keys AS used USING (org_id, job_id)
 WHERE :org_id::text IS NULL OR job.org_id = :org_id::text
-ORDER BY job.job
+ORDER BY job.job_id, job.org_id
 
 -- name: every_chunk
 SELECT org_id, job_id, chunk_key, payload, created_at FROM job_chunks

@@ -48,7 +48,7 @@ FROM idempotency_keys AS used JOIN jobs AS job USING (org_id, job_id)
 WHERE used.payload_hash <> job.request_payload_hash
 
 -- name: all_events
-SELECT org_id, job_id, event_seq, event_type, occurred_at, payload_json FROM job_events ORDER BY job, event_seq
+SELECT org_id, job_id, event_seq, event_type, occurred_at, payload_json FROM job_events ORDER BY job_id, event_seq
 
 -- name: damages
 -- What a database says of itself: an index that was not built to its end finds less than there is.
