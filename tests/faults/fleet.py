@@ -16,7 +16,7 @@ import apsw
 
 from tests.faults.ledger import LEDGER_NAME, Ledger
 from tests.faults.plan import Plan
-from tests.support.processes import worker_processes
+from tests.support.processes import eventually, stopped, worker_processes
 from tests.support.server import ROOT, command, environment
 
 _READY = re.compile(r"Langlauf (?:serves .* on (?P<url>http://\S+)|works on )")
@@ -75,9 +75,10 @@ class Program:
         return at
 
     def pause(self) -> None:
-        """Stops it where it is, its worker process first."""
+        """Stops it where it is, its worker process first; returns when no thread of them goes on."""
         for pid in (self.pid, self.process.pid):
             os.kill(pid, signal.SIGSTOP)
+        eventually(lambda: stopped(self.pid) and stopped(self.process.pid))
 
     def go_on(self) -> None:
         """Lets it go on as if nothing had been."""

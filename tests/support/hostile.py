@@ -37,6 +37,21 @@ def pools(job: PlainJob) -> list[int]:
         return pool.map(_double, [1, 2, 3])
 
 
+def forks(job: PlainJob) -> list[int]:
+    """Ends processes as soon as they are forked; by which signals they ended."""
+    return sorted({os.WTERMSIG(os.waitpid(_forked_and_ended(), 0)[1]) for _ in range(100)})
+
+
+def _forked_and_ended() -> int:
+    pid = os.fork()
+    if not pid:
+        signal.alarm(30)
+        while True:
+            signal.pause()
+    os.kill(pid, signal.SIGTERM)
+    return pid
+
+
 def ends_early(job: PlainJob, how: str) -> Any:
     """Reads past the end of something."""
     if how == "input":
@@ -232,7 +247,7 @@ def first_of(item: list[int]) -> int:
 
 app = Langlauf()
 for function in (
-    *(pools, ends_early, babbles, streams, dies_by, holds_the_line, dies_in_map, decimals, bad_step, escapes),
-    *(disturbs, looks, orphans, bad_step_on_loop, many, sets, steps_down),
+    *(pools, forks, ends_early, babbles, streams, dies_by, holds_the_line, dies_in_map, decimals, bad_step),
+    *(escapes, disturbs, looks, orphans, bad_step_on_loop, many, sets, steps_down),
 ):
     app.analysis(duplicates=True, timeout=600, max_retries=0)(function)

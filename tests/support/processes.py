@@ -43,6 +43,13 @@ def state(pid: int) -> str:
     return (_status(pid) or [""])[0]
 
 
+def stopped(pid: int) -> bool:
+    """Whether every thread of it is paused. A signal to stop reaches one of them first, and the others go on."""
+    return all(
+        _read(f"{thread}/stat").rpartition(")")[2].split()[0] == "T" for thread in Path(f"/proc/{pid}/task").iterdir()
+    )
+
+
 def _status(pid: int) -> list[str]:
     return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
 

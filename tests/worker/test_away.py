@@ -1,18 +1,22 @@
-"""A store that is away until the lease seems over: the attempt is lost, and its job is not failed by it."""
+"""A store that is away: an attempt whose lease seems over is lost, its job is not failed, and the worker asks again."""
 
 import asyncio
-from typing import cast
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
 
 import pytest
 
 from langlauf import Job, Langlauf
-from langlauf.clock import steady
-from langlauf.domain.attempt import Claim, Lease, Progress
+from langlauf.clock import Clock, steady
+from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Progress
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
+from langlauf.hints import Hints
 from langlauf.settings import load_settings
 from langlauf.store.protocol import Store
+from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.executor import Executor
+from langlauf.worker.loop import Worker
 from langlauf.worker.processes.pool import Pool
 
 LEASE_SECONDS = 0.6
@@ -46,6 +50,43 @@ def test_an_attempt_that_is_given_up_stays_given_up() -> None:
         assert attempt.stop_wish.result() is Stop.LOST
         with pytest.raises(StaleAttempt):
             await attempt.write(Progress(percent=10))
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_was_refused_asks_again_soon() -> None:
+    """Also one that otherwise waits for its claim to be answered: while none stands, nothing else looks for work."""
+    app = Langlauf()
+
+    @app.analysis
+    async def survey(job: Job) -> None:
+        pass
+
+    class Away(SqliteStore):
+        """Refuses the first claim."""
+
+        def __init__(self, path: str, *, clock: Clock, hints: Hints) -> None:
+            super().__init__(path, clock=clock, hints=hints)
+            self.asked = 0
+            self.asked_again = asyncio.Event()
+
+        async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
+            self.asked += 1
+            if self.asked == 1:
+                raise StoreUnavailable("away")
+            self.asked_again.set()
+            return await super().claim_next(request, idle)
+
+    async def main() -> None:
+        hints = Hints()
+        store = await Away.open(":memory:", hints=hints)
+        settings = load_settings({}, poll_seconds=0.1, watchdog=False)
+        worker = Worker(store, app.registry, settings, hints, store.clock, look_every=3_600.0)
+        await worker.start()
+        async with asyncio.timeout(60):
+            await store.asked_again.wait()
+        await worker.stop()
+        await store.close()
 
     asyncio.run(main())
 

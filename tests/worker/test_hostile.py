@@ -30,6 +30,15 @@ def test_a_function_may_use_a_pool_of_its_own(tmp_path: Path) -> None:
     run(app, tmp_path, body)
 
 
+def test_a_forked_process_can_be_ended_from_its_first_moment(tmp_path: Path) -> None:
+    """A pool that is ended before one of its processes ran a line does not wait for that process for ever."""
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        assert await result(runtime, await done(app, runtime, "forks")) == [signal.SIGTERM]
+
+    run(app, tmp_path, body)
+
+
 @pytest.mark.parametrize("how", ["input", "gzip"])
 def test_the_end_of_a_file_is_an_error_like_others(tmp_path: Path, how: str) -> None:
     """It is not taken for the end of the worker."""

@@ -144,7 +144,8 @@ class Worker:
                 await self._claim_next()
             except Exception as error:  # noqa: BLE001 - a worker goes on claiming, whatever went wrong once
                 tell_store_failed(error, trace=True)
-                await self._wait_for_work()
+                # No claim stands, so no program looks for work meanwhile.
+                await self._hints.wait_for_work(self._settings.poll_seconds)
 
     async def _wait_for_work(self) -> None:
         await self._hints.wait_for_work(self._look_every)

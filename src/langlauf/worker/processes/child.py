@@ -16,6 +16,7 @@ import runpy
 import signal
 import socket
 import sys
+import threading
 import warnings
 from functools import cache
 from types import ModuleType
@@ -52,6 +53,7 @@ from langlauf.worker.processes.wire import (
 _MAIN = "__langlauf_main__"
 _PR_SET_PDEATHSIG = 1
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
+_forking = threading.local()
 
 
 def main(descriptor: int, keeper: int) -> None:
@@ -61,7 +63,7 @@ def main(descriptor: int, keeper: int) -> None:
     faulthandler.enable()  # a crash in C shows where it happened, in the log
     for number in _STOPPING:  # stopping is the worker's decision; it may want to finish
         signal.signal(number, _ignored)
-    os.register_at_fork(after_in_child=_as_usual)
+    os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_in, after_in_child=_as_usual)
     os.set_inheritable(descriptor, False)
     line = ProcessLine(socket.socket(fileno=descriptor))
     with contextlib.suppress(WorkerGone):
@@ -89,10 +91,20 @@ def _ignored(*_: object) -> None:
     """A handler, for a signal that is ignored would be ignored by every program that a function starts."""
 
 
+def _hold_signals() -> None:
+    """A fork begins. What its process is sent before it has handlers of its own waits for these."""
+    _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+
+
+def _let_signals_in() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _forking.mask)
+
+
 def _as_usual() -> None:
     """A process that a function forks can be ended by signals like any other."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    _let_signals_in()
 
 
 def _prepare(begin: Begin) -> str | None:
