@@ -54,7 +54,7 @@ class Exchange:
         self.scope = scope
         scope[WATCH] = self.watch
         self.keep_alive = keep_alive
-        #: whether nobody is there any more to be answered
+        #: whether the client is gone
         self.disconnected = False
         #: whether the answer has begun, and whether all of it was written
         self.started = False
@@ -89,7 +89,7 @@ class Exchange:
         self.wake()
 
     def let_go(self) -> None:
-        """Tell the application that nobody is there any more."""
+        """Tell the application that the client is gone."""
         if not self.complete:
             self.disconnected = True
             if self._on_leave is not None:

@@ -1,4 +1,4 @@
-"""The server process: told early when it stops, so that nobody who waits holds it up."""
+"""The server process: told early when it stops, so that waiting clients do not hold it up."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ class Server:
         self._tell_started = started
         self._tell_stopping = stopping
         self._asked_to_stop = asyncio.Event()
-        #: set when a connection has gone, or nobody is waited for any more
+        #: set when a connection has gone, or the stop no longer waits for connections
         self._changed = asyncio.Event()
         self._hurried = False
 
@@ -81,7 +81,7 @@ class Server:
         self._abort_all()
 
     async def _all_gone(self) -> None:
-        """Wait until nobody is connected and no request goes on, unless there is a hurry."""
+        """Wait until there is no connection and no request, unless there is a hurry."""
         while self.crowd.connections and not self._hurried:
             self._changed.clear()
             await self._changed.wait()

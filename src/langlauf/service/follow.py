@@ -70,7 +70,7 @@ class Signal(asyncio.Event):
 
 
 class Follower(Generic[P]):
-    """Somebody who waits for a job, or for anything of an org, until the block that it opens is left.
+    """A caller that waits for a job, or for anything of an org, until the block that it opens is left.
 
     `event` is set when it is worth looking.
     """

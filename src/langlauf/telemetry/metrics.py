@@ -189,7 +189,7 @@ class Counted:
 
 @cache
 def counted() -> "CollectorRegistry":
-    """What was counted, and this process. The library's own registry belongs to whoever we are a guest of."""
+    """What was counted, and this process. The library's own registry belongs to the application around this one."""
     from prometheus_client import CollectorRegistry
     from prometheus_client.process_collector import ProcessCollector
 

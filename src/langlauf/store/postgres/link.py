@@ -261,7 +261,7 @@ def called(function: str, values: int) -> str:
 
 @cache
 def _submit_and_claim(new: int, claim: int) -> str:
-    """The turn of the claim comes first: whoever claims locks that before lanes. The claim waits for the answers.
+    """The turn of the claim comes first: a claim locks that before lanes. The claim waits for the answers.
 
     The values are the time and the others of `submit`, those of `claim` without the time, of which the third are its
     slots, and whether it is asked again.

@@ -467,8 +467,10 @@ class SqliteStore:
         return cast("Awaitable[T]", self._reads.do(Read(org_id, read)))
 
     async def _read_few(self, read: Callable[[apsw.Connection], T], count: int) -> T:
-        """Reads so many rows by their keys: a few at once, where nobody else reads, which is over before a thread would
-        have been woken. A reader waits for no writer."""
+        """Reads rows by their keys: a few at once, without a thread, where no other read runs.
+
+        That is over before a thread would have been woken; a reader waits for no writer.
+        """
         if count > _FEW or self._reader is self._writer or not self._no_reader.acquire(blocking=False):
             return await self._read(read)
         try:

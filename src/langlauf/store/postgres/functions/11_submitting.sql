@@ -100,7 +100,7 @@ END $$;
 -- Accepts jobs or tells why not, in the order they came: the key first, then duplicates, then room in the queue. No two of a
 -- batch have the same key, nor the same input where duplicates are refused. The answers are: accepted, time and ticket;
 -- replayed and the job's id; reused; duplicate and the job's id; full, whose queue, and how many wait. What they wish to be
--- told comes behind them, each with the place of its job. Whoever asks again, since no answer came, hears of the jobs that are there
+-- told comes behind them, each with the place of its job. A caller that asks again, since no answer came, hears of the jobs that are there
 -- already: known, time and ticket.
 CREATE OR REPLACE FUNCTION submit(
     at bigint, org_ids text[], job_ids uuid[], job_names text[], names text[], classes text[], hashes bytea[], refs text[],

@@ -437,7 +437,7 @@ BEGIN
     FROM jobs WHERE deadline_at > 0 AND claim_id = claim;
 END $$;
 
--- Takes the turn of a claim before anything else is locked, for whoever submits and claims in one transaction.
+-- Takes the turn of a claim before anything else is locked, for a transaction that submits and claims.
 CREATE OR REPLACE FUNCTION take_claim_turn() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM 1 FROM lane_clock FOR UPDATE;

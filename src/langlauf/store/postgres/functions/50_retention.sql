@@ -144,7 +144,7 @@ BEGIN
 END $$;
 
 -- Removes jobs with all that belongs to them: every table that names a job, by its id or by its key, may have a part of it. For
--- whoever has made sure, and locked, that they may go.
+-- a caller that has made sure, and locked, that they may go.
 CREATE OR REPLACE FUNCTION remove_jobs(keys uuid[]) RETURNS bigint LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
