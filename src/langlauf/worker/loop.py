@@ -175,7 +175,7 @@ class Worker:
             told("claim", trace_from(claim.traceparent, claim.tracestate), began, **ids)
             self._run(claim, handed.asked_at)
         if handed.claims and self._settings.watchdog:
-            self._watchdog.attempts_began()
+            self._watchdog.tell()
 
     def _run(self, claim: Claim, asked_at: float) -> None:
         analysis = self._registry.get(claim.analysis)

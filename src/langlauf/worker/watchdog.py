@@ -25,7 +25,7 @@ _SHORTEST_BLOCK = 0.1
 
 
 class Watchdog:
-    """Beats towards the keeper. The first attempt is told of at once: it may block the loop with its first line."""
+    """Beats towards the keeper. A new attempt is told of at once: it may block the loop with its first line."""
 
     def __init__(
         self, keeper: Keeper, *, lease_seconds: float, attempts: Callable[[], Collection[RunningAttempt]]
@@ -44,11 +44,6 @@ class Watchdog:
         while True:
             self.tell()
             await asyncio.sleep(_EVERY * self._lease_seconds)
-
-    def attempts_began(self) -> None:
-        """Tell the keeper at once where it watches nothing; else what it waits for comes before these leases end."""
-        if not self._watched:
-            self.tell()
 
     def tell(self) -> None:
         """The loop is alive now, and may be silent until the first lease is nearly over."""
