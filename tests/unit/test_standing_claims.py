@@ -9,7 +9,8 @@ from langlauf.domain.attempt import ClaimRequest, Handed
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.hints import Hints
 from langlauf.store.sqlite.driver import SqliteStore
-from tests.support.orders import accept
+from langlauf.store.standing_claims import StandingClaims
+from tests.support.orders import accept, new_job
 from tests.support.stores import LEASE_SECONDS, SetClock
 
 REQUEST = ClaimRequest(worker_id="w", slots=2, analyses=("survey",), lease_seconds=LEASE_SECONDS, max_running=1_000)
@@ -65,6 +66,30 @@ def test_a_submission_is_claimed_with_it() -> None:
             assert not store._standing._offers
 
     asyncio.run(main())
+
+
+def test_a_batch_that_finds_nothing_ends_a_claim_that_no_longer_waits() -> None:
+    """The batch accepts nothing that can start, and no other comes: the claim goes back with empty hands."""
+
+    async def main() -> None:
+        claims = StandingClaims()
+        idle = asyncio.Event()
+        task = asyncio.create_task(claims.stand(REQUEST, lambda: _wait(idle)))
+        await asyncio.sleep(0)
+        joined = claims.joining([new_job(SetClock())])
+        assert len(joined) == 1
+        idle.set()
+        for _ in range(10):  # until it is about to go
+            await asyncio.sleep(0)
+        assert not task.done(), "what the batch claims must not be lost"
+        claims.answer(joined, [[]])
+        assert (await asyncio.wait_for(task, 10)).claims == []
+
+    asyncio.run(main())
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 def test_who_no_longer_waits_gets_nothing() -> None:

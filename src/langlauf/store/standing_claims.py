@@ -17,6 +17,9 @@ class Offer:
         self.handed: asyncio.Future[Handed] = asyncio.get_running_loop().create_future()
         #: since when a batch is under way that asks for it
         self.asked_at: float | None = None
+        #: set whenever no batch asks for it, and whether it goes with another one
+        self.answered = asyncio.Event()
+        self.stands = True
 
 
 class StandingClaims:
@@ -33,8 +36,9 @@ class StandingClaims:
         try:
             waited_for: set[asyncio.Future[Any]] = {idling, offer.handed}
             await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
-            if not offer.handed.done() and offer.asked_at is not None:
-                await asyncio.wait({offer.handed})
+            offer.stands = False
+            if offer.asked_at is not None:  # the batch may find nothing, and there may never be another
+                await offer.answered.wait()
             return offer.handed.result() if offer.handed.done() else Handed([], steady())
         finally:
             idling.cancel()
@@ -44,9 +48,12 @@ class StandingClaims:
         """Those that go with a batch: one that accepts jobs. They are told what came of it."""
         if not self._offers or not any(isinstance(operation, NewJob) for operation in batch):
             return []
-        joining = [offer for offer in self._offers if offer.asked_at is None and not offer.handed.done()]
+        joining = [
+            offer for offer in self._offers if offer.asked_at is None and offer.stands and not offer.handed.done()
+        ]
         for offer in joining:
             offer.asked_at = steady()
+            offer.answered.clear()
         return joining
 
     def answer(self, joined: Sequence[Offer], answers: Sequence[Any]) -> None:
@@ -55,3 +62,4 @@ class StandingClaims:
             asked_at, offer.asked_at = offer.asked_at, None
             if isinstance(answer, list) and answer and asked_at is not None:
                 offer.handed.set_result(Handed(answer, asked_at))
+            offer.answered.set()
