@@ -1,4 +1,4 @@
-"""The one place that wires: settings, store, use cases, worker, upkeep."""
+"""The one place that wires: settings, store, use cases, worker, maintenance."""
 
 import asyncio
 import functools
@@ -26,6 +26,10 @@ from langlauf.domain.errors import LanglaufError, SettingsError, StoreError, Sto
 from langlauf.domain.outbound import source_of
 from langlauf.domain.signature import PURPOSE, read_secret
 from langlauf.hints import Hints
+from langlauf.maintenance.duties import DutyNotes
+from langlauf.maintenance.periodic import Periodic
+from langlauf.maintenance.retention import clean_up
+from langlauf.maintenance.sweep import sweep_once
 from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.estimates import Estimates
@@ -56,10 +60,6 @@ from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import know_analyses
 from langlauf.tracing import end_tracing, set_up_tracing
-from langlauf.upkeep.duties import DutyNotes
-from langlauf.upkeep.periodic import Periodic
-from langlauf.upkeep.retention import clean_up
-from langlauf.upkeep.sweep import sweep_once
 from langlauf.worker import processes
 from langlauf.worker.loop import Worker
 from langlauf.worker.process import WorkerProcess

@@ -18,11 +18,11 @@ from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.notification import Notification
 from langlauf.domain.sending import Outcome
 from langlauf.hints import Hints
+from langlauf.maintenance.duties import DutyNotes
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.telemetry import COUNTS, Fact
-from langlauf.upkeep.duties import DutyNotes
 from tests.delivery.rig import rig
 from tests.support.outbox import HOOK, MAIL
 from tests.support.receiver import answer, hang, in_turn, receiving

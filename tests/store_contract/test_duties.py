@@ -1,8 +1,8 @@
 """What every store keeps about duties: the last success of each, at the store's own time, whoever had it."""
 
 from langlauf.domain.duties import DutyDone
+from langlauf.maintenance.duties import DutyNotes
 from langlauf.store.protocol import Store
-from langlauf.upkeep.duties import DutyNotes
 from tests.store_contract.conftest import Harness
 from tests.support.stores import SetClock
 

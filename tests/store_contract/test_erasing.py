@@ -15,10 +15,10 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.holding import HoldWish
 from langlauf.domain.keys import HashedKey, Key
 from langlauf.domain.outcome import Completed
+from langlauf.maintenance.erasing import erase, look
 from langlauf.store.location import PostgresPlace, SqlitePlace
 from langlauf.store.orgs import KEYS, KNOWN_AS, OF_JOBS
 from langlauf.store.protocol import Store
-from langlauf.upkeep.erasing import erase, look
 from tests.support.beds import Bed
 from tests.support.stores import Maker, SetClock
 

@@ -8,8 +8,8 @@ from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.job import Job
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.views import JobView
+from langlauf.maintenance.retention import clean_up
 from langlauf.store.protocol import Store
-from langlauf.upkeep.retention import clean_up
 from tests.support.beds import Bed
 from tests.support.stores import DAY, Maker, SetClock
 

@@ -8,9 +8,9 @@ from langlauf.domain.attempt import Partial
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.outcome import Completed
 from langlauf.domain.retention import RetentionPolicy
+from langlauf.maintenance.erasing import erase
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.protocol import Store
-from langlauf.upkeep.erasing import erase
 from tests.store_contract.conftest import Harness
 from tests.support.orders import ORG, started
 from tests.support.stores import DAY, SetClock

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
+from langlauf.maintenance.retention import clean_up, report_json
 from langlauf.store.protocol import Store
-from langlauf.upkeep.retention import clean_up, report_json
 from tests.support.beds import Bed
 from tests.support.outbox import leave_pending
 from tests.support.stores import DAY, Maker, SetClock

@@ -9,13 +9,13 @@ import pytest
 from langlauf.domain.instant import SECOND
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.hints import Hints
+from langlauf.maintenance.retention import clean_up
 from langlauf.store import retention
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.retiring import PostgresShelf
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.retention import SqliteShelf
-from langlauf.upkeep.retention import clean_up
 from tests.support.beds import Bed
 from tests.support.outbox import leave_pending
 from tests.support.stores import DAY, Maker, SetClock

@@ -14,13 +14,13 @@ from langlauf.bench.work import new_job
 from langlauf.domain.errors import StoreError
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.views import JobFilter
+from langlauf.maintenance.retention import clean_up
 from langlauf.store import retention as store_retention
 from langlauf.store.group_commit import GroupCommit
 from langlauf.store.postgres.retiring import PostgresShelf
 from langlauf.store.protocol import Store
 from langlauf.store.retention import Pace, RetireBatch, Shelf
 from langlauf.store.sqlite.retention import SqliteShelf
-from langlauf.upkeep.retention import clean_up
 from tests.scale import retention
 from tests.scale.__main__ import postgres_store, sqlite_store
 from tests.support.beds import Bed

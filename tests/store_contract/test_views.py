@@ -8,8 +8,8 @@ from langlauf.domain.outcome import Completed
 from langlauf.domain.result import StoredResult
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.views import PastRun
+from langlauf.maintenance.retention import clean_up
 from langlauf.store.protocol import Store
-from langlauf.upkeep.retention import clean_up
 from tests.store_contract.conftest import Harness
 from tests.support.beds import Bed
 from tests.support.orders import ORG, started

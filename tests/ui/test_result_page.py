@@ -4,9 +4,9 @@ from pathlib import Path
 
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.retention import RetentionPolicy
+from langlauf.maintenance.retention import clean_up
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.ui.formatting import LARGEST_JSON
-from langlauf.upkeep.retention import clean_up
 from tests.support.live import GATES, Live, live
 from tests.support.stores import DAY, SetClock, with_store
 from tests.ui.outline import assert_page

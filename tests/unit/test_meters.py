@@ -9,10 +9,10 @@ from langlauf.clock import made_at, new_id
 from langlauf.domain.backlog import MOST_ORGS, largest
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.http.problems import JOB_TITLES
+from langlauf.maintenance.periodic import Periodic
 from langlauf.store.group_commit import GroupCommit
 from langlauf.telemetry import metrics
 from langlauf.telemetry.meters import Level, Meter, Spread, Tally
-from langlauf.upkeep.periodic import Periodic
 
 
 class _One:

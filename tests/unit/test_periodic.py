@@ -2,7 +2,7 @@
 
 import asyncio
 
-from langlauf.upkeep.periodic import Periodic
+from langlauf.maintenance.periodic import Periodic
 
 
 def test_a_round_that_loses_its_cancel_is_the_last_one() -> None:

@@ -12,9 +12,9 @@ import pytest
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.retry import Backoff
 from langlauf.hints import Hints
+from langlauf.maintenance.periodic import Periodic
 from langlauf.store.sqlite import connection
 from langlauf.telemetry import COUNTS, Fact
-from langlauf.upkeep.periodic import Periodic
 from tests.support.stores import LEASE_SECONDS, Maker, SetClock, opened
 
 

@@ -16,11 +16,11 @@ from langlauf.domain.duties import RETENTION
 from langlauf.domain.errors import SettingsError, StoreError
 from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
+from langlauf.maintenance.duties import DutyNotes
+from langlauf.maintenance.retention import clean_up, report_json
 from langlauf.settings import Settings, duration
 from langlauf.store.location import Place, PostgresPlace, SqlitePlace
 from langlauf.telemetry import set_up_logging
-from langlauf.upkeep.duties import DutyNotes
-from langlauf.upkeep.retention import clean_up, report_json
 
 
 @click.command()

@@ -13,9 +13,9 @@ from langlauf.cli.progress import progress
 from langlauf.cli.stores import org_named, place_for, settings_for
 from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
+from langlauf.maintenance.erasing import PATIENCE, Erased, OrgFound, Watch, erase, look
 from langlauf.settings import Settings
 from langlauf.telemetry import set_up_logging
-from langlauf.upkeep.erasing import PATIENCE, Erased, OrgFound, Watch, erase, look
 
 _STAYS = (
     "What stays: the ids, scopes, times and hashes of its keys, all revoked, so that the store stays closed.",

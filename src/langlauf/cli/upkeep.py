@@ -13,12 +13,12 @@ from langlauf.domain.duties import SWEEP
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.views import Swept
 from langlauf.hints import Hints
+from langlauf.maintenance.duties import DutyNotes
+from langlauf.maintenance.sweep import sweep_once
 from langlauf.settings import Settings
 from langlauf.store.location import Place, PostgresPlace, SqlitePlace
 from langlauf.store.sqlite.connection import applied_migrations, migrate, open_connection
 from langlauf.telemetry import set_up_logging
-from langlauf.upkeep.duties import DutyNotes
-from langlauf.upkeep.sweep import sweep_once
 
 
 @click.command("sweep")
