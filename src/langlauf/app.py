@@ -10,7 +10,7 @@ from langlauf.analysis import probe
 from langlauf.analysis.registry import Function, Registry
 from langlauf.analysis.schema import InvalidInput
 from langlauf.domain.errors import LanglaufError, NotRunning, QueueIsFull, RegistrationError
-from langlauf.domain.job import Accepted, Duplicate, Job, PriorityClass, QueueFull, Replayed
+from langlauf.domain.job import Accepted, Duplicate, JobRecord, PriorityClass, QueueFull, Replayed
 from langlauf.domain.trace import read_trace
 from langlauf.service.tenant import DEFAULT_ORG, insider, usable_name
 from langlauf.settings import Settings, duration, load_settings
@@ -164,7 +164,7 @@ class Langlauf:
         traceparent: str | None = None,
         notify: NotifyWish | None = None,
         **values: Any,
-    ) -> Job:
+    ) -> JobRecord:
         """Accepts a job without HTTP, inside `app.lifespan()`; the job is on disk when this returns.
 
         `traceparent` is the header of the trace the job shall belong to; one that cannot be read is as none. `notify`

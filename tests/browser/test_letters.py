@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.delivery import Delivery
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.mail import Ending
 from langlauf.domain.state import Status
 from langlauf.settings import load_settings
@@ -22,9 +22,9 @@ PUBLIC = "https://jobs.example/a/long/way/to/where/the/application/is/mounted/be
 LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 2
 
 
-def job(status: Status) -> Job:
+def job(status: Status) -> JobRecord:
     """A job that has ended, whose texts are as long as they may be."""
-    return Job(
+    return JobRecord(
         job_id=new_id(),
         org_id="acme." * 20,
         analysis=LONG,

@@ -19,7 +19,7 @@ import asyncpg
 
 from langlauf.clock import new_id, new_trace_id, steady
 from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Partial, Progress, Write
-from langlauf.domain.job import INLINE, Accepted, Job, NewJob, payload_hash
+from langlauf.domain.job import INLINE, Accepted, JobRecord, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
@@ -80,7 +80,7 @@ class Ledger:
 class Host:
     """One store, and those who use it."""
 
-    def __init__(self, store: PostgresStore, chance: random.Random, ledger: Ledger, known: list[Job]) -> None:
+    def __init__(self, store: PostgresStore, chance: random.Random, ledger: Ledger, known: list[JobRecord]) -> None:
         self._store = store
         self._chance = chance
         self._ledger = ledger
@@ -105,7 +105,7 @@ class Host:
         analysis = self._chance.choice(ANALYSES)
         payload = f'{{"query":"{self._chance.randint(1, 50)}"}}'
         key = f"key-{self._chance.randint(1, 100)}" if self._chance.random() < 0.2 else None
-        job = Job(
+        job = JobRecord(
             job_id=new_id(),
             org_id=self._chance.choice(ORGS),
             analysis=analysis,
@@ -264,7 +264,7 @@ async def _watch(url: str, ledger: Ledger, until: float) -> None:
 
 async def contend(url: str, seconds: float, seed: int) -> Ledger:
     """Everything at once for so long, then rest; what callers were told."""
-    ledger, known = Ledger(), list[Job]()
+    ledger, known = Ledger(), list[JobRecord]()
     async with AsyncExitStack() as stack:
         hosts = []
         for number in range(STORES):

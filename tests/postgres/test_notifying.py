@@ -82,7 +82,7 @@ async def _working(host: Host, poll_seconds: float) -> AsyncIterator["asyncio.Qu
 
 
 def _new_job() -> NewJob:
-    job = jobs.Job(
+    job = jobs.JobRecord(
         job_id=new_id(),
         org_id="org-a",
         analysis="survey",

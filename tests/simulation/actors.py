@@ -13,7 +13,7 @@ import msgspec
 
 from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Lease, Partial, Progress, Write
 from langlauf.domain.instant import SECOND, Instant
-from langlauf.domain.job import INLINE, CanceledBy, Job, NewJob, payload_hash
+from langlauf.domain.job import INLINE, CanceledBy, JobRecord, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest
@@ -126,7 +126,7 @@ class Actors:
         org_id = old.org_id if old and again else self._some(self._rules.orgs)
         analysis = old.analysis if old and again else self._some(ANALYSES)
         payload = old.payload if old and again else f'{{"query":"{self._some(("Bern", "Brig", "Biel"))}"}}'
-        job = Job(
+        job = JobRecord(
             job_id=self._name("job"),
             org_id=org_id,
             analysis=analysis,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from langlauf.domain.holding import HoldWish, ResultGone
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.views import JobView
 from langlauf.maintenance.retention import clean_up
@@ -17,7 +17,7 @@ WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 
 AT_ONCE = RetentionPolicy(final_results=0, partial_results=0, events=0, jobs=0)
 
 
-async def job_of(store: Store, job_id: str) -> Job:
+async def job_of(store: Store, job_id: str) -> JobRecord:
     """A job of the maker's org."""
     view = await store.tenant("org-a").job(job_id)
     assert view is not None

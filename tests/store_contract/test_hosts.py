@@ -13,7 +13,7 @@ from langlauf.domain.access import USUAL
 from langlauf.domain.attempt import Claim, Lease, Write
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, DeliveryFilter, Wish
 from langlauf.domain.event import LAST_WORDS
-from langlauf.domain.job import Accepted, Duplicate, Job, Replayed
+from langlauf.domain.job import Accepted, Duplicate, JobRecord, Replayed
 from langlauf.domain.keys import HashedKey, Key, hash_of
 from langlauf.domain.mail_rules import MailAdmission
 from langlauf.domain.outcome import Completed, Released, Retry
@@ -31,7 +31,7 @@ ANALYSES = ("survey", "census")
 ORGS = ("org-a", "org-b", "org-c")
 
 
-async def _fill(stores: list[Store], clock: SetClock, number: int) -> list[Job]:
+async def _fill(stores: list[Store], clock: SetClock, number: int) -> list[JobRecord]:
     """Jobs of all orgs and analyses, over all stores."""
     return [
         await accept(stores[n % HOSTS], clock, org=ORGS[n % len(ORGS)], analysis=ANALYSES[n % len(ANALYSES)])
@@ -291,7 +291,7 @@ class _Storm:
         self.clock = clock
         self.rounds = rounds
         self.leases: list[Lease] = []
-        self.jobs: list[Job] = []
+        self.jobs: list[JobRecord] = []
 
     async def blow(self, store: Store, dice: random.Random) -> None:
         for _ in range(self.rounds):

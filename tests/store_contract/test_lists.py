@@ -9,7 +9,7 @@ from langlauf.clock import new_id
 from langlauf.domain.attempt import Partial, Progress
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import after
-from langlauf.domain.job import Accepted, Job
+from langlauf.domain.job import Accepted, JobRecord
 from langlauf.domain.outcome import Completed, Failed, Retry
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter
@@ -236,7 +236,7 @@ def test_failures_say_whether_they_were_run_again(harness: Harness) -> None:
 
 
 def _again(new: Any, job_id: str) -> Any:
-    job: Job = msgspec.structs.replace(new.job, retry_of=job_id)
+    job: JobRecord = msgspec.structs.replace(new.job, retry_of=job_id)
     return msgspec.structs.replace(new, job=job)
 
 

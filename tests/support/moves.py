@@ -2,7 +2,7 @@
 
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Claim, ClaimRequest, Partial, Progress, Write
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
 from langlauf.domain.retry import Backoff
 from langlauf.domain.views import CancelRequest
@@ -22,7 +22,7 @@ def _write(move: str) -> Write | None:
     return writes.get(move)
 
 
-async def make_move(maker: Maker, job: Job, claim: Claim | None, move: str) -> Claim | None:
+async def make_move(maker: Maker, job: JobRecord, claim: Claim | None, move: str) -> Claim | None:
     """Makes one move, legal or not, and returns the claim that writes come from afterwards."""
     maker.clock.pass_(0.2)
     write = _write(move)

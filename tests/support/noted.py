@@ -21,7 +21,7 @@ from langlauf.bootstrap import open_at
 from langlauf.bundled import app
 from langlauf.client.shapes import JobSummary
 from langlauf.compat.transfer import export_from, import_into
-from langlauf.domain.job import Job, Phase
+from langlauf.domain.job import JobRecord, Phase
 from langlauf.hints import Hints
 from langlauf.http.openapi import build_document
 from langlauf.http.presenting import Links, job_out
@@ -66,7 +66,7 @@ def ask(program: Path, url: str, folder: Path) -> dict[str, Any]:
     return told
 
 
-async def _read(url: str) -> Job:
+async def _read(url: str) -> JobRecord:
     store = await open_at(place_of(url), Hints())
     try:
         return (await look(store, "j1", "default-org")).job

@@ -6,7 +6,7 @@ from typing import Any
 
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.attempt import Claim, ClaimRequest
-from langlauf.domain.job import INLINE, Accepted, Job, NewJob, PriorityClass
+from langlauf.domain.job import INLINE, Accepted, JobRecord, NewJob, PriorityClass
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest, JobView
 from langlauf.store.protocol import Store
@@ -21,7 +21,7 @@ def new_job(
     """A submission; without a query its payload is like no other."""
     payload = f'{{"query":"{query or new_id()}"}}'
     priority: PriorityClass = rules.pop("priority_class", "default")
-    job = Job(
+    job = JobRecord(
         job_id=rules.pop("job_id", None) or new_id(),
         org_id=org,
         analysis=analysis,
@@ -40,7 +40,7 @@ def new_job(
     return NewJob(job=job, payload=payload, **limits)
 
 
-async def accept(store: Store, clock: SetClock, **rules: Any) -> Job:
+async def accept(store: Store, clock: SetClock, **rules: Any) -> JobRecord:
     """Submits a job that must be accepted; time moves on a little."""
     submitted = await store.submit(new_job(clock, **rules))
     assert isinstance(submitted, Accepted), submitted

@@ -13,7 +13,7 @@ from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Partial, Progress
 from langlauf.domain.delivery import Wish
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.job import INLINE, Accepted, Job, NewJob, payload_hash
+from langlauf.domain.job import INLINE, Accepted, JobRecord, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
@@ -84,13 +84,13 @@ class Maker:
         self.clock = clock
         self.org_id = org_id
 
-    async def queued(self, *, key: str | None = None, query: str = "Bern", wishes: tuple[Wish, ...] = ()) -> Job:
+    async def queued(self, *, key: str | None = None, query: str = "Bern", wishes: tuple[Wish, ...] = ()) -> JobRecord:
         """A job that waits."""
         job_id = new_id()
         analysis = f"survey-{job_id[-12:]}"
         payload = f'{{"intelligence_mode":"basic","query":"{query}"}}'
         now = self.clock.now()
-        job = Job(
+        job = JobRecord(
             job_id=job_id,
             org_id=self.org_id,
             analysis=analysis,
@@ -113,7 +113,7 @@ class Maker:
         self.clock.pass_(0.1)
         return submitted.job
 
-    async def claim(self, job: Job) -> Claim:
+    async def claim(self, job: JobRecord) -> Claim:
         """Starts an attempt of this job."""
         request = ClaimRequest(
             worker_id="worker-1", slots=1, analyses=(job.analysis,), lease_seconds=LEASE_SECONDS, max_running=1_000
@@ -126,7 +126,7 @@ class Maker:
         """A job that runs and has told how far it is."""
         return await self._started(await self.queued(key=key))
 
-    async def _started(self, job: Job) -> Claim:
+    async def _started(self, job: JobRecord) -> Claim:
         claim = await self.claim(job)
         assert await self.store.record(claim.lease, Progress(percent=10, step="Reading"))
         self.clock.pass_(0.1)
@@ -225,7 +225,7 @@ class Maker:
         self.clock.pass_(0.1)
         return claim.lease.job_id
 
-    async def _job(self, job_id: str) -> Job:
+    async def _job(self, job_id: str) -> JobRecord:
         view = await self.store.tenant(self.org_id).job(job_id)
         assert view is not None
         return view.job

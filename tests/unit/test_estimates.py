@@ -8,10 +8,10 @@ import apsw
 import msgspec
 import pytest
 
-from langlauf.analysis.handle import Job as Handle
+from langlauf.analysis.handle import Job
 from langlauf.analysis.registry import Registry
 from langlauf.domain.attempt import Claim, Progress
-from langlauf.domain.job import Job, QueueFull
+from langlauf.domain.job import JobRecord, QueueFull
 from langlauf.domain.outcome import Completed, Failed, Released, Retry
 from langlauf.domain.views import JobView
 from langlauf.service.estimates import Estimates
@@ -53,7 +53,7 @@ class World(msgspec.Struct, frozen=True):
 
 
 def _analysis() -> Callable[..., Awaitable[None]]:
-    async def run(job: Handle) -> None:
+    async def run(job: Job) -> None:
         """Never called here."""
 
     return run
@@ -97,7 +97,7 @@ class Simulation:
         self.told: dict[str, list[tuple[int, float]]] = {}
         self.ended: dict[str, int] = {}
 
-    async def run(self, jobs: list[Job]) -> None:
+    async def run(self, jobs: list[JobRecord]) -> None:
         self.told = {job.job_id: [] for job in jobs}
         while len(self.ended) < len(jobs):
             for made in await self.world.claim(self.store):
@@ -108,7 +108,7 @@ class Simulation:
             self.clock.pass_(1)
             await self._end_what_is_over()
 
-    async def _ask(self, job: Job) -> None:
+    async def _ask(self, job: JobRecord) -> None:
         if job.job_id not in self.ended:
             view = await look(self.store, job.job_id, job.org_id)
             told = await self.estimates.remaining(view, self.clock.now())

@@ -9,7 +9,7 @@ import pytest
 
 from langlauf.client.shapes import JobSummary
 from langlauf.domain.fields import JOB_FIELDS, SEEN_FIELDS, is_time, unbound
-from langlauf.domain.job import CanceledBy, Job, SeenJob
+from langlauf.domain.job import CanceledBy, JobRecord, SeenJob
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from tests.support.noted import CHANGES, NOTE, ask, program_with_a_note
 
@@ -55,7 +55,7 @@ def test_times_are_called_by_their_ending() -> None:
     seen = msgspec.structs.fields(SeenJob[datetime, dict[str, Any]])
     times = {field.name for field in seen if datetime in (unbound(field.type), *get_args(unbound(field.type)))}
     assert times == {name for name in SEEN_FIELDS if is_time(name)}
-    numbers = {field.name: unbound(field.type) for field in msgspec.structs.fields(Job) if is_time(field.name)}
+    numbers = {field.name: unbound(field.type) for field in msgspec.structs.fields(JobRecord) if is_time(field.name)}
     assert all(int in (kind, *get_args(kind)) for kind in numbers.values())
 
 

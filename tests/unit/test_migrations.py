@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from langlauf.domain.errors import SchemaTooNew
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.state import Status
 from langlauf.store.migrate import migrations_in
 from langlauf.store.sqlite.connection import migrate, open_connection
@@ -69,8 +69,8 @@ def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
     connection.close()
 
 
-def _job(job_id: str, status: Status = Status.QUEUED, **fields: Any) -> Job:
-    return Job(
+def _job(job_id: str, status: Status = Status.QUEUED, **fields: Any) -> JobRecord:
+    return JobRecord(
         org_id="org-a",
         job_id=job_id,
         analysis="survey",
@@ -88,7 +88,7 @@ def _job(job_id: str, status: Status = Status.QUEUED, **fields: Any) -> Job:
     )
 
 
-def _bring(path: Path, jobs: list[Job]) -> None:
+def _bring(path: Path, jobs: list[JobRecord]) -> None:
     """Jobs with their inputs, as a copy brings them: without lanes or counts."""
     table, inputs = BY_NAME["jobs"], BY_NAME["job_inputs"]
     first, last = Progress("elsewhere", "jobs", None), Progress("elsewhere", "job_inputs", None)

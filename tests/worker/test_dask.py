@@ -17,7 +17,7 @@ from distributed import Client
 from langlauf import Langlauf
 from langlauf.analysis.payload import decode
 from langlauf.bootstrap import Runtime
-from langlauf.domain.job import Accepted, Job
+from langlauf.domain.job import Accepted, JobRecord
 from langlauf.domain.state import Status
 from langlauf.service.tenant import insider
 from langlauf.worker.dask import executor, wire
@@ -58,7 +58,7 @@ def test_values_come_in_the_order_of_the_items(cluster: DaskCluster, tmp_path: P
     _run(cluster, tmp_path, body)
 
 
-def _told(job: Job) -> tuple[Any, ...]:
+def _told(job: JobRecord) -> tuple[Any, ...]:
     meta = {name: value for name, value in decode(job.error_meta or "{}").items() if name != "trace"}
     return job.status, job.error_code, job.error_message, job.retryable, job.retry_hint, job.attempt, meta
 

@@ -4,7 +4,7 @@ import hashlib
 
 from langlauf.clock import Clock, new_id, new_trace_id
 from langlauf.domain.attempt import ClaimRequest
-from langlauf.domain.job import INLINE, Job, NewJob
+from langlauf.domain.job import INLINE, JobRecord, NewJob
 from langlauf.domain.state import Status
 
 ORG = "bench-org"
@@ -20,7 +20,7 @@ def new_job(clock: Clock, org: str = ORG, analysis: str = ANALYSIS, *, payload_b
     job_id = new_id()
     payload = f'{{"query":"Bahnhofstrasse 1, {job_id}"}}'
     payload = payload[:-2] + "." * (payload_bytes - len(payload)) + payload[-2:]
-    job = Job(
+    job = JobRecord(
         job_id=job_id,
         org_id=org,
         analysis=analysis,

@@ -9,7 +9,7 @@ import asyncpg
 from langlauf.clock import Clock
 from langlauf.compat.v1_import import Earlier, Importing, ImportReport
 from langlauf.domain.errors import StoreError
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.store.postgres.blocking import BlockingConnection, Row
 from langlauf.store.postgres.migrating import PACKAGE
 from langlauf.store.postgres.putting import Putting
@@ -52,10 +52,10 @@ class _Importing(Importing):
         rows = self._rows("known_job", org_ids=[org for org, _ in jobs], job_ids=[job for _, job in jobs])
         return (rows[0][0], rows[0][1]) if rows else None
 
-    def lock(self, moving: Sequence[Job]) -> None:
+    def lock(self, moving: Sequence[JobRecord]) -> None:
         self._rows("lock_lanes", **_lanes(moving))
 
-    def _bring(self, tables: Mapping[Table, Sequence[Row]], moving: Sequence[Job]) -> None:
+    def _bring(self, tables: Mapping[Table, Sequence[Row]], moving: Sequence[JobRecord]) -> None:
         put = Putting(self._connection)
         put.begin()
         for table, rows in tables.items():
@@ -66,5 +66,5 @@ class _Importing(Importing):
         return self._connection.fetch(self._queries[query], **values)
 
 
-def _lanes(jobs: Sequence[Job]) -> dict[str, list[str]]:
+def _lanes(jobs: Sequence[JobRecord]) -> dict[str, list[str]]:
     return {"org_ids": [job.org_id for job in jobs], "names": [job.analysis for job in jobs]}

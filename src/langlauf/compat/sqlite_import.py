@@ -12,7 +12,7 @@ from langlauf.compat.v1_import import Earlier, Importing, ImportReport
 from langlauf.compat.v1_records import UNNAMED
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.store.sqlite.clock import clock_of
 from langlauf.store.sqlite.connection import migrate, open_connection
 from langlauf.store.sqlite.snapshot import refuse_unfinished
@@ -93,10 +93,10 @@ class _Importing(Importing):
     def known_job(self, jobs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
         return next((job for job in jobs if self._rows("known_job", job_id=job[1])), None)
 
-    def lock(self, moving: Sequence[Job]) -> None:
+    def lock(self, moving: Sequence[JobRecord]) -> None:
         """Nobody else writes to a file meanwhile."""
 
-    def _bring(self, tables: Mapping[Table, Sequence[Row]], moving: Sequence[Job]) -> None:  # noqa: ARG002 - all are counted
+    def _bring(self, tables: Mapping[Table, Sequence[Row]], moving: Sequence[JobRecord]) -> None:  # noqa: ARG002 - all are counted
         for table, rows in tables.items():
             put_rows(self._connection, table, rows)
         for query in ("recount_lanes", "recount_waiting", "recount_running", "touch_all_orgs"):

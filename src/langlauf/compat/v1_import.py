@@ -17,7 +17,7 @@ from langlauf.compat.v1_json import NotAnEarlierStore, read_document
 from langlauf.compat.v1_records import ImportedJob, to_records
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.state import Status
 from langlauf.store.queries import load
 from langlauf.store.store_copy import Row
@@ -54,7 +54,7 @@ class Importing(ABC):
         """What a query by name gives."""
 
     @abstractmethod
-    def _bring(self, tables: Mapping[Table, Sequence[Row]], moving: Sequence[Job]) -> None:
+    def _bring(self, tables: Mapping[Table, Sequence[Row]], moving: Sequence[JobRecord]) -> None:
         """Writes rows, and counts the jobs that go on into their lanes."""
 
     @abstractmethod
@@ -62,7 +62,7 @@ class Importing(ABC):
         """One of some jobs, by org and id, that is in the store already."""
 
     @abstractmethod
-    def lock(self, moving: Sequence[Job]) -> None:
+    def lock(self, moving: Sequence[JobRecord]) -> None:
         """Keeps others out of the lanes of these jobs, where there are others."""
 
     def digest_by_name(self, file_name: str) -> str | None:
@@ -88,7 +88,7 @@ class Importing(ABC):
         messages = [astuple(message) for record in records for message in record.notifications]
         self._bring({**tables, outbox._replace(name=self.messages): messages}, moving)
 
-    def _ticketed(self, jobs: Iterable[Job]) -> Iterator[Job]:
+    def _ticketed(self, jobs: Iterable[JobRecord]) -> Iterator[JobRecord]:
         """The jobs, where each that waits comes behind what waits in its lane already."""
         given: dict[tuple[str, str, str], int] = {}
         for job in jobs:
@@ -104,7 +104,7 @@ class Importing(ABC):
             yield msgspec.structs.replace(job, ticket=given[lane])
 
 
-def _rows_of(records: Sequence[ImportedJob], jobs: Iterable[Job]) -> dict[str, list[Row]]:
+def _rows_of(records: Sequence[ImportedJob], jobs: Iterable[JobRecord]) -> dict[str, list[Row]]:
     """The rows of each table, jobs before what belongs to them."""
     events = [event for record in records for event in record.events]
     rows: dict[str, list[Row]] = {

@@ -13,7 +13,7 @@ from langlauf.domain.errors import LanglaufError
 from langlauf.domain.event import ActorType, Event
 from langlauf.domain.fields import EXPORTED, is_time, unbound
 from langlauf.domain.instant import Instant, from_text, to_text
-from langlauf.domain.job import CanceledBy, Job, PriorityClass
+from langlauf.domain.job import CanceledBy, JobRecord, PriorityClass
 from langlauf.domain.notification import Channel, DeliveryStatus, Notification
 from langlauf.domain.result import ResultKind, Snapshot, StoredResult
 from langlauf.domain.state import Status
@@ -43,7 +43,7 @@ class EarlierChunk(msgspec.Struct, kw_only=True):
 
 def _known() -> Iterator[tuple[str, Any, Any]]:
     """What an export says of a job, by the table of its fields: all of it may be missing."""
-    for field in msgspec.structs.fields(Job):
+    for field in msgspec.structs.fields(JobRecord):
         if field.name in EXPORTED:
             yield field.name, str | None if is_time(field.name) else unbound(field.type) | None, None
 
@@ -221,7 +221,9 @@ def text_of(raw: msgspec.Raw) -> str | None:
     return msgspec.json.format(content, indent=-1).decode()
 
 
-def job_entry(job: Job, payload: str, key: str | None, chunks: Mapping[str, tuple[str, Instant]]) -> dict[str, Any]:
+def job_entry(
+    job: JobRecord, payload: str, key: str | None, chunks: Mapping[str, tuple[str, Instant]]
+) -> dict[str, Any]:
     """A job as an entry of `jobs`."""
     entry = _entry(job, json_fields=("error_meta",), names=EXPORTED)
     entry["request_payload_json"] = msgspec.Raw(payload.encode())

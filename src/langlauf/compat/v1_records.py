@@ -26,7 +26,7 @@ from langlauf.domain.errors import RetryHint
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.fields import WORDS, is_time
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import INLINE, LONGEST_TIMEOUT, Job, payload_hash
+from langlauf.domain.job import INLINE, LONGEST_TIMEOUT, JobRecord, payload_hash
 from langlauf.domain.notification import Notification
 from langlauf.domain.progress import HIGHEST_UNFINISHED
 from langlauf.domain.redact import clean_message
@@ -47,7 +47,7 @@ _NOT_INPUT = ("analysis", "input", "options", "timeout_seconds")
 class ImportedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job with everything that belongs to it, ready to be written."""
 
-    job: Job
+    job: JobRecord
     payload: str
     idempotency_key: str | None
     #: key, JSON text and time of each finished chunk
@@ -177,7 +177,7 @@ class _Reader:
 
     def _read_job(
         self, events: list[Event], results: list[StoredResult], payload: str, wished_timeout: float | None
-    ) -> Job:
+    ) -> JobRecord:
         job, owner = self._job, self._owner
         queued_at = owner.queued_at
         status = job.status
@@ -188,7 +188,7 @@ class _Reader:
         partials = sum(one.snapshot.result_kind == "partial" for one in results)
         numbers = [one.snapshot.result_seq for one in results]
         known_partials = max(job.partial_count or 0, partials, 0 if status in TERMINAL else max(numbers, default=0))
-        return Job(
+        return JobRecord(
             job_id=self._key,
             org_id=owner.org_id,
             analysis=self._analysis,
@@ -287,7 +287,7 @@ class _Reader:
             return {"canceled_by": job.canceled_by or "system", "cancel_reason": job.cancel_reason or "unknown"}
         return {}
 
-    def _lose(self, job: Job, events: list[Event]) -> tuple[Job, list[Event]]:
+    def _lose(self, job: JobRecord, events: list[Event]) -> tuple[JobRecord, list[Event]]:
         """Its worker is gone with the earlier system: it goes on, or stops where that was wished."""
         whole = [event.event_seq for event in events] == list(range(1, job.event_seq + 1))
         wished = job.cancel_requested_at is not None

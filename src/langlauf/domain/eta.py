@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 
 from langlauf.domain.instant import Instant, seconds_between
-from langlauf.domain.job import USUAL_RETRY, Job
+from langlauf.domain.job import USUAL_RETRY, JobRecord
 
 SHORTEST_POLL = 1
 LONGEST_POLL = 30
@@ -59,7 +59,7 @@ class Run(msgspec.Struct, frozen=True):
     progress_at: Instant | None
 
 
-def run_of(job: Job) -> Run:
+def run_of(job: JobRecord) -> Run:
     """The current attempt of a job that has started."""
     return Run(
         job.org_id,
@@ -162,7 +162,7 @@ def whole_run(paced_percent: int, paced_at: Instant | None, end: Instant) -> flo
     return seconds_between(paced_at, end) * 100 / made
 
 
-def poll_after(job: Job, remaining: float | None) -> int:
+def poll_after(job: JobRecord, remaining: float | None) -> int:
     """Whole seconds a client should wait before it asks again."""
     if job.terminal:
         return POLL_WHEN_DONE

@@ -5,15 +5,15 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from langlauf.domain.job import Job, Mark, SeenJob
+from langlauf.domain.job import JobRecord, Mark, SeenJob
 
 #: What clients see comes first.
-JOB_FIELDS = Job.__struct_fields__
+JOB_FIELDS = JobRecord.__struct_fields__
 SEEN_FIELDS = SeenJob.__struct_fields__
 
 
 def _marked(mark: Mark) -> frozenset[str]:
-    return frozenset(field.name for field in msgspec.structs.fields(Job) if mark in get_args(field.type))
+    return frozenset(field.name for field in msgspec.structs.fields(JobRecord) if mark in get_args(field.type))
 
 
 #: What people or analyses wrote.
@@ -37,7 +37,7 @@ def sentences() -> dict[str, str]:
 
 def defaults(names: tuple[str, ...] = JOB_FIELDS) -> dict[str, Any]:
     """What a field is where it is not given; those that always are have none."""
-    known = {field.name: field.default for field in msgspec.structs.fields(Job) if not field.required}
+    known = {field.name: field.default for field in msgspec.structs.fields(JobRecord) if not field.required}
     return {name: known[name] for name in names if name in known}
 
 

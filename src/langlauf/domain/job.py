@@ -41,7 +41,7 @@ class Mark(Enum):
 class SeenJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=True):
     """What clients see of a job, in the order in which they do, each with a sentence for the reference.
 
-    This and `Job` are the one table of its fields: columns, rows, the wire, the client, exports and the reference
+    This and `JobRecord` are the one table of its fields: columns, rows, the wire, the client, exports and the reference
     follow from it. Generic, because a store keeps times as numbers and details as text, and the wire does not.
     """
 
@@ -99,7 +99,7 @@ class SeenJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=True)
     ] = None
 
 
-class Job(SeenJob[Instant, str], frozen=True, kw_only=True):
+class JobRecord(SeenJob[Instant, str], frozen=True, kw_only=True):
     """One run of an analysis for one org: what clients see of it, and what a store keeps for itself."""
 
     request_payload_ref: Annotated[str, Mark.HERE]
@@ -133,7 +133,7 @@ class Job(SeenJob[Instant, str], frozen=True, kw_only=True):
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """A validated submission: the job to be, its input and the rules it is accepted under."""
 
-    job: Job
+    job: JobRecord
     #: the validated input as canonical JSON text
     payload: str
     idempotency_key: str | None = None
@@ -151,13 +151,13 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
 class Accepted(msgspec.Struct, frozen=True):
     """The job is on disk."""
 
-    job: Job
+    job: JobRecord
 
 
 class Replayed(msgspec.Struct, frozen=True):
     """The idempotency key was used before with the same payload; this is that job, as it is now."""
 
-    job: Job
+    job: JobRecord
 
 
 class KeyReused(msgspec.Struct, frozen=True):
@@ -167,7 +167,7 @@ class KeyReused(msgspec.Struct, frozen=True):
 class Duplicate(msgspec.Struct, frozen=True):
     """The org has a job of the same analysis and input that has not ended."""
 
-    job: Job
+    job: JobRecord
 
 
 class QueueFull(msgspec.Struct, frozen=True):
@@ -205,7 +205,7 @@ class Phase(StrEnum):
     DONE = "done"
 
 
-def phase(job: Job, lease_expires_at: Instant | None, now: Instant, lease_seconds: float) -> Phase:
+def phase(job: JobRecord, lease_expires_at: Instant | None, now: Instant, lease_seconds: float) -> Phase:
     """Derives the phase from the job and its lease. `silent`: two heartbeats in a row did not come."""
     if job.terminal:
         return Phase.DONE

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.mail_address import read_mail_address
 
 #: `starttls` begins in the open and must change over before anything is said; `implicit` is TLS from the first byte.
@@ -50,7 +50,7 @@ class Sender(msgspec.Struct, frozen=True):
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a job that has ended; no job where nothing is any more."""
 
-    job: Job | None = None
+    job: JobRecord | None = None
     #: what its result says at a glance, as JSON text
     summary_json: str | None = None
 

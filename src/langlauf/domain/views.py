@@ -4,7 +4,7 @@ import msgspec
 
 from langlauf.domain.event import Event
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import CanceledBy, Job
+from langlauf.domain.job import CanceledBy, JobRecord
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
 
@@ -31,7 +31,7 @@ class Swept(msgspec.Struct, frozen=True):
 class JobView(msgspec.Struct, frozen=True):
     """A job with what is not in its row: until when a worker holds it."""
 
-    job: Job
+    job: JobRecord
     lease_expires_at: Instant | None
 
 
@@ -73,7 +73,7 @@ def pulse_of(view: JobView) -> Pulse:
 class ResultView(msgspec.Struct, frozen=True):
     """The snapshot that was asked for, and the one that is delivered for it."""
 
-    job: Job
+    job: JobRecord
     requested: Snapshot
     delivered: StoredResult
 

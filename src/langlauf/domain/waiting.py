@@ -7,7 +7,7 @@ import msgspec
 
 from langlauf.domain.eta import Run
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import Job, PriorityClass
+from langlauf.domain.job import JobRecord, PriorityClass
 
 
 class Lane(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Limits(msgspec.Struct, frozen=True):
     per_analysis: Mapping[str, int]
 
 
-def own_before(job: Job, ranks: Sequence[Rank]) -> dict[str, float]:
+def own_before(job: JobRecord, ranks: Sequence[Rank]) -> dict[str, float]:
     """How many jobs of its org start before a waiting one, by analysis. Without a ticket it is behind all of its class.
 
     Tickets are not given out again: where jobs were canceled, those that wait are taken to be spread evenly. The ranks
@@ -68,7 +68,7 @@ def own_before(job: Job, ranks: Sequence[Rank]) -> dict[str, float]:
     return dict(before)
 
 
-def _tickets_before(job: Job, rank: Rank) -> float:
+def _tickets_before(job: JobRecord, rank: Rank) -> float:
     tickets = rank.last_ticket - rank.first_ticket + 1
     if rank.priority_class != job.priority_class:
         return tickets if rank.priority_class == "expedite" else 0

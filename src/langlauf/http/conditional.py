@@ -7,7 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.views import Pulse
 from langlauf.http.fair_queue import FairQueue
 from langlauf.http.problems import VARY
@@ -29,7 +29,7 @@ def matches(known: str, etag: str) -> bool:
     return "*" in tags or etag.removeprefix("W/") in tags
 
 
-def hold_mark(job: Job) -> str:
+def hold_mark(job: JobRecord) -> str:
     """What the tag of an answer about a job has where its results are held: nothing else of the job tells that."""
     return "" if job.held_at is None else f"-h{job.held_at}"
 

@@ -10,7 +10,7 @@ from langlauf.domain.event import Event
 from langlauf.domain.fields import SEEN_FIELDS, is_time
 from langlauf.domain.inbox import Message
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.keys import Key
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot
@@ -56,7 +56,7 @@ def _shown_meta(text: str | None, *, operator: bool) -> dict[str, Any] | None:
     return meta or None
 
 
-def trace_of(job: Job) -> str | None:
+def trace_of(job: JobRecord) -> str | None:
     """Where the job went wrong, for the operator; None where that is not known."""
     meta = _shown_meta(job.error_meta, operator=True) or {}
     trace = meta.get("trace")
@@ -67,12 +67,12 @@ def _number(value: float) -> int | float:
     return int(value) if value == int(value) else value
 
 
-def job_out(job: Job, moment: Moment, links: Links, *, operator: bool = False) -> JobOut:
+def job_out(job: JobRecord, moment: Moment, links: Links, *, operator: bool = False) -> JobOut:
     """A job on the wire, as the operator or as its org sees it."""
     return JobOut(*job_members(job, moment, links, operator=operator))
 
 
-def job_members(job: Job, moment: Moment, links: Links, *, operator: bool = False) -> list[Any]:
+def job_members(job: JobRecord, moment: Moment, links: Links, *, operator: bool = False) -> list[Any]:
     """The members of a job on the wire, in their order."""
     members: list[Any] = [*astuple(job)[: len(SEEN_FIELDS)]]
     for place in _TIMES:

@@ -8,7 +8,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from langlauf.domain.job import Accepted, Duplicate, Job, KeyReused, QueueFull, Replayed, Submitted
+from langlauf.domain.job import Accepted, Duplicate, JobRecord, KeyReused, QueueFull, Replayed, Submitted
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
 from langlauf.http.context import Context
@@ -113,13 +113,13 @@ class Submitting:
             )
         return await self._ended(request, caller, view.job, headers)
 
-    async def _until_ended(self, caller: Caller, job: Job, seconds: float, client: "_Client") -> JobView:
+    async def _until_ended(self, caller: Caller, job: JobRecord, seconds: float, client: "_Client") -> JobView:
         view = await self._services.followers.until(
             caller, job.job_id, seconds, lambda view: view.job.terminal, watch=client.watch
         )
         return view or JobView(job, None)
 
-    async def _ended(self, request: Request, caller: Caller, job: Job, headers: dict[str, str]) -> Response:
+    async def _ended(self, request: Request, caller: Caller, job: JobRecord, headers: dict[str, str]) -> Response:
         """How a job ended, as the answer to whoever waited for it."""
         links = self._context.links(request)
         headers = {**headers, "Content-Location": links.job(job.job_id)}
@@ -154,7 +154,7 @@ class Submitting:
             await gone()
         return self._context.payload_answer(caller, source, shape, headers=headers, gone=gone)
 
-    async def _job_or_problem(self, request: Request, caller: Caller, submitted: Submitted) -> Job:
+    async def _job_or_problem(self, request: Request, caller: Caller, submitted: Submitted) -> JobRecord:
         if isinstance(submitted, Accepted | Replayed):
             return submitted.job
         if isinstance(submitted, KeyReused):
@@ -168,7 +168,7 @@ class Submitting:
             raise _queue_full(submitted)
         return await self._refuse_duplicate(request, caller, submitted)
 
-    async def _refuse_duplicate(self, request: Request, caller: Caller, duplicate: Duplicate) -> Job:
+    async def _refuse_duplicate(self, request: Request, caller: Caller, duplicate: Duplicate) -> JobRecord:
         links = self._context.links(request)
         known = await self._services.reads.of(caller).job(duplicate.job.job_id)
         moment = await self._services.reads.moment(known or JobView(duplicate.job, None))

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from langlauf.analysis.registry import Registry
 from langlauf.domain.eta import remaining_seconds, retry_after, run_of
 from langlauf.domain.instant import Instant, seconds_between
-from langlauf.domain.job import Job, QueueFull
+from langlauf.domain.job import JobRecord, QueueFull
 from langlauf.domain.outlook import Outlook
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
@@ -87,7 +87,7 @@ class Estimates:
         #: by org, analysis and class, what a new job was told, and until when others are told the same
         self._expected: dict[tuple[str, str, str], tuple[float, float]] = {}
 
-    async def expected(self, job: Job, now: Instant) -> float | None:
+    async def expected(self, job: JobRecord, now: Instant) -> float | None:
         """Seconds until the end of a job that is about to be accepted: worked out once a second for all of its kind."""
         kind = (job.org_id, job.analysis, job.priority_class)
         known = self._expected.get(kind)
@@ -119,7 +119,7 @@ class Estimates:
         backoff = seconds_between(now, job.next_attempt_at or now)
         return round(max(backoff, outlook.next_start(job.analysis, now) or 0.0) + typical, 1)
 
-    async def ahead(self, job: Job) -> int | None:
+    async def ahead(self, job: JobRecord) -> int | None:
         """About how many jobs of its own org start before a waiting one; None for one that does not wait."""
         if job.status is not Status.QUEUED:
             return None

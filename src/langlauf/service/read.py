@@ -7,7 +7,7 @@ import msgspec
 from langlauf.clock import Clock
 from langlauf.domain.eta import poll_after
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import Job, Phase, phase
+from langlauf.domain.job import JobRecord, Phase, phase
 from langlauf.domain.views import JobView, Pulse
 from langlauf.service.estimates import Estimates
 from langlauf.service.sharing import BatchedReads
@@ -68,7 +68,7 @@ class Reads:
         remaining = await self._estimates.remaining(view, self._clock.now())
         return Moment(self.phase(view), remaining, poll_after(view.job, remaining))
 
-    def first_moment(self, job: Job) -> Moment:
+    def first_moment(self, job: JobRecord) -> Moment:
         """The same of a job that was accepted just now, by the estimate that was made for that."""
         return Moment(self.phase(JobView(job, None)), job.estimated_seconds, poll_after(job, job.estimated_seconds))
 

@@ -14,7 +14,7 @@ from langlauf.domain.job import (
     INLINE,
     Accepted,
     Duplicate,
-    Job,
+    JobRecord,
     KeyReused,
     NewJob,
     PriorityClass,
@@ -128,7 +128,7 @@ class Submissions:
         if order.notify is not None:
             wishes += await self._notices.wishes(caller.org_id, order.notify)
         now = self._clock.now()
-        job = Job(
+        job = JobRecord(
             job_id=new_id(),
             org_id=caller.org_id,
             analysis=analysis.name,

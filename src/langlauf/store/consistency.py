@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.fields import WORDS
 from langlauf.domain.instant import SECOND, Instant
-from langlauf.domain.job import Job, payload_hash
+from langlauf.domain.job import JobRecord, payload_hash
 from langlauf.domain.redact import redacted
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.blobs.names import folder_of
@@ -139,7 +139,7 @@ def place_of(org_id: str, job_id: str) -> tuple[str, str]:
     return job_id, org_id
 
 
-def _judged(job: Job, judge: LogJudge) -> Iterator[Violation]:
+def _judged(job: JobRecord, judge: LogJudge) -> Iterator[Violation]:
     found = {} if job.events_expired_at is not None else judge.finish()
     for field in WORDS:
         text = getattr(job, field)

@@ -6,7 +6,7 @@ import msgspec
 
 from langlauf.domain.event import STATE_AFTER, EventType
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.masking import masked
 from langlauf.domain.redact import redacted
 from langlauf.domain.state import STARTED, TERMINAL, Status, allowed
@@ -24,7 +24,7 @@ class LogJudge:
     A job that was imported may have holes in its log, so only what is there is judged, not what it adds up to.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: JobRecord) -> None:
         self.found: dict[str, str] = {}
         self._job = job
         self._state: Status | None = None

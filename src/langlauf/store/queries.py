@@ -10,7 +10,7 @@ from importlib import resources
 import msgspec
 
 from langlauf.domain.event import Event
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.keys import Key
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot
@@ -19,7 +19,7 @@ from langlauf.domain.workers import WorkerReport
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _RECORDS: dict[str, type[msgspec.Struct]] = {
-    "job": Job,
+    "job": JobRecord,
     "event": Event,
     "snapshot": Snapshot,
     "notification": Notification,

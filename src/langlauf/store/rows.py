@@ -10,7 +10,7 @@ from langlauf.domain.access import Scope
 from langlauf.domain.delivery import Delivery, Endpoint, Subject, Wish
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.fields import JOB_FIELDS
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.keys import Key
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
@@ -26,13 +26,13 @@ def json_text(value: Any) -> str:
     return _encode(value).decode()
 
 
-def job_from(row: Sequence[Any]) -> Job:
+def job_from(row: Sequence[Any]) -> JobRecord:
     """A job from its columns, which a query named in the order of the table. What is null is what it is by default."""
     values = {name: value for name, value in zip(JOB_FIELDS, row, strict=True) if value is not None}
     values["status"] = Status(values["status"])
     if "retryable" in values:
         values["retryable"] = bool(values["retryable"])
-    return Job(**values)
+    return JobRecord(**values)
 
 
 def view_from(row: Sequence[Any]) -> JobView:

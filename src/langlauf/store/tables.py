@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from langlauf.domain.delivery import DeliveryAttempt
 from langlauf.domain.event import Event
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot
 
@@ -19,7 +19,7 @@ class Table(NamedTuple):
 #: Jobs come before what belongs to them.
 TABLES = (
     # A job's record has no read mark: that is about the message of its end.
-    Table("jobs", (*Job.__struct_fields__, "read_at")),
+    Table("jobs", (*JobRecord.__struct_fields__, "read_at")),
     Table("job_inputs", ("org_id", "job_id", "queued_at", "payload")),
     Table("job_events", Event.__struct_fields__),
     Table("job_results", (*Snapshot.__struct_fields__, "payload", "views", "schema_text")),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from langlauf.clock import SystemClock, new_id, new_trace_id
 from langlauf.domain.attempt import Claim, ClaimRequest
-from langlauf.domain.job import INLINE, Job, NewJob, payload_hash
+from langlauf.domain.job import INLINE, JobRecord, NewJob, payload_hash
 from langlauf.domain.outcome import Completed
 from langlauf.domain.state import Status
 from langlauf.hints import Hints
@@ -105,7 +105,7 @@ class _Track:
 
     def __init__(self, store: SqliteStore, plan: Plan) -> None:
         self.store = store
-        self.jobs: dict[str, Job | None] = {}
+        self.jobs: dict[str, JobRecord | None] = {}
         self._plan = plan
         self._clock = SystemClock()
         self._aim = Aim(plan.chance("expiry"), at=LEASE_SECONDS, step=0.0005, spread=0.003)
@@ -152,7 +152,7 @@ class _Track:
         stands = (job.status, job.result_id, job.attempt) == (Status.COMPLETED, end.result_id, claim.lease.attempt)
         return Race(claim.lease.job_id, accepted, true=stands == accepted)
 
-    async def _note_end(self, job_id: str) -> Job:
+    async def _note_end(self, job_id: str) -> JobRecord:
         """The job as it is; what it is at its end is kept the first time it is seen."""
         view = await self.store.tenant(_ORG).job(job_id)
         assert view is not None
@@ -181,7 +181,7 @@ def _completed() -> Completed:
 
 
 def _new_job(now: int) -> NewJob:
-    job = Job(
+    job = JobRecord(
         job_id=new_id(),
         org_id=_ORG,
         analysis=_ANALYSIS,

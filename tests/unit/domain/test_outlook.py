@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from langlauf.domain.eta import Run
 from langlauf.domain.instant import SECOND, after
-from langlauf.domain.job import Job, PriorityClass
+from langlauf.domain.job import JobRecord, PriorityClass
 from langlauf.domain.outlook import Outlook, Ramps
 from langlauf.domain.state import Status
 from langlauf.domain.waiting import Lane, Limits, Load, Rank, own_before
@@ -141,13 +141,13 @@ def test_ramps_are_summed_up_rightly(ramps: list[tuple[int, int, float]], place:
     assert Ramps(ramps).at(place) == pytest.approx(plain, abs=1e-6)
 
 
-def _job(ticket: int, priority: PriorityClass = "default", analysis: str = "survey", at: int = NOW) -> Job:
+def _job(ticket: int, priority: PriorityClass = "default", analysis: str = "survey", at: int = NOW) -> JobRecord:
     fields: dict[str, Any] = dict.fromkeys(
         ("request_payload_hash", "request_payload_ref", "trace_id", "request_id"), ""
     )
     fields |= {"job_id": "j", "org_id": "org-a", "status": Status.QUEUED, "queued_at": at, "updated_at": at}
     fields |= {"analysis": analysis, "priority_class": priority, "timeout_seconds": 1.0, "max_retries": 0}
-    return Job(**fields, ticket=ticket)
+    return JobRecord(**fields, ticket=ticket)
 
 
 def test_the_place_in_the_own_queue_comes_from_tickets() -> None:

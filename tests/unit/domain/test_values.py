@@ -20,7 +20,7 @@ from langlauf.domain.errors import PermanentError, ResultTooLarge, ResultUnstora
 from langlauf.domain.eta import poll_after
 from langlauf.domain.fairness import Queue, share
 from langlauf.domain.instant import SECOND, from_text, to_text
-from langlauf.domain.job import Job, Phase, phase
+from langlauf.domain.job import JobRecord, Phase, phase
 from langlauf.domain.outcome import (
     Canceled,
     Failed,
@@ -41,7 +41,7 @@ from langlauf.worker.failing import failure_of
 NOW = 1_770_000_000 * SECOND
 
 
-def _job(**fields: Any) -> Job:
+def _job(**fields: Any) -> JobRecord:
     known: dict[str, Any] = {
         "job_id": "j",
         "org_id": "o",
@@ -58,7 +58,7 @@ def _job(**fields: Any) -> Job:
         "request_id": "r",
         **fields,
     }
-    return Job(**known)
+    return JobRecord(**known)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.none())

@@ -1,7 +1,7 @@
 """What is known of a job when somebody is written to about its end: read through the reads of its org alone."""
 
 from langlauf.domain.delivery import Delivery
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.mail import Ending
 from langlauf.store.protocol import JobReads, Store
 
@@ -15,7 +15,7 @@ async def ending_of(store: Store, delivery: Delivery) -> Ending:
     return Ending(job=view.job, summary_json=await _summary(reads, view.job))
 
 
-async def _summary(reads: JobReads, job: Job) -> str | None:
+async def _summary(reads: JobReads, job: JobRecord) -> str | None:
     if job.result_id is None or job.result_expired_at is not None:
         return None
     found = await reads.result(job.result_id, latest=False, payload=False)

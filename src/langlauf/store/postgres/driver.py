@@ -20,7 +20,7 @@ from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.domain.holding import HoldWish, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.job import Job, NewJob, Submitted
+from langlauf.domain.job import JobRecord, NewJob, Submitted
 from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import KeptPayloads
@@ -175,7 +175,7 @@ class PostgresStore:
             self._standing.answer([offer], [claims])
         return cast("Sequence[str]", answers)
 
-    async def _find_jobs(self, link: str, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Job]:
+    async def _find_jobs(self, link: str, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobRecord]:
         """Looks jobs up after a commit, on the same connection. Others wait behind it: it has little time."""
         orgs, ids = zip(*jobs, strict=True)
         rows = await self._links[link].rows("views_of", list(orgs), list(map(key_of, ids)), patience=_FIND_PATIENCE)

@@ -6,7 +6,7 @@ from typing import Any
 from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress
 from langlauf.domain.bounds import Recorded, recorded
 from langlauf.domain.instant import after
-from langlauf.domain.job import INLINE, Job
+from langlauf.domain.job import INLINE, JobRecord
 from langlauf.domain.outcome import (
     MOST_CRASHES,
     MOST_LOST_LEASES,
@@ -114,7 +114,7 @@ async def written(batch: Sequence[Recording], answers: Sequence[Recorded], find:
     ]
 
 
-def _stands(recording: Recording, job: Job | None) -> bool:
+def _stands(recording: Recording, job: JobRecord | None) -> bool:
     """Whether a job ended as this write says, in this attempt."""
     if job is None or job.attempt != recording.lease.attempt:
         return False

@@ -7,12 +7,22 @@ from msgspec.structs import replace
 
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import INLINE, Accepted, Duplicate, Job, KeyReused, NewJob, QueueFull, Replayed, Submitted
+from langlauf.domain.job import (
+    INLINE,
+    Accepted,
+    Duplicate,
+    JobRecord,
+    KeyReused,
+    NewJob,
+    QueueFull,
+    Replayed,
+    Submitted,
+)
 from langlauf.store.postgres.batching import packed
 from langlauf.store.postgres.texts import is_hex, is_uuid, key_of, odd_name
 
 #: Finds jobs by org and id.
-FindJobs = Callable[[Sequence[tuple[str, str]]], Awaitable[dict[tuple[str, str], Job]]]
+FindJobs = Callable[[Sequence[tuple[str, str]]], Awaitable[dict[tuple[str, str], JobRecord]]]
 _THERE_BEFORE = ("replayed", "duplicate")
 
 
@@ -96,7 +106,7 @@ async def submitted(batch: Sequence[NewJob], answers: Sequence[str], find: FindJ
     """
     words = [answer.split(" ") for answer in answers]
     there = [(new.job.org_id, said[1]) for new, said in zip(batch, words, strict=True) if said[0] in _THERE_BEFORE]
-    known: dict[tuple[str, str], Job] = {}
+    known: dict[tuple[str, str], JobRecord] = {}
     away: StoreUnavailable | None = None
     try:
         known = await find(there) if there else {}
@@ -108,7 +118,7 @@ async def submitted(batch: Sequence[NewJob], answers: Sequence[str], find: FindJ
     ]
 
 
-def _outcome(new: NewJob, said: list[str], known: dict[tuple[str, str], Job]) -> Submitted | StoreError:
+def _outcome(new: NewJob, said: list[str], known: dict[tuple[str, str], JobRecord]) -> Submitted | StoreError:
     match said:
         case ["accepted" | "known", at, ticket]:
             now: Instant = int(at)

@@ -9,7 +9,7 @@ from langlauf.domain.job import (
     INLINE,
     Accepted,
     Duplicate,
-    Job,
+    JobRecord,
     KeyReused,
     NewJob,
     QueueFull,
@@ -30,8 +30,8 @@ class Submissions:
         self._rows: list[Row] = []
         self._large: list[Row] = []
         #: what was accepted here and is not written yet, by what another one may have in common with it
-        self._by_input: dict[tuple[str, str, str], Job] = {}
-        self._by_key: dict[tuple[str, str], Job] = {}
+        self._by_input: dict[tuple[str, str, str], JobRecord] = {}
+        self._by_key: dict[tuple[str, str], JobRecord] = {}
 
     def answer(self, new: NewJob, duplicate_of: str | None) -> Submitted:
         """Accepts a job, or tells why not; nothing is written in that case."""
@@ -53,7 +53,7 @@ class Submissions:
             self._tx.run_many("insert_large_input", self._large)
             self._large = []
 
-    def _known(self, job: Job, key: str) -> Replayed | KeyReused | None:
+    def _known(self, job: JobRecord, key: str) -> Replayed | KeyReused | None:
         if found := self._by_key.get((job.org_id, key)):
             return Replayed(found) if found.request_payload_hash == job.request_payload_hash else KeyReused()
         used = self._tx.one("find_idempotency_key", org=self._tx.org(job.org_id), key=key)
@@ -62,12 +62,12 @@ class Submissions:
         job_id, payload_hash = used
         return Replayed(self._job(job.org_id, job_id)) if payload_hash == job.request_payload_hash else KeyReused()
 
-    def _twin(self, job: Job, duplicate_of: str | None) -> Job | None:
+    def _twin(self, job: JobRecord, duplicate_of: str | None) -> JobRecord | None:
         if duplicate_of is not None:
             return self._job(job.org_id, duplicate_of)
         return self._by_input.get((job.org_id, job.analysis, job.request_payload_hash))
 
-    def _job(self, org_id: str, job_id: str) -> Job:
+    def _job(self, org_id: str, job_id: str) -> JobRecord:
         view = self._tx.view(org_id, job_id)
         if view is None:
             raise LookupError(f"the job {job_id} was there a moment ago")
@@ -85,7 +85,7 @@ class Submissions:
                 return QueueFull("analysis", of_analysis)
         return None
 
-    def _accept(self, new: NewJob, org: int) -> Job:
+    def _accept(self, new: NewJob, org: int) -> JobRecord:
         tx = self._tx
         analysis = tx.analysis(new.job.analysis, make=True)
         expedite = int(new.job.priority_class == "expedite")
@@ -114,7 +114,7 @@ class Submissions:
         tx.event((number, org, job.job_id), 1, EventType.QUEUED, "user", facts)
         return job
 
-    def _add_rare(self, new: NewJob, job: Job, org: int, number: int) -> None:
+    def _add_rare(self, new: NewJob, job: JobRecord, org: int, number: int) -> None:
         tx = self._tx
         if new.idempotency_key is not None:
             self._by_key[job.org_id, new.idempotency_key] = job

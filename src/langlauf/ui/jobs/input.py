@@ -2,7 +2,7 @@
 
 import msgspec
 
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.masking import masked
 from langlauf.http.context import Context
 from langlauf.service.tenant import Caller
@@ -23,7 +23,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     command: str | None
 
 
-def asked_of(context: Context, visit: Visit, caller: Caller, job: Job, payload: str) -> Asked:
+def asked_of(context: Context, visit: Visit, caller: Caller, job: JobRecord, payload: str) -> Asked:
     """The input as its reader may see it."""
     text = msgspec.json.encode(masked(msgspec.json.decode(payload))).decode()
     body = f'{{"analysis":{msgspec.json.encode(job.analysis).decode()},"input":{text}}}'

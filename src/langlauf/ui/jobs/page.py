@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from langlauf.domain.event import Event
 from langlauf.domain.instant import seconds_between
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
 from langlauf.http.context import Context
@@ -97,11 +97,11 @@ class JobPage:
             api=self._context.links(visit.request).job(job.job_id),
         )
 
-    async def _events(self, caller: Caller, job: Job) -> Sequence[Event]:
+    async def _events(self, caller: Caller, job: JobRecord) -> Sequence[Event]:
         after = max(0, job.event_seq - MOST_EVENTS)
         return await self._context.services.reads.of(caller).events(job.job_id, after=after, limit=MOST_EVENTS)
 
-    async def _found(self, visit: Visit, caller: Caller, job: Job) -> Found | None:
+    async def _found(self, visit: Visit, caller: Caller, job: JobRecord) -> Found | None:
         """The version that the address asks for, else the newest."""
         reads = self._context.services.reads.of(caller)
         snapshots: Sequence[Snapshot] = await reads.results(job.job_id) if job.result_id is not None else []
@@ -114,23 +114,23 @@ class JobPage:
         read = await whole(reads, visit, known)
         return None if read.delivered.payload is None else Found(rail=rail, stored=read.delivered)
 
-    async def _asked(self, visit: Visit, caller: Caller, job: Job) -> Asked | None:
+    async def _asked(self, visit: Visit, caller: Caller, job: JobRecord) -> Asked | None:
         payload = await self._context.services.reads.of(caller).payload(job.job_id)
         return None if payload is None else asked_of(self._context, visit, caller, job, payload)
 
-    def _onward(self, visit: Visit, job: Job) -> str | None:
+    def _onward(self, visit: Visit, job: JobRecord) -> str | None:
         """Where a reader goes on who saw the job run: not who pinned a version, nor who wants the page to stay."""
         query = visit.request.query_params
         if job.status is not Status.COMPLETED or job.result_id is None or job.result_expired_at is not None:
             return None
         return None if "v" in query or query.get("refresh") == "off" else visit.link("results", job.result_id)
 
-    def _cancelable(self, job: Job) -> bool:
+    def _cancelable(self, job: JobRecord) -> bool:
         analysis = self._context.services.registry.get(job.analysis)
         return not job.terminal and job.cancel_requested_at is None and (analysis is None or analysis.cancelable)
 
 
-def _took(job: Job) -> str | None:
+def _took(job: JobRecord) -> str | None:
     if job.started_at is None or job.finished_at is None:
         return None
     return took(seconds_between(job.started_at, job.finished_at))

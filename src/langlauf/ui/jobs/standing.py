@@ -9,7 +9,7 @@ from markupsafe import Markup
 from langlauf.domain.eta import Range, Step, remaining_range
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import Instant, after, seconds_between
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.progress import HIGHEST_UNFINISHED
 from langlauf.domain.state import STARTED, Status
 from langlauf.domain.views import JobView
@@ -79,13 +79,13 @@ def standing_of(look: Look, settings: Settings, language: Language) -> Standing:
     )
 
 
-def _headline(job: Job, shown: str, language: Language) -> Markup:
+def _headline(job: JobRecord, shown: str, language: Language) -> Markup:
     if shown == "backoff" and job.next_attempt_at is not None:
         return language.say("job.starts_at", time=time_tag(job.next_attempt_at))
     return language.say(f"state.{shown}")
 
 
-def _figure(job: Job, percent: int | None, language: Language) -> Markup:
+def _figure(job: JobRecord, percent: int | None, language: Language) -> Markup:
     """The figure beside the bar. At the last percent before the end it says so, since more is not known."""
     if percent is None:
         return language.say("job.no_progress")
@@ -157,7 +157,7 @@ def left_text(left: Range, language: Language) -> Markup:
     return language.say("left.between", low=low, high=high, unit=unit)
 
 
-def _milestone(job: Job, shown: str, language: Language) -> Markup:
+def _milestone(job: JobRecord, shown: str, language: Language) -> Markup:
     quarters = job.progress_percent // _QUARTER * _QUARTER
     state = language.say(f"state.{shown}")
     if job.status in (Status.RUNNING, Status.PARTIAL) and quarters:

@@ -7,7 +7,7 @@ import msgspec
 
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import SECOND, Instant, seconds_between
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.ui.formatting import facts_of
 
 SpanKind = Literal["waiting", "attempt", "backoff"]
@@ -79,7 +79,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         return self.place(self.start + second * SECOND)
 
 
-def timeline_of(job: Job, events: Sequence[Event], now: Instant) -> Timeline:
+def timeline_of(job: JobRecord, events: Sequence[Event], now: Instant) -> Timeline:
     """What the events tell; those of a long log may begin in the middle."""
     spans = _beginning(job, events)
     marks: list[Mark] = []
@@ -98,7 +98,7 @@ def timeline_of(job: Job, events: Sequence[Event], now: Instant) -> Timeline:
     )
 
 
-def _beginning(job: Job, events: Sequence[Event]) -> list[Span]:
+def _beginning(job: JobRecord, events: Sequence[Event]) -> list[Span]:
     """What is known without the log: the wait, and where that begins later, that an attempt was under way."""
     waiting = Span(kind="waiting", start=job.queued_at, end=job.queued_at)
     if job.started_at is None or (events and events[0].event_seq == 1):

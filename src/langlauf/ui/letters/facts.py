@@ -3,7 +3,7 @@
 import msgspec
 
 from langlauf.domain.instant import Instant, seconds_between, to_datetime
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.ui.formatting import Row, summary_rows, took
 from langlauf.ui.language import Language
 from langlauf.ui.letters.cleaning import few_lines, one_line
@@ -35,7 +35,7 @@ class Glance(msgspec.Struct, frozen=True):
     more: bool
 
 
-def trouble_of(job: Job) -> Trouble:
+def trouble_of(job: JobRecord) -> Trouble:
     """What went wrong, in the words of the analysis, and what to do in ours."""
     hint = job.retry_hint if job.retry_hint in _HINTS else "none"
     lines = few_lines(job.error_message or "", _LONGEST_LINE, _MOST_LINES)
@@ -58,7 +58,7 @@ def _clean(row: Row, language: Language) -> Row:
     return Row(name, one_line(row.value, _LONGEST_VALUE))
 
 
-def lines_of(job: Job, language: Language) -> list[tuple[str, str]]:
+def lines_of(job: JobRecord, language: Language) -> list[tuple[str, str]]:
     """What ran, for whom, when and how long."""
     lines = [
         (language.plain("mail.analysis"), one_line(job.analysis, LONGEST_NAME)),
@@ -74,7 +74,7 @@ def _moment(instant: Instant) -> str:
     return f"{to_datetime(instant):%Y-%m-%d %H:%M} UTC"
 
 
-def _took(job: Job, finished_at: Instant, language: Language) -> str:
+def _took(job: JobRecord, finished_at: Instant, language: Language) -> str:
     """How long it ran, and how long it had waited where that is worth a word."""
     started_at = job.started_at or finished_at
     ran = took(seconds_between(started_at, finished_at))

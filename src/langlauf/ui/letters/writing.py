@@ -7,7 +7,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from langlauf.domain.delivery import Delivery, subject_of
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.mail import Ending, Letter
 from langlauf.settings import Settings
 from langlauf.ui.language import LANGUAGES, Language, load_language
@@ -41,7 +41,7 @@ class Letters:
             values = self._ending(ending.job, ending.summary_json, told, language)
         return self._desk.write("ending", {**values, "unsubscribe": unsubscribe}, language)
 
-    def _ending(self, job: Job, summary: str | None, told: str, language: Language) -> dict[str, Any]:
+    def _ending(self, job: JobRecord, summary: str | None, told: str, language: Language) -> dict[str, Any]:
         glance = glance_of(summary if told == "completed" else None, language)
         has_result = told == "completed" and job.result_id is not None and job.result_expired_at is None
         notes = [language.plain("mail.summary_more")] if glance.more else []

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from langlauf.domain.inbox import Message
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.notification import TEMPLATES
 from langlauf.http.context import Context
 from langlauf.service.tenant import Caller
@@ -30,7 +30,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     unread: bool
     #: what it tells, as one of the words of a state; empty for a message of another making
     told: str
-    job: Job
+    job: JobRecord
     face: str
     #: the page of the result where there is one to look at, else that of the job
     way: tuple[str, str]

@@ -7,7 +7,7 @@ import msgspec
 from starlette.responses import Response
 
 from langlauf.domain.instant import Instant, seconds_between
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.state import STARTED, Status
 from langlauf.domain.views import JobPage, JobView
 from langlauf.http.context import Context
@@ -30,7 +30,7 @@ _DEEDS = ("canceled", "repeated")
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the list."""
 
-    job: Job
+    job: JobRecord
     #: what it is about, where its input tells
     subject: str
     face: str

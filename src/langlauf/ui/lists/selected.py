@@ -7,7 +7,7 @@ import msgspec
 from starlette.responses import Response
 
 from langlauf.clock import new_word
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.keys import ALPHABET
 from langlauf.http.context import Context
 from langlauf.service.bulk import MOST_AT_ONCE, cancel_many, repeat_many
@@ -27,7 +27,7 @@ _SHOWN = 10
 class Chosen(msgspec.Struct, frozen=True):
     """A job that something is to be done to."""
 
-    job: Job
+    job: JobRecord
     face: str
 
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from msgspec import Raw
 from starlette.responses import Response
 
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.http.context import Context
 from langlauf.http.large import LargeAnswer
@@ -143,6 +143,6 @@ def _map(found: Seen) -> Raw | None:
     return next((one for one in maps if one != NULL and is_object(one)), None)
 
 
-def _short(job: Job, snapshot: Snapshot) -> str:
+def _short(job: JobRecord, snapshot: Snapshot) -> str:
     """Enough of an id to tell two files apart."""
     return f"{job.job_id[:8]}-v{snapshot.result_seq}"

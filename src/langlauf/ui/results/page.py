@@ -7,7 +7,7 @@ import msgspec
 from starlette.responses import Response
 
 from langlauf.domain.instant import seconds_between
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.masking import masked
 from langlauf.domain.result import Snapshot
 from langlauf.domain.views import ResultView
@@ -83,7 +83,7 @@ class ResultPage:
             **self._times(job, delivered),
         )
 
-    def _times(self, job: Job, snapshot: Snapshot) -> dict[str, Any]:
+    def _times(self, job: JobRecord, snapshot: Snapshot) -> dict[str, Any]:
         ended = job.started_at is not None and job.finished_at is not None
         return {
             "took": took(seconds_between(job.started_at, job.finished_at)) if ended else None,  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.result import Snapshot
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.state import Status
@@ -22,7 +22,7 @@ class Neighbours(msgspec.Struct, frozen=True, kw_only=True):
     after: Snapshot | None
 
 
-def snapshots_made(job: Job) -> int:
+def snapshots_made(job: JobRecord) -> int:
     """How many snapshots the job has written so far, those that retention took included."""
     return job.partial_count + (job.status is Status.COMPLETED)
 
@@ -41,7 +41,7 @@ def neighbours(snapshots: Sequence[Snapshot], current: Snapshot) -> Neighbours:
     )
 
 
-def kept_until(job: Job, snapshot: Snapshot, policy: RetentionPolicy) -> Instant | None:
+def kept_until(job: JobRecord, snapshot: Snapshot, policy: RetentionPolicy) -> Instant | None:
     """When retention may take a snapshot; None where that cannot be told, or never comes."""
     seconds = policy.final_results if snapshot.result_kind == "final" else policy.partial_results
     return None if job.finished_at is None or seconds is None else after(job.finished_at, seconds)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from langlauf.analysis.registry import Analysis
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.redact import redacted
 from langlauf.http.context import Context
 from langlauf.service.tenant import Caller
@@ -30,7 +30,7 @@ def subject_of(asked: str | None, analysis: Analysis | None) -> str:
     return ""
 
 
-async def subjects_of(context: Context, caller: Caller, jobs: Iterable[Job]) -> dict[str, str]:
+async def subjects_of(context: Context, caller: Caller, jobs: Iterable[JobRecord]) -> dict[str, str]:
     """The subjects of the jobs of a list by their ids, in one look."""
     analyses = {job.job_id: context.services.registry.get(job.analysis) for job in jobs}
     inputs = await context.services.reads.of(caller).inputs(list(analyses), largest=_LARGEST_INPUT)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from langlauf.analysis.schema import InvalidInput
 from langlauf.clock import new_word
 from langlauf.domain.errors import Overloaded, StoreUnavailable
-from langlauf.domain.job import Accepted, Duplicate, Job, QueueFull, Replayed
+from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed
 from langlauf.domain.keys import ALPHABET
 from langlauf.http.order import read_order
 from langlauf.http.problems import Problem
@@ -46,9 +46,9 @@ _KEY = re.compile(r"[0-9A-Za-z]{24}", re.ASCII)
 class Ordered(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a form: a job, or why there is none."""
 
-    job: Job | None = None
+    job: JobRecord | None = None
     #: the same job that has not ended yet
-    duplicate: Job | None = None
+    duplicate: JobRecord | None = None
     #: flaws by field; under the empty name what belongs to none
     flaws: dict[str, Flaw] = {}
     #: the code of a refusal that is nobody's mistake, and when to come back

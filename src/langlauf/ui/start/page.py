@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.views import JobFilter
 from langlauf.http.context import Context
 from langlauf.http.problems import not_found
@@ -44,7 +44,7 @@ RECENT = 10
 class Line(msgspec.Struct, frozen=True):
     """A row of the list of jobs."""
 
-    job: Job
+    job: JobRecord
     #: what it is about, where its input tells
     subject: str
     face: str
@@ -184,6 +184,6 @@ def _blank(offer: Offer | None) -> Sheet:
     return Sheet(key=new_form_key(), texts={entry.field: entry.initial for entry in entries})
 
 
-def _to(visit: Visit, job: Job) -> Response:
+def _to(visit: Visit, job: JobRecord) -> Response:
     """To the page of a job."""
     return see_other(visit.link("jobs", job.job_id))

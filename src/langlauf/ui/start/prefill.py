@@ -2,7 +2,7 @@
 
 import msgspec
 
-from langlauf.domain.job import Job
+from langlauf.domain.job import JobRecord
 from langlauf.domain.masking import masked
 from langlauf.domain.state import Status
 from langlauf.service.read import Reads
@@ -14,7 +14,7 @@ from langlauf.ui.forms.writing import text_of
 class Earlier(msgspec.Struct, frozen=True, kw_only=True):
     """An earlier job and its input."""
 
-    job: Job
+    job: JobRecord
     input: dict[str, object]
 
     @property
