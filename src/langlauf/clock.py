@@ -52,7 +52,7 @@ def machine_time() -> TimeSource:
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-def steady() -> float:
+def monotonic() -> float:
     """Seconds that only ever grow, time asleep included: for durations, such as what is left of a lease."""
     return time.clock_gettime(_STEADY)
 

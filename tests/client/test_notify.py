@@ -64,7 +64,7 @@ def test_a_program_without_http_passes_it_on(tmp_path: Path) -> None:
                 await app.submit("echo", query="x", notify={"webhook": "http://localhost/"})
             job = await app.submit("echo", query="Bern", notify={"email": "anna@mail.example"})
             assert app.runtime is not None
-            wishes = await app.runtime.store.tenant(job.org_id).wishes(job.job_id)
-            return [wish.target for wish in wishes]
+            subscriptions = await app.runtime.store.tenant(job.org_id).subscriptions(job.job_id)
+            return [wish.target for wish in subscriptions]
 
     assert asyncio.run(scene()) == ["anna@mail.example"]

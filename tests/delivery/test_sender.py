@@ -149,7 +149,7 @@ async def _outbox() -> AsyncIterator[SqliteStore]:
     store = await SqliteStore.open(MEMORY, hints=Hints(), clock=clock)
     try:
         make = Maker(store, clock)
-        await make.finish(await make.claim(await make.queued(wishes=(HOOK, MAIL))), 1)
+        await make.finish(await make.claim(await make.queued(subscriptions=(HOOK, MAIL))), 1)
         yield store
     finally:
         await store.close()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from click.testing import CliRunner
 
 from langlauf.cli.main import main
-from langlauf.clock import Clock, steady
+from langlauf.clock import Clock, monotonic
 from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.instant import Instant
 from langlauf.domain.outcome import Completed
@@ -207,6 +207,6 @@ def set_up(url: str, setting: str) -> None:
     """Sets up the whole server, and waits until it is so."""
     name, _, value = setting.partition(" = ")
     execute(url, f"ALTER SYSTEM SET {setting}", "SELECT pg_reload_conf()")
-    deadline = steady() + 60
+    deadline = monotonic() + 60
     while fetch(url, f"SHOW {name}")[0][0] != value:
-        assert steady() < deadline, f"{setting} was not taken over"
+        assert monotonic() < deadline, f"{setting} was not taken over"

@@ -17,7 +17,7 @@ from langlauf.clock import new_id
 from langlauf.delivery.mail.ending import ending_of
 from langlauf.delivery.mail.message import mail_bytes
 from langlauf.domain.attempt import Partial
-from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, Wish
+from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, Subscription
 from langlauf.domain.errors import RetryHint
 from langlauf.domain.mail import Letter, Sender, message_id
 from langlauf.domain.outcome import Completed, Failed
@@ -61,8 +61,8 @@ class Scene(msgspec.Struct):
         self, end: Completed | Failed, *, language: str | None = "en", analysis: str = "survey"
     ) -> Delivery:
         """The message about a job that ended like that."""
-        wish = Wish(channel="email", target=TO, lane="mail", language=language)
-        await self.store.submit(new_job(self.clock, analysis=analysis, wishes=(wish,)))
+        wish = Subscription(channel="email", target=TO, lane="mail", language=language)
+        await self.store.submit(new_job(self.clock, analysis=analysis, subscriptions=(wish,)))
         self.clock.pass_(90)
         [held] = await claim(self.store, analyses=(analysis,))
         self.clock.pass_(5)

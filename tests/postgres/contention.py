@@ -17,7 +17,7 @@ from typing import Any
 
 import asyncpg
 
-from langlauf.clock import new_id, new_trace_id, steady
+from langlauf.clock import monotonic, new_id, new_trace_id
 from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Partial, Progress, Write
 from langlauf.domain.job import INLINE, Accepted, JobRecord, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
@@ -172,12 +172,12 @@ class Host:
         await asyncio.gather(*self._running)
 
     async def _work(self, claims: Sequence[Claim]) -> None:
-        renewed_at = steady()
+        renewed_at = monotonic()
         for _ in range(self._chance.randint(0, 4)):
-            if steady() > renewed_at + LEASE_SECONDS - SAFETY_SECONDS:
+            if monotonic() > renewed_at + LEASE_SECONDS - SAFETY_SECONDS:
                 break
             if self._chance.random() < 0.5:
-                asked_at = steady()
+                asked_at = monotonic()
                 leases = [claim.lease for claim in claims]
                 self._chance.shuffle(leases)
                 beat = self._store.renew(leases, lease_seconds=LEASE_SECONDS)
@@ -240,7 +240,7 @@ class Host:
 
 
 async def _repeat(duty: Callable[[], Awaitable[None]], until: float) -> None:
-    while steady() < until:
+    while monotonic() < until:
         await duty()
 
 
@@ -248,7 +248,7 @@ async def _watch(url: str, ledger: Ledger, until: float) -> None:
     """Counts what runs, again and again: no limit is exceeded at any moment."""
     connection = await asyncpg.connect(url)
     try:
-        while steady() < until:
+        while monotonic() < until:
             rows = await connection.fetch(_RUNNING)
             counts = Counter({"all": len(rows)})
             for org_id, analysis in rows:
@@ -271,7 +271,7 @@ async def contend(url: str, seconds: float, seed: int) -> Ledger:
             store = await PostgresStore.open(url, hints=Hints())
             stack.push_async_callback(store.close)
             hosts.append(Host(store, random.Random(seed * 1_000 + number), ledger, known))
-        until = steady() + seconds
+        until = monotonic() + seconds
         work: list[Coroutine[Any, Any, None]] = [_repeat(duty, until) for host in hosts for duty in host.duties()]
         await asyncio.gather(_watch(url, ledger, until), *work)
         await asyncio.gather(*(host.at_rest() for host in hosts))
@@ -282,9 +282,9 @@ async def contend(url: str, seconds: float, seed: int) -> Ledger:
 async def _come_to_rest(url: str, hosts: Sequence[Host], ledger: Ledger) -> None:
     connection = await asyncpg.connect(url)
     try:
-        until = steady() + REST_SECONDS
+        until = monotonic() + REST_SECONDS
         while await connection.fetchval("SELECT count(*) FROM langlauf.jobs WHERE finished_at IS NULL"):
-            if steady() > until:
+            if monotonic() > until:
                 ledger.wrong.append("jobs do not come to their end")
                 break
             await asyncio.gather(*(host.finish() for host in hosts))
@@ -321,10 +321,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     given = parser.parse_args()
     with migrated_database() as url:
-        started_at = steady()
+        started_at = monotonic()
         ledger = asyncio.run(contend(url, given.seconds, given.seed))
         wrong = judge(url, ledger)
-        print(f"seed {given.seed}, {steady() - started_at:.0f} s, {ledger.deadlocks} deadlocks that nobody heard of")
+        print(f"seed {given.seed}, {monotonic() - started_at:.0f} s, {ledger.deadlocks} deadlocks that nobody heard of")
         for what, times in sorted(ledger.done.items()):
             print(f"{times:8} {what}")
     for words in wrong[:20]:

@@ -17,7 +17,7 @@ from langlauf.domain.delivery import (
     Endpoint,
     EndpointChange,
     Replay,
-    Wish,
+    Subscription,
 )
 from langlauf.domain.notification import Notification
 from langlauf.domain.outcome import Canceled, Completed, Failed
@@ -27,8 +27,8 @@ from tests.support.orders import ORG, accept, claim, started, wish_to_cancel
 from tests.support.stores import SetClock
 
 CLAIM_SECONDS = 30.0
-HOOK = Wish(channel="webhook", target="https://hook.example/a", lane="https://hook.example")
-MAIL = Wish(channel="email", target="who@mail.example", lane="mail", language="de")
+HOOK = Subscription(channel="webhook", target="https://hook.example/a", lane="https://hook.example")
+MAIL = Subscription(channel="email", target="who@mail.example", lane="mail", language="de")
 
 
 def request(most: int = 10, most_of_lane: int = 2) -> DeliveryClaim:
@@ -154,8 +154,8 @@ def test_a_job_has_wishes_of_its_own(harness: Harness) -> None:
     """A web address hears of every end, an e-mail address of those that people are told of."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        done = await completed(store, clock, wishes=(HOOK, MAIL))
-        other = await accept(store, clock, wishes=(HOOK, MAIL))
+        done = await completed(store, clock, subscriptions=(HOOK, MAIL))
+        other = await accept(store, clock, subscriptions=(HOOK, MAIL))
         await store.cancel(wish_to_cancel(other.job_id))
         found = await outbox(store)
         assert sorted((one.dedupe_key, one.target, one.lane) for one in found) == sorted(
@@ -175,11 +175,11 @@ def test_an_address_that_is_an_endpoint_is_told_once(harness: Harness) -> None:
 
     async def body(store: Store, clock: SetClock) -> None:
         known = await endpoint(store, clock, url=HOOK.target)
-        await completed(store, clock, wishes=(HOOK,))
+        await completed(store, clock, subscriptions=(HOOK,))
         assert [one.endpoint_id for one in await outbox(store)] == [known.endpoint_id]
         change = EndpointChange(org_id=ORG, endpoint_id=known.endpoint_id, subjects=("queued",), rotate_seconds=60)
         assert await store.deliveries.change_endpoint(change) is not None
-        await completed(store, clock, wishes=(HOOK,))
+        await completed(store, clock, subscriptions=(HOOK,))
         taken = await store.deliveries.claim(request())
         own = next(one for one in taken if one.lane == HOOK.lane)
         assert (own.target, own.endpoint_id, own.version) == (HOOK.target, known.endpoint_id, 2)
@@ -439,8 +439,8 @@ def test_orgs_take_turns_however_many_lanes_they_have(harness: Harness) -> None:
 
     async def body(store: Store, clock: SetClock) -> None:
         for number in range(6):
-            wish = Wish(channel="webhook", target=f"https://{number}.example/", lane=f"job-{number}")
-            await completed(store, clock, wishes=(wish,))
+            wish = Subscription(channel="webhook", target=f"https://{number}.example/", lane=f"job-{number}")
+            await completed(store, clock, subscriptions=(wish,))
         first = await store.deliveries.claim(request(most=3))
         assert {one.org_id for one in first} == {ORG}
         await endpoint(store, clock, org="org-b")

@@ -12,7 +12,7 @@ from langlauf.domain.access import Scope
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.delivery import FINAL_SUBJECTS, Endpoint
 from langlauf.domain.errors import StoreError
-from langlauf.domain.holding import HoldWish
+from langlauf.domain.holding import HoldRequest
 from langlauf.domain.keys import HashedKey, Key
 from langlauf.domain.outcome import Completed
 from langlauf.maintenance.erasing import erase, look
@@ -160,7 +160,7 @@ def test_what_is_held_keeps_an_org(bed: Bed) -> None:
         job = await store.tenant("org-a").job(await make.completed(1))
         assert job is not None
         assert job.job.result_id is not None
-        await store.hold(HoldWish(org_id="org-a", result_id=job.job.result_id))
+        await store.hold(HoldRequest(org_id="org-a", result_id=job.job.result_id))
         before = everything(bed, "org-a")
         with pytest.raises(StoreError, match="1 results of org-a are held"):
             await erase(store, "org-a", with_held=False, patience=0)
@@ -178,7 +178,7 @@ def test_what_is_held_meanwhile_keeps_its_result(bed: Bed, monkeypatch: pytest.M
         view = await store.tenant("org-a").job(await make.completed(1))
         assert view is not None
         assert view.job.result_id is not None
-        wish = HoldWish(org_id="org-a", result_id=view.job.result_id)
+        wish = HoldRequest(org_id="org-a", result_id=view.job.result_id)
         forget = store.orgs.forget_keys
 
         async def held_just_then(org_id: str) -> int:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from langlauf.domain.holding import HoldWish, ResultGone
+from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.job import JobRecord
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.views import JobView
@@ -31,9 +31,9 @@ async def result_of(store: Store, job_id: str) -> str:
     return result_id
 
 
-def wish(result_id: str, *, held: bool = True, by: str = "ann", reason: str | None = "audit") -> HoldWish:
+def wish(result_id: str, *, held: bool = True, by: str = "ann", reason: str | None = "audit") -> HoldRequest:
     """Somebody holds a result, or releases it."""
-    return HoldWish(org_id="org-a", result_id=result_id, held=held, by=by, reason=reason)
+    return HoldRequest(org_id="org-a", result_id=result_id, held=held, by=by, reason=reason)
 
 
 def test_a_held_result_stays_and_its_events_go(any_bed: Bed) -> None:
@@ -120,9 +120,9 @@ def test_another_org_holds_nothing(any_bed: Bed) -> None:
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         job_id = await make.completed(0)
         result_id = await result_of(store, job_id)
-        assert await store.hold(HoldWish(org_id="org-b", result_id=result_id)) is None
+        assert await store.hold(HoldRequest(org_id="org-b", result_id=result_id)) is None
         await store.hold(wish(result_id))
-        assert await store.hold(HoldWish(org_id="org-b", result_id=result_id, held=False)) is None
+        assert await store.hold(HoldRequest(org_id="org-b", result_id=result_id, held=False)) is None
         assert (await job_of(store, job_id)).held_at is not None
 
     any_bed.play(scene)

@@ -11,7 +11,7 @@ import pytest
 from langlauf.clock import new_id
 from langlauf.domain.access import USUAL
 from langlauf.domain.attempt import Claim, Lease, Write
-from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, DeliveryFilter, Wish
+from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, DeliveryFilter, Subscription
 from langlauf.domain.event import LAST_WORDS
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, Replayed
 from langlauf.domain.keys import HashedKey, Key, hash_of
@@ -402,9 +402,9 @@ def test_a_message_is_sent_by_one_host_at_a_time(shared: Harness) -> None:
 
     async def body(stores: list[Store], clock: SetClock) -> None:
         for host in ("a", "b", "c"):
-            wish = Wish(channel="webhook", target=f"https://{host}.example/", lane=f"https://{host}.example")
+            wish = Subscription(channel="webhook", target=f"https://{host}.example/", lane=f"https://{host}.example")
             for number in range(6):
-                job = await accept(stores[number % HOSTS], clock, wishes=(wish,))
+                job = await accept(stores[number % HOSTS], clock, subscriptions=(wish,))
                 await stores[0].cancel(wish_to_cancel(job.job_id))
         senders = _Senders(18)
         await asyncio.gather(*(senders.send(store) for store in stores for _ in range(2)))

@@ -107,7 +107,7 @@ def test_mail_can_be_left_to_others(harness: Harness) -> None:
     """A claim without mail takes the rest, and leaves the mail as it is for the next one."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        await completed(store, clock, wishes=(HOOK, MAIL))
+        await completed(store, clock, subscriptions=(HOOK, MAIL))
         left = await store.deliveries.claim(msgspec.structs.replace(request(), with_mail=False))
         assert [one.channel for one in left] == ["webhook"]
         [mail] = await store.deliveries.claim(request())

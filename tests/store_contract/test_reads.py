@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from langlauf.domain.attempt import Checkpoint, Partial
-from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Endpoint, Wish
+from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Endpoint, Subscription
 from langlauf.domain.errors import PayloadGone
 from langlauf.domain.feed import FeedPage, FeedRequest
-from langlauf.domain.holding import HoldWish
+from langlauf.domain.holding import HoldRequest
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.outcome import Completed, Failed
 from langlauf.domain.overview import NOTHING
@@ -51,7 +51,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "delivery": (lambda reads, job, _: reads.delivery(_MESSAGES.get(job, job)), None),
     "delivery_attempts": (lambda reads, job, _: reads.delivery_attempts(_MESSAGES.get(job, job), limit=10), []),
     "mail_marks": (lambda reads, _, __: reads.mail_marks(), []),
-    "wishes": (lambda reads, job, _: reads.wishes(job), ()),
+    "subscriptions": (lambda reads, job, _: reads.subscriptions(job), ()),
     "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), JobPage([], None)),
     "counts": (lambda reads, _, __: reads.counts(most=10), {}),
     "failures": (lambda reads, _, __: reads.failures(since=0, before=None, limit=10), []),
@@ -91,8 +91,8 @@ async def _finished(store: Store, clock: SetClock) -> str:
     )
     await store.deliveries.add_endpoint(receiver)
     await store.mail.add_mark(ORG, "a@b.example", "allowed")
-    wish = Wish(channel="email", target="a@b.example", lane="mail")
-    made = await started(store, clock, query="Bern", wishes=(wish,))
+    wish = Subscription(channel="email", target="a@b.example", lane="mail")
+    made = await started(store, clock, query="Bern", subscriptions=(wish,))
     assert await store.record(made.lease, Checkpoint(key="c", payload="1"))
     assert await store.record(made.lease, Partial(result_id="r-1", payload='{"n":1}', views="[]"))
     assert await store.record(made.lease, Completed(result_id="r-2", payload='{"n":2}', summary='{"s":2}', views="[]"))
@@ -101,7 +101,7 @@ async def _finished(store: Store, clock: SetClock) -> str:
         DeliveryEnd(org_id=ORG, notification_id=told.notification_id, attempt=told.attempt, status="sent", seconds=0)
     )
     _MESSAGES[told.job_id] = told.notification_id
-    assert await store.hold(HoldWish(org_id=ORG, result_id="r-2")) is not None
+    assert await store.hold(HoldRequest(org_id=ORG, result_id="r-2")) is not None
     return made.lease.job_id
 
 

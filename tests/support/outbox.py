@@ -1,12 +1,20 @@
 """An outbox with a message in every state, brought there by legal steps."""
 
 from langlauf.clock import new_id
-from langlauf.domain.delivery import SUBJECTS, Delivery, DeliveryClaim, DeliveryEnd, Endpoint, EndpointChange, Wish
+from langlauf.domain.delivery import (
+    SUBJECTS,
+    Delivery,
+    DeliveryClaim,
+    DeliveryEnd,
+    Endpoint,
+    EndpointChange,
+    Subscription,
+)
 from tests.support.beds import Bed
 from tests.support.stores import Maker
 
-HOOK = Wish(channel="webhook", target="https://hook.example/a", lane="https://hook.example")
-MAIL = Wish(channel="email", target="who@mail.example", lane="mail", language="de")
+HOOK = Subscription(channel="webhook", target="https://hook.example/a", lane="https://hook.example")
+MAIL = Subscription(channel="email", target="who@mail.example", lane="mail", language="de")
 CLAIM = DeliveryClaim(most=10, most_of_lane=10, claim_seconds=30.0, cautious_after=3)
 
 
@@ -37,8 +45,8 @@ async def told(make: Maker) -> dict[str, str]:
     return {"arrived": arrived, "given_up": given_up, "tried": tried, "waits": waits}
 
 
-async def _wished(make: Maker, *wishes: Wish) -> str:
-    job = await make.queued(wishes=wishes)
+async def _wished(make: Maker, *subscriptions: Subscription) -> str:
+    job = await make.queued(subscriptions=subscriptions)
     await make.finish(await make.claim(job), 1)
     return job.job_id
 

@@ -11,7 +11,7 @@ import apsw
 
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Partial, Progress
-from langlauf.domain.delivery import Wish
+from langlauf.domain.delivery import Subscription
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import INLINE, Accepted, JobRecord, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
@@ -84,7 +84,9 @@ class Maker:
         self.clock = clock
         self.org_id = org_id
 
-    async def queued(self, *, key: str | None = None, query: str = "Bern", wishes: tuple[Wish, ...] = ()) -> JobRecord:
+    async def queued(
+        self, *, key: str | None = None, query: str = "Bern", subscriptions: tuple[Subscription, ...] = ()
+    ) -> JobRecord:
         """A job that waits."""
         job_id = new_id()
         analysis = f"survey-{job_id[-12:]}"
@@ -106,7 +108,12 @@ class Maker:
             request_id=new_id(),
         )
         new = NewJob(
-            job=job, payload=payload, idempotency_key=key, max_waiting_org=1_000, max_waiting_all=1_000, wishes=wishes
+            job=job,
+            payload=payload,
+            idempotency_key=key,
+            max_waiting_org=1_000,
+            max_waiting_all=1_000,
+            subscriptions=subscriptions,
         )
         submitted = await self.store.submit(new)
         assert isinstance(submitted, Accepted)

@@ -52,7 +52,7 @@ def _run(body: Callable[[Process, Process, SetClock], Awaitable[None]]) -> None:
 def moment(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that looks are counted by; it stands until it is set."""
     now = [1_000.0]
-    monkeypatch.setattr(module, "steady", lambda: now[0])
+    monkeypatch.setattr(module, "monotonic", lambda: now[0])
     return now
 
 

@@ -50,7 +50,7 @@ def _made_up() -> bytes:
 def moment(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that looks are counted by; it stands until it is set."""
     now = [1_000.0]
-    monkeypatch.setattr(module, "steady", lambda: now[0])
+    monkeypatch.setattr(module, "monotonic", lambda: now[0])
     monkeypatch.setattr(module, "SHORTEST_PAUSE", 0.0)
     return now
 

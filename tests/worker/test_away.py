@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from langlauf import Job, Langlauf
-from langlauf.clock import Clock, steady
+from langlauf.clock import Clock, monotonic
 from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Progress
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.hints import Hints
@@ -41,11 +41,11 @@ def test_an_attempt_that_is_given_up_stays_given_up() -> None:
         claim = _claim()
         attempt = RunningAttempt(
             *(claim, analysis, cast("Store", Silent()), cast("Pool", _Nobody()), cast("Executor", None), settings),
-            asked_at=steady() - LEASE_SECONDS,
+            asked_at=monotonic() - LEASE_SECONDS,
         )
         with pytest.raises(StaleAttempt):
             await attempt.write(Progress(percent=10))
-        attempt.renewed(steady())
+        attempt.renewed(monotonic())
         assert not attempt.lease_seems_over
         assert attempt.stop_wish.result() is Stop.LOST
         with pytest.raises(StaleAttempt):

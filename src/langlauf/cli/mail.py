@@ -8,7 +8,7 @@ import click
 from langlauf.cli.client_errors import Exit
 from langlauf.cli.options import Stopped, read_settings, settings_options
 from langlauf.cli.printing import note, plain, print_json
-from langlauf.clock import SystemClock, new_id, steady
+from langlauf.clock import SystemClock, monotonic, new_id
 from langlauf.delivery.mail.message import mail_bytes
 from langlauf.delivery.mail.smtp import Answer, Verdict, send
 from langlauf.domain.mail import MailServer, Sender, message_id
@@ -40,11 +40,11 @@ def mail_test(address: str, *, as_json: bool, **flags: Any) -> None:
         to = read_mail_address(address)
     except ValueError as error:
         raise click.UsageError(f"ADDRESS {error}") from None
-    started = steady()
+    started = monotonic()
     answer = asyncio.run(_sent(settings, settings.smtp, settings.mail_from, to))
     if as_json:
         shown = {"verdict": answer.verdict, "code": answer.code, "said": answer.said}
-        print_json({**shown, "server": settings.smtp.shown, "seconds": round(steady() - started, 3)})
+        print_json({**shown, "server": settings.smtp.shown, "seconds": round(monotonic() - started, 3)})
     else:
         _tell(answer, settings.smtp, to)
     raise SystemExit(_exit(answer))

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.compat.earlier_table import CannotAdopt, EarlierTable, Step
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.migrating import MIGRATION_LOCK
@@ -48,13 +48,13 @@ async def _adopt(connection: Any, schema: str, *, dry_run: bool) -> Adoption:
     await connection.execute("SET search_path = pg_catalog, pg_temp; SET statement_timeout = 0")
     table = await EarlierTable.find(connection, schema)
     steps = await table.missing(connection)
-    deadline = steady() + PATIENCE_SECONDS
+    deadline = monotonic() + PATIENCE_SECONDS
     while steps and not dry_run:
         try:
             steps = await _change(connection, schema)
             break
         except asyncpg.LockNotAvailableError:
-            if steady() + PAUSE_SECONDS >= deadline:
+            if monotonic() + PAUSE_SECONDS >= deadline:
                 raise CannotAdopt(
                     f"{table.shown} was not changed: others have held it for {PATIENCE_SECONDS:g} s"
                 ) from None

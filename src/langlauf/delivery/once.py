@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.delivery.webhook import Webhooks
 from langlauf.domain.sending import excerpt, shown_error
 from langlauf.service.webhooks import Parcel, Tried
@@ -21,15 +21,15 @@ class SendingOnce:
         """Sends it, and tells what came back. A failure inside a network is told when the time for a try is over."""
         if self._channel is None:
             self._channel = self._make()
-        started = steady()
+        started = monotonic()
         outcome = await self._channel.send_parcel(parcel)
         if outcome.detail is not None:
             if outcome.verdict != "sent":  # how long it took would tell a closed port from one that does not answer
-                await asyncio.sleep(max(0.0, started + self._channel.seconds - steady()))
+                await asyncio.sleep(max(0.0, started + self._channel.seconds - monotonic()))
             tell(Fact.WEBHOOK_TESTED, org_id=parcel.org_id, taken=outcome.verdict == "sent", reason=outcome.detail)
         return Tried(
             taken=outcome.verdict == "sent",
-            seconds=steady() - started if outcome.detail is None else 0.0,
+            seconds=monotonic() - started if outcome.detail is None else 0.0,
             status_code=outcome.status_code,
             error=shown_error(outcome.error),
             reply=excerpt(outcome.reply) or None,

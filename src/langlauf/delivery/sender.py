@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from langlauf.clock import Clock, draw, steady
+from langlauf.clock import Clock, draw, monotonic
 from langlauf.delivery.channel import Channel, Silent
 from langlauf.domain import duties, notification
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd
@@ -71,8 +71,8 @@ class Sender:
         self._freed = asyncio.Event()
         #: looks in a row at which the store was away
         self._away = 0
-        #: when a look last ended well, on the clock of `steady`; the time of its start before that
-        self.succeeded_at = steady()
+        #: when a look last ended well, on the clock of `monotonic`; the time of its start before that
+        self.succeeded_at = monotonic()
 
     @property
     def alive(self) -> bool:
@@ -81,7 +81,7 @@ class Sender:
 
     async def start(self) -> None:
         """Begins to send."""
-        self.succeeded_at = steady()
+        self.succeeded_at = monotonic()
         for outcome in ("done", "failed"):
             DUTIES.expect(self.name, outcome)
         self._loop = asyncio.create_task(self._send_for_ever(), name="langlauf-sender")
@@ -112,7 +112,7 @@ class Sender:
                 await self._rest(found)
 
     async def _well(self) -> None:
-        self.succeeded_at = steady()
+        self.succeeded_at = monotonic()
         DUTIES.add(self.name, "done")
         if self._done is not None:
             await self._done(self.name)
@@ -141,9 +141,9 @@ class Sender:
 
     async def _left_to_others(self) -> bool:
         """Whether another process sends the mail; asked no more often than one looks while nothing is to be sent."""
-        if self._asked_at is None or steady() - self._asked_at >= _LOOK_SECONDS:
+        if self._asked_at is None or monotonic() - self._asked_at >= _LOOK_SECONDS:
             self._others_send_mail = duties.mail_is_sent(await self._store.duties.seen(), self._clock.now())
-            self._asked_at = steady()
+            self._asked_at = monotonic()
         return self._others_send_mail
 
     def _delivered(self, task: asyncio.Task[None]) -> None:
@@ -169,7 +169,7 @@ class Sender:
                 await self._draining.wait()
 
     async def _deliver(self, delivery: Delivery) -> None:
-        started = steady()
+        started = monotonic()
         try:
             outcome = await self._try(delivery)
         except StoreError as error:  # nothing was sent: it comes again when its claim is over
@@ -180,7 +180,7 @@ class Sender:
             outcome,
             schedule=self._settings.webhook_schedule,
             draw=draw(),
-            seconds=steady() - started,
+            seconds=monotonic() - started,
             now=self._clock.now(),
             failing_since=await self._failing_since(delivery, outcome),
         )
@@ -215,7 +215,7 @@ class Sender:
             try:
                 return await self._store.deliveries.finish(end)
             except StoreError as error:
-                if steady() + _LOOK_SECONDS > until:
+                if monotonic() + _LOOK_SECONDS > until:
                     _tell_unwritten(end.notification_id, error)
                     return False
                 await asyncio.sleep(_LOOK_SECONDS)

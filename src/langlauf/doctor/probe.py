@@ -12,7 +12,7 @@ import httpx2
 
 from langlauf.analysis.probe import NAME, ORG
 from langlauf.client import Client, ClientError, Forbidden, Job, SubmitOptions
-from langlauf.clock import new_id, steady
+from langlauf.clock import monotonic, new_id
 from langlauf.doctor.findings import Finding, Level
 from langlauf.domain.event import EventType
 from langlauf.domain.state import TERMINAL, Status
@@ -77,13 +77,13 @@ class Probe:
         return client
 
     def _run(self, client: Client) -> Iterator[Finding]:
-        began = steady()
+        began = monotonic()
         with _stopping(_submitted(client, seconds=0.0)) as job:
             yield _took(SUBMIT, began)
             times = self._followed(job)
             yield Finding(START.name, Level.OK, _shown(times.started), None)
             yield Finding(STREAM.name, Level.OK, f"{times.events} events in {_shown(times.ended)}", None)
-            began = steady()
+            began = monotonic()
             value = _value_of(job)
             if not isinstance(value, dict) or "attempt" not in value:
                 raise ProbeFailed(RESULT, f"the result is {value!r}", f"langlauf status {job.job_id} --org {ORG}")
@@ -92,15 +92,15 @@ class Probe:
 
     def _followed(self, job: Job) -> "Times":
         """Follows the log as a browser would, and tells when the job started and ended."""
-        began, started, events = steady(), None, 0
+        began, started, events = monotonic(), None, 0
         step = f"curl -sN -H 'Accept: text/event-stream' {self._url}{self._log_of(job)}"
         try:
             for kind in self._events(job, began + STEP_SECONDS):
                 events += 1
                 if kind == EventType.RUNNING:
-                    started = steady() - began
+                    started = monotonic() - began
                 if kind in _ENDS:
-                    return Times(started or 0.0, steady() - began, events)
+                    return Times(started or 0.0, monotonic() - began, events)
         except httpx2.HTTPError as error:
             if started is not None:
                 words = f"the stream broke off: {str(error) or type(error).__name__}"
@@ -122,7 +122,7 @@ class Probe:
             for line in answer.iter_lines():
                 if line.startswith("event:"):
                     yield line.partition(":")[2].strip()
-                if steady() > until:
+                if monotonic() > until:
                     return
 
     def _log_of(self, job: Job) -> str:
@@ -134,7 +134,7 @@ def _canceled(client: Client) -> Finding:
         step = f"langlauf status {job.job_id} --org {ORG}"
         try:
             next(state for state in job.states(timeout=STEP_SECONDS) if state.status != Status.QUEUED)
-            began = steady()
+            began = monotonic()
             job.cancel("a probe")
             last = job.wait(timeout=STEP_SECONDS)
         except ClientError as error:
@@ -179,7 +179,7 @@ def _value_of(job: Job) -> object:
 
 
 def _took(step: Step, began: float) -> Finding:
-    return Finding(step.name, Level.OK, _shown(steady() - began), None)
+    return Finding(step.name, Level.OK, _shown(monotonic() - began), None)
 
 
 def _shown(seconds: float) -> str:

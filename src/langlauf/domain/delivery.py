@@ -41,7 +41,7 @@ def template_of(kind: EventType) -> str:
     return f"async.job.{_OUTSIDE[kind]}"
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """What a submission asks to be told, and where. At most one for each channel."""
 
     channel: Channel

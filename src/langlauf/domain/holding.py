@@ -8,7 +8,7 @@ import msgspec
 from langlauf.domain.instant import Instant
 
 
-class HoldWish(msgspec.Struct, frozen=True, kw_only=True):
+class HoldRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody wants a result kept, or no longer. Who holds what is held already changes nothing."""
 
     org_id: str

@@ -7,7 +7,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 import msgspec
 
 from langlauf.domain.bounds import LimitReached
-from langlauf.domain.delivery import Wish
+from langlauf.domain.delivery import Subscription
 from langlauf.domain.errors import RetryHint
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.state import TERMINAL, Status
@@ -145,7 +145,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     #: how many jobs of the analysis may wait, over all orgs, where it has a limit
     max_waiting_analysis: int | None = None
     #: whom to tell of the end, besides the org's endpoints
-    wishes: tuple[Wish, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
 
 
 class Accepted(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.clock import draw, steady
+from langlauf.clock import draw, monotonic
 from langlauf.domain.errors import (
     NoPlace,
     NoRoom,
@@ -55,13 +55,13 @@ class Entrance:
         # Streams stay here for hours: nothing is held that only the beginning needs.
         request_id, origin, preflight = self._read(scope)
         started = False
-        began = steady()
+        began = monotonic()
 
         async def send_with_id(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                REQUESTS.note(steady() - began, scope.get(OPERATION, PAGES), _CLASSES[message["status"] // 100])
+                REQUESTS.note(monotonic() - began, scope.get(OPERATION, PAGES), _CLASSES[message["status"] // 100])
                 message = {**message, "headers": _completed(message["headers"], request_id, scope)}
                 self._cors.mark(origin, message)
             await send(message)

@@ -3,7 +3,7 @@
 import logging
 import socket
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreUnwell
 from langlauf.store.workers import DutyStore
 from langlauf.telemetry import Fact, tell
@@ -22,7 +22,7 @@ class DutyNotes:
 
     async def note(self, name: str) -> None:
         """A duty has just done what it is for."""
-        now = steady()
+        now = monotonic()
         if name in self._noted and now - self._noted[name] < self._every:
             return
         try:

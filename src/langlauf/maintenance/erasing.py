@@ -12,7 +12,7 @@ from functools import partial
 
 import msgspec
 
-from langlauf.clock import new_id, steady
+from langlauf.clock import monotonic, new_id
 from langlauf.domain.errors import StoreError
 from langlauf.domain.views import CancelRequest
 from langlauf.store.orgs import KEYS, OF_JOBS
@@ -118,7 +118,7 @@ class _Erasing:
 
     async def end_jobs(self, patience: float) -> None:
         """Cancels what has not ended, and waits a while for those who run it."""
-        deadline = steady() + patience
+        deadline = monotonic() + patience
         asked: set[str] = set()
         while waiting := await self.unended():
             new = [job_id for job_id in waiting if job_id not in asked]
@@ -126,7 +126,7 @@ class _Erasing:
             asked.update(new)
             self._watch("stopping what runs", 0, len(waiting))
             if not new:
-                if steady() >= deadline:
+                if monotonic() >= deadline:
                     return
                 await asyncio.sleep(_LOOK_SECONDS)  # workers of other processes have no other way to tell
 
@@ -148,8 +148,8 @@ class _Erasing:
     async def _again(self, remove: Callable[[int], Awaitable[int]]) -> None:
         """A few at a time until there are no more, with room for others in between."""
         while True:
-            began = steady()
+            began = monotonic()
             removed = await remove(self._pace.rows)
             if not removed:
                 return
-            await self._pace.rest(removed, steady() - began)
+            await self._pace.rest(removed, monotonic() - began)

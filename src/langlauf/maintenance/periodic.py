@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreUnwell
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import DUTIES
@@ -28,8 +28,8 @@ class Periodic:
     ) -> None:
         self.name = name
         self.every = every
-        #: when it last ended well, on the clock of `steady`; the time of its start before that
-        self.succeeded_at = steady()
+        #: when it last ended well, on the clock of `monotonic`; the time of its start before that
+        self.succeeded_at = monotonic()
         self._action = action
         self._pause = pause
         self._done = done
@@ -43,7 +43,7 @@ class Periodic:
 
     async def start(self) -> None:
         """Begins."""
-        self.succeeded_at = steady()
+        self.succeeded_at = monotonic()
         for outcome in ("done", "failed"):
             DUTIES.expect(self.name, outcome)
         self._task = asyncio.create_task(self._loop(), name=self.name)
@@ -61,7 +61,7 @@ class Periodic:
         while True:
             try:
                 await self._action()
-                self.succeeded_at = steady()
+                self.succeeded_at = monotonic()
                 DUTIES.add(self.name, "done")
                 if self._done is not None:
                     await self._done(self.name)

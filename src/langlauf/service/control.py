@@ -91,7 +91,7 @@ class Control:
             idempotency_key=idempotency_key,
             retry_of=job.job_id,
             resume=resume,
-            wishes=await tenant.wishes(job_id),
+            subscriptions=await tenant.subscriptions(job_id),
         )
         return await self._submissions.submit(caller, order)
 

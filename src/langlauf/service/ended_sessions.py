@@ -7,7 +7,7 @@ An end is forgotten when the session would have ended by itself.
 
 import asyncio
 
-from langlauf.clock import Clock, steady
+from langlauf.clock import Clock, monotonic
 from langlauf.domain.instant import Instant
 from langlauf.store.access import AccessStore
 
@@ -33,14 +33,14 @@ class EndedSessions:
 
     async def has(self, session_id: str) -> bool:
         """Whether a session was ended."""
-        if steady() - self._looked_at >= FRESH_SECONDS:
+        if monotonic() - self._looked_at >= FRESH_SECONDS:
             async with self._looking:  # concurrent callers share one look
-                if steady() - self._looked_at >= FRESH_SECONDS:
+                if monotonic() - self._looked_at >= FRESH_SECONDS:
                     await self._look()
         return session_id in self._ends
 
     async def _look(self) -> None:
-        began, now = steady(), self._clock.now()
+        began, now = monotonic(), self._clock.now()
         for one in await self._store.session_ends(self._number):
             self._ends[one.session_id] = one.expires_at
             self._number = one.number

@@ -1,6 +1,6 @@
 """Keeping results from retention, for an org's admins."""
 
-from langlauf.domain.holding import HoldWish, ResultGone
+from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.instant import Instant
 from langlauf.domain.redact import clean_message
 from langlauf.domain.views import JobView
@@ -19,12 +19,12 @@ class Holds:
     async def hold(self, caller: Caller, result_id: str, reason: str | None) -> JobView | ResultGone | None:
         """From now on nothing of the job but its events goes by age; None where the org has no such result."""
         why = None if reason is None else clean_message(reason)
-        wish = HoldWish(org_id=caller.org_id, result_id=result_id, by=_who(caller), reason=why)
+        wish = HoldRequest(org_id=caller.org_id, result_id=result_id, by=_who(caller), reason=why)
         return await self._store.hold(wish)
 
     async def release(self, caller: Caller, result_id: str) -> JobView | None:
         """The job grows old again, from its end on."""
-        done = await self._store.hold(HoldWish(org_id=caller.org_id, result_id=result_id, held=False))
+        done = await self._store.hold(HoldRequest(org_id=caller.org_id, result_id=result_id, held=False))
         return None if isinstance(done, ResultGone) else done
 
     async def held(self, caller: Caller, before: tuple[Instant, str] | None, limit: int) -> list[JobView]:

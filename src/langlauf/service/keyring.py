@@ -8,7 +8,7 @@ revoked leaves no trace that would tell it from one that never was.
 
 import asyncio
 
-from langlauf.clock import Clock, steady
+from langlauf.clock import Clock, monotonic
 from langlauf.domain.instant import Instant
 from langlauf.domain.keys import HashedKey
 from langlauf.store.access import AccessStore
@@ -52,7 +52,7 @@ class Keyring:
     @property
     def fresh(self) -> bool:
         """Whether the last look is not too long ago."""
-        return steady() - self._looked_at < FRESH_SECONDS
+        return monotonic() - self._looked_at < FRESH_SECONDS
 
     async def refresh(self) -> None:
         """Learns of changes, where the last look is too long ago; whoever comes meanwhile waits for the same look."""
@@ -63,14 +63,14 @@ class Keyring:
 
     async def look_again(self) -> None:
         """Learns of changes up to this moment: a key that was just made is worth a look, but not many a second."""
-        came_at = steady()
+        came_at = monotonic()
         async with self._looking:
             if self._looked_at < came_at:
-                await asyncio.sleep(self._looked_at + SHORTEST_PAUSE - steady())
+                await asyncio.sleep(self._looked_at + SHORTEST_PAUSE - monotonic())
                 await self._look()
 
     async def _look(self) -> None:
-        began = steady()
+        began = monotonic()
         changes = await self._store.key_changes(self._version)
         for one in changes.changed:
             if one.key.revoked_at is None:

@@ -12,7 +12,7 @@ import msgspec
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.backlog import Backlog, Usage, largest
 from langlauf.domain.delivery import DeliveryFigures
 from langlauf.domain.errors import StoreError
@@ -43,7 +43,7 @@ class Duty(Protocol):
 
     name: str
     every: float
-    #: on the clock of `steady`
+    #: on the clock of `monotonic`
     succeeded_at: float
 
 
@@ -119,7 +119,7 @@ class Measures:
             yield from _of_deliveries(seen.deliveries, seen.backlog.seen_at)
 
     def _of_process(self, usage: Usage) -> Levels:
-        now = steady()
+        now = monotonic()
         yield metrics.BUILD, [((VERSION, usage.kind), 1)]
         yield metrics.RUNNING_LIMIT, [((), self._settings.max_running)]
         yield metrics.STREAMS, [((), self._places.taken("stream"))]

@@ -6,7 +6,7 @@ import msgspec
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.domain.addresses import ranges_of
-from langlauf.domain.delivery import MAIL_LANE, Wish
+from langlauf.domain.delivery import MAIL_LANE, Subscription
 from langlauf.domain.errors import TargetRefused
 from langlauf.domain.mail_address import read_mail_address
 from langlauf.domain.mail_rules import REASONS, domain_allowed, receiver_of
@@ -47,16 +47,16 @@ class Notices:
         self._store = store
         self._settings = settings
 
-    async def wishes(self, org_id: str, notify: Notify) -> tuple[Wish, ...]:
+    async def subscriptions(self, org_id: str, notify: Notify) -> tuple[Subscription, ...]:
         """What the job is to keep; what cannot be done is told now, not when it is too late."""
-        made: list[Wish] = []
+        made: list[Subscription] = []
         if notify.email is not None:
             made.append(await self._mail(org_id, notify.email, notify.language))
         if notify.webhook is not None:
             made.append(await self._webhook(org_id, notify.webhook))
         return tuple(made)
 
-    async def _mail(self, org_id: str, address: str, language: str | None) -> Wish:
+    async def _mail(self, org_id: str, address: str, language: str | None) -> Subscription:
         """What keeps a mail back only for now, or by the wish of its receiver, is found out when it is sent."""
         try:
             target = read_mail_address(address)
@@ -69,9 +69,9 @@ class Notices:
             known = await self._store.tenant(org_id).mail_marks(receiver_of(target))
             if all(one.mark != "allowed" for one in known):
                 raise InvalidInput(f"{_FIELD}.email", f"email: {REASONS['unlisted']}")
-        return Wish(channel="email", target=target, lane=MAIL_LANE, language=language)
+        return Subscription(channel="email", target=target, lane=MAIL_LANE, language=language)
 
-    async def _webhook(self, org_id: str, url: str) -> Wish:
+    async def _webhook(self, org_id: str, url: str) -> Subscription:
         try:
             target = check_url(url, ranges_of(self._settings.webhook_allow, org_id), own=self._settings.public_url)
         except TargetRefused as error:
@@ -80,4 +80,4 @@ class Notices:
             known = await self._store.tenant(org_id).endpoints()
             if not any(endpoint.url == target.url for endpoint in known):
                 raise InvalidInput(f"{_FIELD}.webhook", _UNSIGNED)
-        return Wish(channel="webhook", target=target.url, lane=_lane_of(target.origin))
+        return Subscription(channel="webhook", target=target.url, lane=_lane_of(target.origin))

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.access import Scope
 from langlauf.domain.rate import Rate, Standing, take
 from langlauf.settings import Settings
@@ -56,7 +56,7 @@ class Rates:
         rates: Mapping[Kind, Rate],
         *,
         share: float = 1.0,
-        now: Callable[[], float] = steady,
+        now: Callable[[], float] = monotonic,
         most: int = MOST_REMEMBERED,
     ) -> None:
         self._rates = rates

@@ -8,7 +8,7 @@ from langlauf.analysis.payload import aside, is_small
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.clock import Clock, new_id
-from langlauf.domain.delivery import Wish
+from langlauf.domain.delivery import Subscription
 from langlauf.domain.errors import Overloaded, StoreError
 from langlauf.domain.job import (
     INLINE,
@@ -61,7 +61,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     #: whom to tell of the end, as it was asked for
     notify: Notify | None = None
     #: whom else to tell: what was asked for, and checked, before
-    wishes: tuple[Wish, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
 
 
 class Submissions:
@@ -124,9 +124,9 @@ class Submissions:
     async def _write(self, caller: Caller, order: Order, analysis: Analysis, trace: Trace | None) -> Submitted:
         large = not is_small(order.input)
         payload = await aside(_payload, analysis, order) if large else _payload(analysis, order)
-        wishes = order.wishes
+        subscriptions = order.subscriptions
         if order.notify is not None:
-            wishes += await self._notices.wishes(caller.org_id, order.notify)
+            subscriptions += await self._notices.subscriptions(caller.org_id, order.notify)
         now = self._clock.now()
         job = JobRecord(
             job_id=new_id(),
@@ -158,7 +158,7 @@ class Submissions:
             max_waiting_org=self._settings.max_waiting_org,
             max_waiting_all=self._settings.max_waiting_all,
             max_waiting_analysis=analysis.queue_limit,
-            wishes=wishes,
+            subscriptions=subscriptions,
         )
         submitted = await self._store.submit(new)
         if isinstance(submitted, Replayed) and submitted.job.retry_of != order.retry_of:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Subscription
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
 from langlauf.domain.feed import FeedPage, FeedRequest
@@ -103,8 +103,8 @@ class OneJob:
         found = await self._tenant.delivery_attempts(notification_id, limit=limit)
         return [one for one in found if one.job_id == self._job_id]
 
-    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
-        return await self._tenant.wishes(job_id) if job_id == self._job_id else ()
+    async def subscriptions(self, job_id: str) -> tuple[Subscription, ...]:
+        return await self._tenant.subscriptions(job_id) if job_id == self._job_id else ()
 
     async def mail_marks(self, address: str | None = None) -> list[MailMark]:  # noqa: ARG002 - they are no part of a job
         return []

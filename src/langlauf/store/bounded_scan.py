@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterator
 from string import ascii_lowercase, ascii_uppercase
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.instant import Instant
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter, JobPage, JobView
@@ -42,7 +42,7 @@ def wanted_status(which: JobFilter) -> Status | None:
 async def walk_jobs(which: JobFilter, step: JobStep, *, patience: float = _PATIENCE) -> JobPage:
     """A page of an org's jobs."""
     views: list[JobView] = []
-    before, looked_at, until = which.before or FIRST, 0, steady() + patience
+    before, looked_at, until = which.before or FIRST, 0, monotonic() + patience
     for rows in _steps(which):
         found, end = await step(before, rows, which.limit + 1 - len(views))
         views += found
@@ -53,7 +53,7 @@ async def walk_jobs(which: JobFilter, step: JobStep, *, patience: float = _PATIE
         if end is None:
             return JobPage(views, None)
         before = end
-        if looked_at >= MOST_LOOKED_AT or steady() >= until:
+        if looked_at >= MOST_LOOKED_AT or monotonic() >= until:
             break
     return JobPage(views, before, looked_at)
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.bounds import Recorded
-from langlauf.domain.holding import HoldWish
+from langlauf.domain.holding import HoldRequest
 from langlauf.domain.job import Accepted, NewJob
 from langlauf.domain.outcome import Crashed, Released, Retry
 from langlauf.domain.views import CancelRequest, JobView, Swept
@@ -52,7 +52,7 @@ def announce(hints: Wakes, operation: object, answer: object) -> None:
             hints.changed((job_id,))
             hints.org_changed((org_id,))
             hints.attention()
-        case HoldWish(org_id=org_id), JobView(job=job):
+        case HoldRequest(org_id=org_id), JobView(job=job):
             hints.changed((job.job_id,))
             hints.org_changed((org_id,))
         case RetireBatch(jobs=jobs), _:

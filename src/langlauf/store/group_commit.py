@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.fairness import take_in_turns
 from langlauf.telemetry.metrics import BATCH_SIZES, BATCHES, REFUSED
@@ -117,12 +117,12 @@ class GroupCommit(Generic[Operation, Answer]):
         return batch
 
     async def _run_one(self, batch: list[tuple[Operation, asyncio.Future[Answer]]]) -> None:
-        began = steady()
+        began = monotonic()
         try:
             answers = await self._run([operation for operation, _ in batch])
         except Exception as error:  # noqa: BLE001 - whatever broke the batch is the answer to each of its callers
             answers = [error] * len(batch)
-        BATCHES.note(steady() - began, self.queue)
+        BATCHES.note(monotonic() - began, self.queue)
         BATCH_SIZES.note(len(batch), self.queue)
         for (operation, future), answer in zip(batch, answers, strict=True):
             if not isinstance(answer, Exception):

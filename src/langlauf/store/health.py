@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreError, StoreUnavailable, StoreUnwell
 from langlauf.telemetry import Fact, tell
 
@@ -100,7 +100,7 @@ class StoreHealth:
             self._refused += count
             known = self._ailment in (ailment, Ailment.DAMAGED)
             if self._ailment is None:
-                self._since = steady()
+                self._since = monotonic()
             if not known:
                 self._ailment = ailment
         if not known and self._serving:
@@ -137,6 +137,6 @@ class StoreHealth:
             if self._ailment is None or self.damaged:
                 return
             was, refused = self._ailment, self._refused
-            seconds = steady() - self._since
+            seconds = monotonic() - self._since
             self._ailment, self._refused = None, 0
         tell(Fact.STORE_BACK, ailment=was.value, seconds=round(seconds, 1), refused=refused)

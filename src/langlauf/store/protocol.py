@@ -12,11 +12,11 @@ from langlauf.clock import Clock
 from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.bounds import Recorded
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Subscription
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
 from langlauf.domain.feed import FeedPage, FeedRequest
-from langlauf.domain.holding import HoldWish, ResultGone
+from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.inbox import InboxPage, MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
@@ -88,7 +88,7 @@ class JobReads(Protocol):
     async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
         """A job's messages, latest first."""
 
-    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
+    async def subscriptions(self, job_id: str) -> tuple[Subscription, ...]:
         """Whom the submission of a job asked to be told of its end."""
 
     async def chunk(self, job_id: str, key: str) -> str | None:
@@ -220,7 +220,7 @@ class Store(Protocol):
     async def mark_read(self, wish: MarkRead) -> bool:
         """Remembers that messages were seen; False where that was known, or where there are none."""
 
-    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+    async def hold(self, wish: HoldRequest) -> JobView | ResultGone | None:
         """Keeps the job of a result from retention, or no longer; None where there is no such result. Idempotent."""
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:

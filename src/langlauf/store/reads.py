@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Wish
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Subscription
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
 from langlauf.domain.instant import Instant
@@ -17,7 +17,7 @@ from langlauf.domain.waiting import Rank
 from langlauf.store.blobs.reads import ResultReads
 from langlauf.store.bounded_scan import FIRST, Position
 from langlauf.store.paging import LONGEST_MESSAGE, unread_walk
-from langlauf.store.rows import endpoint_from, event_from, wish_from
+from langlauf.store.rows import endpoint_from, event_from, subscription_from
 from langlauf.store.source import Small
 
 _KEYS_AT_ONCE = 1_000
@@ -85,8 +85,8 @@ class SharedReads(ResultReads):
         rows = await self._ask("read_notifications", job_id=job_id, channel=channel, limit=limit)
         return [Notification(*row) for row in rows]
 
-    async def wishes(self, job_id: str) -> tuple[Wish, ...]:
-        return tuple(wish_from(row) for row in await self._ask("read_wishes", job_id=job_id))
+    async def subscriptions(self, job_id: str) -> tuple[Subscription, ...]:
+        return tuple(subscription_from(row) for row in await self._ask("read_wishes", job_id=job_id))
 
     async def endpoints(self) -> list[Endpoint]:
         return [endpoint_from(row) for row in await self._ask("read_endpoints")]

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
@@ -174,7 +174,7 @@ class _Run:
     async def _take(self, kind: Kind, batch: list[Found]) -> int:
         """Takes from a few jobs. Where one of them cannot be taken from, its neighbours are all the same."""
         jobs = tuple((found.org_id, found.job_id) for found in batch)
-        began = steady()
+        began = monotonic()
         try:
             removed = await self._shelf.take(RetireBatch(kind=kind, jobs=jobs, cutoffs=self._limits))
         except StoreUnavailable:
@@ -185,7 +185,7 @@ class _Run:
                 return await self._take(kind, batch[:middle]) + await self._take(kind, batch[middle:])
             self._note_failure(kind, batch[0], error)
             return 0
-        await self._pace.rest(sum(found.rows for found in batch), steady() - began)
+        await self._pace.rest(sum(found.rows for found in batch), monotonic() - began)
         return removed
 
     def _note_failure(self, kind: Kind, found: Found, error: StoreError) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from langlauf.domain.access import Scope
-from langlauf.domain.delivery import Delivery, Endpoint, Subject, Wish
+from langlauf.domain.delivery import Delivery, Endpoint, Subject, Subscription
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.fields import JOB_FIELDS
 from langlauf.domain.job import JobRecord
@@ -86,10 +86,10 @@ def delivery_from(row: Sequence[Any], lane_failures: int) -> Delivery:
     return Delivery(**dict(zip(_DELIVERY, row, strict=True)), lane_failures=lane_failures)
 
 
-def wish_from(row: Sequence[Any]) -> Wish:
+def subscription_from(row: Sequence[Any]) -> Subscription:
     """What a job asked to be told, from its columns."""
     channel, target, lane, language = row
-    return Wish(channel=channel, target=target, lane=lane, language=language)
+    return Subscription(channel=channel, target=target, lane=lane, language=language)
 
 
 _SCOPES = Key.__struct_fields__.index("scopes")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.attempt import ClaimRequest, Handed
 from langlauf.domain.job import NewJob
 
@@ -39,7 +39,7 @@ class StandingClaims:
             offer.stands = False
             if offer.asked_at is not None:  # the batch may find nothing, and there may never be another
                 await offer.answered.wait()
-            return offer.handed.result() if offer.handed.done() else Handed([], steady())
+            return offer.handed.result() if offer.handed.done() else Handed([], monotonic())
         finally:
             idling.cancel()
             self._offers.remove(offer)
@@ -52,7 +52,7 @@ class StandingClaims:
             offer for offer in self._offers if offer.asked_at is None and offer.stands and not offer.handed.done()
         ]
         for offer in joining:
-            offer.asked_at = steady()
+            offer.asked_at = monotonic()
             offer.answered.clear()
         return joining
 

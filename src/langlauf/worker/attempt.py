@@ -11,7 +11,7 @@ import msgspec
 
 from langlauf.analysis.chunking import Chunks
 from langlauf.analysis.registry import Analysis
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress
 from langlauf.domain.bounds import Recorded
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
@@ -150,7 +150,7 @@ class RunningAttempt:
         return self._left(_FORCE_SHARE)
 
     def _left(self, share: float) -> float:
-        return self._renewed_at + share * self._settings.lease_seconds - steady()
+        return self._renewed_at + share * self._settings.lease_seconds - monotonic()
 
     def renewed(self, asked_at: float) -> None:
         """A heartbeat that was sent then came through."""

@@ -11,7 +11,7 @@ import re
 import signal
 import tempfile
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.attempt import Lease
 from langlauf.domain.outcome import Crashed
 from langlauf.worker import containment
@@ -64,7 +64,7 @@ class BlackBox:
         step = read_step(os.pread(self.descriptor, _PAGE, 0))
         if step is None or not is_of(step, lease.job_id, lease.attempt):
             return Crashed(f"its worker ended: {how}", own=False)
-        seconds = steady() - step.since
+        seconds = monotonic() - step.since
         place = self._place(step)
         if seconds >= _BLOCKED * lease_seconds:
             return Crashed(blocked(seconds, place))

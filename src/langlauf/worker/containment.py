@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar, cast
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 
 T = TypeVar("T")
 #: The job and attempt, set in the context of an attempt, and so in every task that its code starts.
@@ -36,7 +36,7 @@ class LoopBlocked(BaseException):
 
 
 class Step(NamedTuple):
-    """The attempt whose code has the event loop, and since when on the clock of `steady`."""
+    """The attempt whose code has the event loop, and since when on the clock of `monotonic`."""
 
     since: float
     attempt: str
@@ -93,7 +93,7 @@ class _Steps:
 
     def send(self, value: Any) -> Any:
         buffer = _Noted.buffer
-        _NOTE.pack_into(buffer, 0, steady(), self._attempt)
+        _NOTE.pack_into(buffer, 0, monotonic(), self._attempt)
         try:
             return self._coroutine.send(value)
         finally:
@@ -101,7 +101,7 @@ class _Steps:
 
     def throw(self, *error: Any) -> Any:
         buffer = _Noted.buffer
-        _NOTE.pack_into(buffer, 0, steady(), self._attempt)
+        _NOTE.pack_into(buffer, 0, monotonic(), self._attempt)
         try:
             return self._coroutine.throw(*error)
         finally:
@@ -146,11 +146,11 @@ def interrupt_after(seconds: float) -> None:
 
     def interrupt(_: int, frame: FrameType | None) -> None:
         step = read_step(_Noted.buffer)
-        if step is None or frame is None or steady() - step.since < seconds:
+        if step is None or frame is None or monotonic() - step.since < seconds:
             return
         place = _place(frame)
         if place is not None:
-            raise LoopBlocked(blocked(steady() - step.since, place))
+            raise LoopBlocked(blocked(monotonic() - step.since, place))
 
     signal.signal(INTERRUPT, interrupt)
 

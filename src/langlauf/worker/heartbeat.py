@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.hints import Hints
 from langlauf.telemetry import tell_store_failed
 from langlauf.worker.attempt import RunningAttempt, Stop
@@ -60,7 +60,7 @@ class Heartbeat:
         running = {attempt.lease: attempt for attempt in self._held()}
         if not running:
             return
-        asked_at = steady()
+        asked_at = monotonic()
         try:
             async with asyncio.timeout(self._patience()):
                 renewals = await self._store.renew(list(running), lease_seconds=self._lease_seconds)

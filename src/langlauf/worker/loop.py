@@ -8,7 +8,7 @@ import asyncio
 import logging
 
 from langlauf.analysis.registry import Registry
-from langlauf.clock import Clock, new_id, steady
+from langlauf.clock import Clock, monotonic, new_id
 from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.errors import SettingsError
 from langlauf.hints import Hints
@@ -169,7 +169,7 @@ class Worker:
         handed = await self._store.claim_next(request, self._wait_for_work)
         if handed.claims and self._heartbeat.late:  # before what is new can block the loop again
             await self._heartbeat.beat()
-        began = moment() and moment() - round((steady() - handed.asked_at) * 1e9)  # not when it began to wait
+        began = moment() and moment() - round((monotonic() - handed.asked_at) * 1e9)  # not when it began to wait
         for claim in handed.claims:
             ids = {"job_id": claim.lease.job_id, "org_id": claim.lease.org_id, "worker_id": self.worker_id}
             told("claim", trace_from(claim.traceparent, claim.tracestate), began, **ids)

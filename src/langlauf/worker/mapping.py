@@ -8,7 +8,7 @@ from typing import Protocol
 from langlauf.analysis.chunking import STEP_SECONDS, Chunks
 from langlauf.analysis.payload import decode
 from langlauf.analysis.reporting import step_for, usable_step
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.attempt import Checkpoint, Progress
 from langlauf.worker.executor import Executor, Place
 from langlauf.worker.processes.wire import RunChunk, raw
@@ -91,8 +91,8 @@ class Mapping:
             return
         percent = len(self._found) * 100 // len(self._items)
         shown_percent, shown_at = self._reported
-        if percent == shown_percent and steady() - shown_at < STEP_SECONDS:
+        if percent == shown_percent and monotonic() - shown_at < STEP_SECONDS:
             return
-        self._reported = percent, steady()
+        self._reported = percent, monotonic()
         step = step_for(self._step, decode(self._items[key]))
         await self._site.write(Progress(percent=percent, step=usable_step(step)))

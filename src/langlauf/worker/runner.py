@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from langlauf.analysis.registry import Analysis
-from langlauf.clock import Clock, draw, steady
+from langlauf.clock import Clock, draw, monotonic
 from langlauf.domain.errors import PermanentError, StoreError, StoreUnavailable
 from langlauf.domain.outcome import Canceled, Crashed, Failed, Failure, Released, Retry, after_failure, after_timeout
 from langlauf.settings import Settings
@@ -41,7 +41,7 @@ class Runner:
             await self._run(analysis, attempt, telling)
 
     async def _run(self, analysis: Analysis, attempt: RunningAttempt, telling: Span) -> None:
-        began = steady()
+        began = monotonic()
         count_start(analysis.name, attempt, began)
         tell(Fact.ATTEMPT_STARTED, level=logging.DEBUG, analysis=analysis.name, **attempt.facts)
         try:
@@ -56,7 +56,7 @@ class Runner:
             count_loss(analysis.name)
             tell(Fact.ATTEMPT_LOST, logging.WARNING, **attempt.facts)
             return
-        seconds = steady() - began
+        seconds = monotonic() - began
         outcome = type(written).__name__.lower()
         telling.note(outcome=outcome)
         if isinstance(written, Failed | Retry):

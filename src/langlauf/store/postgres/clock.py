@@ -4,7 +4,7 @@ Each host has a steady clock that nobody sets. How far the database's is from it
 database's time, and learned anew all the while: hosts whose own clocks are wrong still agree.
 """
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.instant import SECOND, Instant
 
 #: An answer on the way for longer tells the time no better than what is known.
@@ -23,7 +23,7 @@ class DatabaseClock:
 
     def now(self) -> Instant:
         """Microseconds since 1970 in UTC, as the database reckons."""
-        return round(steady() * SECOND) + self._shift
+        return round(monotonic() * SECOND) + self._shift
 
     def learn(self, told: Instant, asked_at: float, heard_at: float) -> None:
         """Takes over what the database said between two moments of the steady clock, where that is the better news."""

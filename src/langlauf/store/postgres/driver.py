@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any, Self, cast
 from uuid import uuid4
 
-from langlauf.clock import Clock, made_at, steady
+from langlauf.clock import Clock, made_at, monotonic
 from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.bounds import Recorded
 from langlauf.domain.duties import PROBE
 from langlauf.domain.errors import Overloaded, StoreUnavailable
-from langlauf.domain.holding import HoldWish, ResultGone
+from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import JobRecord, NewJob, Submitted
@@ -140,9 +140,9 @@ class PostgresStore:
         return None if self._set_clock is None else self._set_clock.now()
 
     async def _learn_time(self) -> None:
-        asked_at = steady()
+        asked_at = monotonic()
         told = await self._links["heartbeat"].call("moment", None)
-        self._own_clock.learn(told, asked_at, steady())
+        self._own_clock.learn(told, asked_at, monotonic())
 
     # -- the life of a job ---------------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class PostgresStore:
         return claims
 
     async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
-        asked_at = steady()
+        asked_at = monotonic()
         # What is about to be submitted takes the claim along.
         claims = [] if self._submits.waiting else await self.claim(request)
         return Handed(claims, asked_at) if claims else await self._standing.stand(request, idle)
@@ -240,7 +240,7 @@ class PostgresStore:
         changed = await self._links["control"].call("mark_read", self._at, wish.org_id, message, wish.until)
         return cast("bool", changed)
 
-    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+    async def hold(self, wish: HoldRequest) -> JobView | ResultGone | None:
         link, result = self._links["control"], name_of(wish.result_id)
         found = await link.rows("hold_result", self._at, wish.org_id, result, wish.held, wish.by, wish.reason)
         if not found:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from langlauf.clock import SystemClock, steady
+from langlauf.clock import SystemClock, monotonic
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.overview import Queue
@@ -112,9 +112,9 @@ class PostgresExaminer(SharedExaminer):
 
     def clock(self) -> ClockSeen:
         self._call("moment", None)  # the first question pays for what the next ones have
-        asked_at, machine = steady(), SystemClock().now()
+        asked_at, machine = monotonic(), SystemClock().now()
         [[told]] = self._call("moment", None)
-        way = steady() - asked_at
+        way = monotonic() - asked_at
         return ClockSeen(told, after(machine, way / 2), way)
 
     def queues(self, most: int) -> list[Queue]:

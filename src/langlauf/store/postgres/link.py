@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.store.health import Ailment, StoreHealth
 from langlauf.store.postgres.address import Address, read_address
@@ -160,13 +160,13 @@ class Link:
             await asyncio.sleep(0)  # what was dropped is closed in the loop's next round
 
     async def _ask(self, ask: Callable[[Any], Awaitable[T]], patience: float, *, again: bool = True) -> T:
-        deadline = steady() + patience
+        deadline = monotonic() + patience
         pause = _FIRST_PAUSE
         reason: Exception | None = None
         async with self._turn:
             while True:
                 try:
-                    async with asyncio.timeout(max(0.01, deadline - steady())):
+                    async with asyncio.timeout(max(0.01, deadline - monotonic())):
                         return await ask(await self._connected())
                 except _CLASHES as error:
                     reason = error
@@ -181,7 +181,7 @@ class Link:
                     # Somebody went away in the middle: what the connection is doing is not known any more.
                     self._drop()
                     raise
-                if not again or self._known(reason) or steady() + pause >= deadline:
+                if not again or self._known(reason) or monotonic() + pause >= deadline:
                     raise self._unavailable(reason) from reason
                 await asyncio.sleep(pause)
                 pause = min(_LONGEST_PAUSE, pause * 2)

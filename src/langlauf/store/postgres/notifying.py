@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from langlauf.clock import new_id, steady
+from langlauf.clock import monotonic, new_id
 from langlauf.domain.errors import StoreError
 from langlauf.hints import Hints
 from langlauf.store.postgres.link import Link
@@ -87,8 +87,8 @@ class Notifier:
     async def _send_all(self) -> None:
         try:
             while self._work or self._attention or self._jobs:
-                await asyncio.sleep(max(0.0, self._next_at - steady()))  # what comes meanwhile goes along
-                self._next_at = steady() + EVERY_SECONDS
+                await asyncio.sleep(max(0.0, self._next_at - monotonic()))  # what comes meanwhile goes along
+                self._next_at = monotonic() + EVERY_SECONDS
                 await self._send(written(self.sender, **self._take()))
         finally:
             self._sending = None

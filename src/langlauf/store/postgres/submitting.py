@@ -89,7 +89,7 @@ def _halves(texts: list[str], short: Callable[[str], object]) -> tuple[list[Any]
 
 def _wishes_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
     """What the submissions wish to be told, column by column, behind the place of the submission, from 1 on."""
-    placed = [(place, wish) for place, new in enumerate(batch, start=1) for wish in new.wishes]
+    placed = [(place, wish) for place, new in enumerate(batch, start=1) for wish in new.subscriptions]
     return [
         [place for place, _ in placed],
         [wish.channel for _, wish in placed],

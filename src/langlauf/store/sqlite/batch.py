@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from langlauf.domain.attempt import ClaimRequest
-from langlauf.domain.holding import HoldWish, ResultGone
+from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.job import NewJob
 from langlauf.domain.views import CancelRequest, JobView
@@ -22,7 +22,7 @@ from langlauf.store.sqlite import (
 from langlauf.store.sqlite.transaction import Transaction
 
 
-def hold(tx: Transaction, wish: HoldWish) -> JobView | ResultGone | None:
+def hold(tx: Transaction, wish: HoldRequest) -> JobView | ResultGone | None:
     """Holds the job of a result, or releases it; tells how the job is now."""
     found = tx.one("find_held_job", org_id=wish.org_id, result_id=wish.result_id)
     if found is None:
@@ -66,7 +66,7 @@ RARE: dict[type, Callable[[Transaction, Any], Any]] = {
     sweep.TidyLanes: sweep.tidy_lanes,
     RetireBatch: retention.retire_batch,
     MarkRead: mark_read,
-    HoldWish: hold,
+    HoldRequest: hold,
     desk.Change: desk.make_change,
 }
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import apsw
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.store.health import MEANINGS, Ailment
 from langlauf.store.migrate import migrations_in, pending
@@ -34,7 +34,7 @@ class _Patience:
         self._until = 0.0
 
     def __call__(self, tries: int) -> bool:
-        now = steady()
+        now = monotonic()
         if not tries:
             self._until = now + BUSY_MILLISECONDS / 1_000
         time.sleep(_RETRY_SECONDS)

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import apsw
 
-from langlauf.clock import Clock, TimeSource, machine_time, steady
+from langlauf.clock import Clock, TimeSource, machine_time, monotonic
 from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Renewal, Write
 from langlauf.domain.backlog import Backlog, Usage
 from langlauf.domain.bounds import Recorded
 from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable, StoreUnwell
-from langlauf.domain.holding import HoldWish, ResultGone
+from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, Submitted
@@ -233,7 +233,7 @@ class SqliteStore:
         return cast("list[Claim]", await self._writes.do(request))
 
     async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
-        asked_at = steady()
+        asked_at = monotonic()
         claims = await self.claim(request)
         return Handed(claims, asked_at) if claims else await self._standing.stand(request, idle)
 
@@ -251,7 +251,7 @@ class SqliteStore:
     async def mark_read(self, wish: MarkRead) -> bool:
         return cast("bool", await self._writes.do(wish))
 
-    async def hold(self, wish: HoldWish) -> JobView | ResultGone | None:
+    async def hold(self, wish: HoldRequest) -> JobView | ResultGone | None:
         return cast("JobView | ResultGone | None", await self._writes.do(wish))
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:

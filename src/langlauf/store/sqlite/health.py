@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.store.health import Ailment
 from langlauf.store.sqlite.transaction import Transaction
 from langlauf.store.whereabouts import Whereabouts
@@ -103,10 +103,10 @@ class Inspection:
 
     def look(self, seconds: float | None = None) -> str | None:
         """Return the first damage that is found, None where there is none within that time."""
-        deadline = None if seconds is None else steady() + seconds
+        deadline = None if seconds is None else monotonic() + seconds
 
         def over() -> bool:
-            return self._stopping.is_set() or (deadline is not None and steady() >= deadline)
+            return self._stopping.is_set() or (deadline is not None and monotonic() >= deadline)
 
         connection = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READONLY)
         connection.set_progress_handler(over, _STEPS)

@@ -121,7 +121,7 @@ class Submissions:
             tx.run("insert_key", org=org, key=new.idempotency_key, job=number, now=tx.now)
         if new.resume_from is not None:
             tx.run("copy_chunks", org=org, job=number, resume_from=new.resume_from)
-        for wish in new.wishes:
+        for wish in new.subscriptions:
             values = (job.org_id, job.job_id, wish.channel, wish.target, wish.lane, wish.language)
             tx.run_many("insert_wish", [values])
             tx.memory.any_wishes = True

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from langlauf.clock import steady
+from langlauf.clock import monotonic
 from langlauf.worker.processes.keeping import Keeper, Kept
 
 #: How often the count is raised and looked at, and how long one that was seen is good for, as shares of a lease. A
@@ -38,7 +38,7 @@ class Lease:
     @property
     def left(self) -> float:
         """Seconds for which the last sign of life is good; 0 or less where it is over."""
-        return self._until - steady()
+        return self._until - monotonic()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -61,8 +61,8 @@ class Lease:
         """
         if self.left < self._good - self._every:
             await self._look()
-        deadline = steady() + self._seconds
-        while self.left <= 0 and steady() < deadline:
+        deadline = monotonic() + self._seconds
+        while self.left <= 0 and monotonic() < deadline:
             await asyncio.sleep(self._every)
             await self._look()
         return self.left > 0
@@ -83,7 +83,7 @@ class Lease:
             await self._look()
 
     async def _look(self) -> None:
-        asked_at = steady()
+        asked_at = monotonic()
         try:
             async with asyncio.timeout(2 * self._every):
                 count = await self._read(self._every)
