@@ -53,10 +53,10 @@ from langlauf.settings import Settings
 from langlauf.store.blobs.location import open_blobs
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.health import WATCH_SECONDS
-from langlauf.store.location import Place, PostgresPlace, SqlitePlace, place_of
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.store.tools.location import Place, PostgresPlace, SqlitePlace, place_of
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import know_analyses
 from langlauf.tracing import end_tracing, set_up_tracing

@@ -18,8 +18,8 @@ from langlauf.settings import load_settings
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.blobs.owner import BlobsOfAnother
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.sqlite.backup import back_up, put_back
 from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.store.tools.backup import back_up, put_back
 from tests.blobs.conftest import Open
 from tests.support.commands import run_command
 from tests.support.orders import ORG, started

@@ -15,9 +15,9 @@ from langlauf.compat.v1_records import UNNAMED
 from langlauf.domain.job import payload_hash
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
-from langlauf.store.location import SqlitePlace
 from langlauf.store.sqlite.verify import verify_file
-from langlauf.store.tools import copy_store
+from langlauf.store.tools.drivers import copy_store
+from langlauf.store.tools.location import SqlitePlace
 from tests.support.earlier import FULL, earlier_store
 from tests.support.stores import Maker, SetClock, query
 

@@ -13,8 +13,8 @@ from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryAttempt, DeliveryFi
 from langlauf.domain.notification import Notification
 from langlauf.domain.signature import PURPOSE, endpoint_secret, secret_text
 from langlauf.hints import Hints
-from langlauf.store.location import place_of
 from langlauf.store.protocol import Store
+from langlauf.store.tools.location import place_of
 from tests.support.live import Live, live
 
 T = TypeVar("T")

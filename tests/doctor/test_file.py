@@ -17,10 +17,10 @@ from langlauf.doctor.findings import Level, Seen
 from langlauf.doctor.patient import Patient
 from langlauf.doctor.registry import CHECKS
 from langlauf.settings import load_settings
-from langlauf.store.location import SqlitePlace
-from langlauf.store.sqlite.backup import back_up
 from langlauf.store.sqlite.inspection import SqliteExaminer
 from langlauf.store.sqlite.mounts import file_system_of, over_network
+from langlauf.store.tools.backup import back_up
+from langlauf.store.tools.location import SqlitePlace
 from tests.doctor.scene import Ward, opened
 
 _PAGE = 4_096

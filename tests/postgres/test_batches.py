@@ -10,7 +10,7 @@ from langlauf.domain.attempt import Progress
 from langlauf.domain.outcome import Completed, Released
 from langlauf.domain.views import Depth
 from langlauf.hints import Hints
-from langlauf.store.operations import Recording
+from langlauf.store.group_commit import Recording
 from langlauf.store.postgres import recording, submitting
 from langlauf.store.postgres.driver import PostgresStore
 from tests.support.orders import ORG, accept, claim, event_types, new_job

@@ -17,7 +17,7 @@ from langlauf.domain.job import INLINE, CanceledBy, JobRecord, NewJob, payload_h
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest
-from langlauf.store.operations import Recording
+from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.claim import RenewRequest
 from langlauf.store.sqlite.sweep import SweepOne, TidyLanes
 from tests.simulation.model import views_named

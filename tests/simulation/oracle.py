@@ -10,7 +10,7 @@ from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import Accepted, Duplicate, KeyReused, NewJob, QueueFull, Replayed, Submitted
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest, JobView, Swept
-from langlauf.store.operations import Recording
+from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.claim import RenewRequest
 from langlauf.store.sqlite.sweep import SweepOne, TidyLanes
 from tests.simulation.claims import judge_claims

@@ -20,8 +20,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob
 from langlauf.domain.views import CancelRequest
 from langlauf.hints import Hints
-from langlauf.store.group_commit import rounds
-from langlauf.store.operations import Recording
+from langlauf.store.group_commit import Recording, rounds
 from langlauf.store.postgres import recording, submitting
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.link import _SESSION, called

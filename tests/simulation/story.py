@@ -7,7 +7,7 @@ from langlauf.domain.attempt import ClaimRequest, Lease
 from langlauf.domain.instant import SECOND
 from langlauf.domain.job import NewJob
 from langlauf.domain.views import CancelRequest
-from langlauf.store.operations import Recording
+from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.claim import RenewRequest
 from langlauf.store.sqlite.sweep import SweepOne
 from tests.simulation.schedule import START, Failure

@@ -14,7 +14,7 @@ import pytest
 
 from langlauf.domain.attempt import Write
 from langlauf.domain.event import EventType
-from langlauf.store.operations import Recording
+from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.verify import check_file
 from tests.simulation.mutants import ALIVE, altered, without
 from tests.simulation.schedule import Run, play, shrink

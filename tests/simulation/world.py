@@ -12,8 +12,7 @@ import apsw
 from langlauf import clock
 from langlauf.domain.attempt import Lease
 from langlauf.domain.instant import Instant
-from langlauf.store.group_commit import rounds
-from langlauf.store.operations import Recording
+from langlauf.store.group_commit import Recording, rounds
 from langlauf.store.queries import load
 from langlauf.store.sqlite import batch
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection

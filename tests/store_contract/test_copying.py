@@ -22,13 +22,13 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.keys import HashedKey, Key, hash_of
 from langlauf.domain.retry import Backoff
-from langlauf.store import store_copy
-from langlauf.store.location import place_of
 from langlauf.store.protocol import Store
-from langlauf.store.store_copy import digest_of
-from langlauf.store.tables import TABLES
-from langlauf.store.tools import _reading, copy_store
-from langlauf.store.verify import Watch
+from langlauf.store.tools import store_copy
+from langlauf.store.tools.drivers import _reading, copy_store
+from langlauf.store.tools.location import place_of
+from langlauf.store.tools.store_copy import digest_of
+from langlauf.store.tools.tables import TABLES
+from langlauf.store.tools.verify import Watch
 from tests.support.beds import Bed, bed_of
 from tests.support.earlier import FULL
 from tests.support.outbox import told
@@ -38,9 +38,9 @@ from tests.support.stores import LEASE_SECONDS, Maker, SetClock
 #: A copy that kills itself after so many steps.
 _KILLED = """
 import os, signal, sys
-from langlauf.store import store_copy
-from langlauf.store.location import place_of
-from langlauf.store.tools import copy_store
+from langlauf.store.tools import store_copy
+from langlauf.store.tools.location import place_of
+from langlauf.store.tools.drivers import copy_store
 
 store_copy.ROWS_PER_BATCH = 3
 left = int(sys.argv[3])

@@ -11,8 +11,8 @@ from langlauf.compat.transfer import export_from, import_into
 from langlauf.domain.attempt import Checkpoint
 from langlauf.domain.instant import from_text
 from langlauf.domain.retention import RetentionPolicy
-from langlauf.store.location import place_of
 from langlauf.store.protocol import Store
+from langlauf.store.tools.location import place_of
 from tests.support.beds import Bed, bed_of
 from tests.support.earlier import NOON, WRITTEN_BY_ITS_CODE, Document, earlier_store
 from tests.support.orders import started

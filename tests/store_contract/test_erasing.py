@@ -16,9 +16,9 @@ from langlauf.domain.holding import HoldRequest
 from langlauf.domain.keys import HashedKey, Key
 from langlauf.domain.outcome import Completed
 from langlauf.maintenance.erasing import erase, look
-from langlauf.store.location import PostgresPlace, SqlitePlace
-from langlauf.store.orgs import KEYS, KNOWN_AS, OF_JOBS
+from langlauf.store.admin import KEYS, KNOWN_AS, OF_JOBS
 from langlauf.store.protocol import Store
+from langlauf.store.tools.location import PostgresPlace, SqlitePlace
 from tests.support.beds import Bed
 from tests.support.stores import Maker, SetClock
 

@@ -15,9 +15,9 @@ from langlauf.domain.feed import MOST_LOOKED_AT, FeedEvent, FeedRequest, Place, 
 from langlauf.domain.outbound import OUTBOUND
 from langlauf.domain.outcome import Completed, Failed
 from langlauf.domain.retention import RetentionPolicy
-from langlauf.store.location import place_of
 from langlauf.store.protocol import Store
-from langlauf.store.tools import copy_store
+from langlauf.store.tools.drivers import copy_store
+from langlauf.store.tools.location import place_of
 from tests.store_contract.conftest import Harness
 from tests.support.beds import Bed, bed_of
 from tests.support.orders import ORG, accept, claim, new_job, started, wish_to_cancel

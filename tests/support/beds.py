@@ -13,7 +13,7 @@ from langlauf.store.postgres.verifying import check_database
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.verify import check_file
-from langlauf.store.verify import Violation
+from langlauf.store.tools.verify import Violation
 from tests.support.postgres import execute, fetch
 from tests.support.postgres_stores import migrated_database
 from tests.support.stores import Maker, SetClock, query

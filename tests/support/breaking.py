@@ -12,12 +12,11 @@ from typing import NamedTuple
 import apsw
 
 from langlauf.hints import Hints
-from langlauf.store.consistency import check
 from langlauf.store.postgres.blocking import BlockingConnection
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.snapshot import PostgresSnapshot
 from langlauf.store.sqlite.verify import check_file
-from langlauf.store.verify import Violation
+from langlauf.store.tools.verify import Violation, check
 from tests.support.outbox import told
 from tests.support.postgres import execute, fetch, fresh_database
 from tests.support.stores import Maker, SetClock, with_store

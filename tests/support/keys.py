@@ -10,7 +10,7 @@ from langlauf.domain.access import USUAL, Scope
 from langlauf.domain.instant import Instant
 from langlauf.hints import Hints
 from langlauf.service.keys import Keys, MadeKey
-from langlauf.store.location import place_of
+from langlauf.store.tools.location import place_of
 
 T = TypeVar("T")
 #: Seconds to wait for the effect of a change of keys. Five are promised; a busy machine takes longer.

@@ -26,8 +26,8 @@ from langlauf.hints import Hints
 from langlauf.http.openapi import build_document
 from langlauf.http.presenting import Links, job_out
 from langlauf.service.read import Moment
-from langlauf.store.location import place_of
-from langlauf.store.tools import copy_store
+from langlauf.store.tools.drivers import copy_store
+from langlauf.store.tools.location import place_of
 from tests.support.earlier import earlier_store
 from tests.support.orders import look
 

@@ -13,7 +13,7 @@ from langlauf.service.access import Access
 from langlauf.service.keyring import Keyring
 from langlauf.service.sessions import Sessions
 from langlauf.service.tenant import insider
-from langlauf.store.access import SessionEnd
+from langlauf.store.admin import SessionEnd
 from langlauf.store.sqlite.access import SqliteAccess
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import START, SetClock

@@ -6,8 +6,8 @@ import pytest
 
 from langlauf.domain.errors import SettingsError
 from langlauf.settings import DEFAULT_STORE
-from langlauf.store import location
-from langlauf.store.location import PostgresPlace, SqlitePlace, place_of, resolve_sqlite_path
+from langlauf.store.tools import location
+from langlauf.store.tools.location import PostgresPlace, SqlitePlace, place_of, resolve_sqlite_path
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from langlauf.store.sqlite.connection import migrate, open_connection
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.store_copy import target_of
 from langlauf.store.sqlite.verify import check_file
-from langlauf.store.store_copy import Progress
-from langlauf.store.tables import BY_NAME
+from langlauf.store.tools.store_copy import Progress
+from langlauf.store.tools.tables import BY_NAME
 from tests.support.orders import claim
 from tests.support.schema_dump import dump
 from tests.support.stores import START, SetClock, query, with_store

@@ -15,12 +15,12 @@ from langlauf.compat.transfer import export_from
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import from_text, to_text
 from langlauf.domain.retention import RetentionPolicy
-from langlauf.store.location import SqlitePlace
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.store_copy import put_rows
 from langlauf.store.sqlite.verify import verify_file
-from langlauf.store.store_copy import Row
-from langlauf.store.tables import Table
+from langlauf.store.tools.location import SqlitePlace
+from langlauf.store.tools.store_copy import Row
+from langlauf.store.tools.tables import Table
 from tests.support.earlier import FULL, NOON, Document, bring, earlier_store
 from tests.support.stores import DAY, Maker, SetClock, play, query
 

@@ -14,7 +14,7 @@ from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.verify import check_file, verify_file
-from langlauf.store.verify import RULES
+from langlauf.store.tools.verify import RULES
 from tests.support.beds import bed_of
 from tests.support.breaking import Breakable, breakable
 from tests.support.outbox import told

@@ -16,8 +16,7 @@ from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.job import Accepted
 from langlauf.domain.outcome import Completed
 from langlauf.hints import Hints
-from langlauf.store.group_commit import MOST_WAITING, GroupCommit
-from langlauf.store.operations import Recording, letters_of
+from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, letters_of
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.orders import accept, new_job, started
 from tests.support.stores import SetClock, opened, query

@@ -5,7 +5,7 @@ from typing import Any
 
 from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.job import NewJob
-from langlauf.store.operations import Recording
+from langlauf.store.group_commit import Recording
 from langlauf.store.postgres.driver import PostgresStore
 
 

@@ -8,7 +8,7 @@ from langlauf.cli.options import Stopped
 from langlauf.cli.printing import note, print_json
 from langlauf.cli.stores import place_for, settings_for
 from langlauf.domain.errors import LanglaufError
-from langlauf.store.location import PostgresPlace
+from langlauf.store.tools.location import PostgresPlace
 
 
 @click.command("adopt")

@@ -12,8 +12,8 @@ from langlauf.cli.progress import progress
 from langlauf.cli.stores import place_for, settings_for
 from langlauf.domain.errors import LanglaufError
 from langlauf.settings import Settings
-from langlauf.store.location import SqlitePlace
-from langlauf.store.sqlite.backup import BackupRefused, BackupReport, back_up, put_back
+from langlauf.store.tools.backup import BackupRefused, BackupReport, back_up, put_back
+from langlauf.store.tools.location import SqlitePlace
 
 _DUMP = (
     "a store on PostgreSQL is backed up with PostgreSQL's own tools: "

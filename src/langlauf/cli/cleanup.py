@@ -19,7 +19,7 @@ from langlauf.hints import Hints
 from langlauf.maintenance.duties import DutyNotes
 from langlauf.maintenance.retention import clean_up, report_json
 from langlauf.settings import Settings, duration
-from langlauf.store.location import Place, PostgresPlace, SqlitePlace
+from langlauf.store.tools.location import Place, PostgresPlace, SqlitePlace
 from langlauf.telemetry import set_up_logging
 
 

@@ -12,9 +12,9 @@ from langlauf.cli.printing import plain
 from langlauf.cli.progress import progress
 from langlauf.cli.stores import payloads_for, place_for, settings_for
 from langlauf.domain.errors import LanglaufError
-from langlauf.store.store_copy import CopyRefused, CopyReport
-from langlauf.store.tools import check_store, copy_store
-from langlauf.store.verify import Violation
+from langlauf.store.tools.drivers import check_store, copy_store
+from langlauf.store.tools.store_copy import CopyRefused, CopyReport
+from langlauf.store.tools.verify import Violation
 
 
 class Refused(Stopped):

@@ -20,7 +20,7 @@ from langlauf.doctor.probe import Probe
 from langlauf.doctor.running import SECONDS, examined
 from langlauf.domain.errors import LanglaufError
 from langlauf.settings import Settings
-from langlauf.store.tools import examiner_of
+from langlauf.store.tools.drivers import examiner_of
 from langlauf.version import VERSION
 
 _FINE, _WRONG, _UNCHECKED = 0, 1, 2

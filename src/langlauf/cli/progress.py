@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from langlauf.store.verify import Watch
+from langlauf.store.tools.verify import Watch
 
 
 @contextmanager

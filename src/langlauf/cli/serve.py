@@ -19,8 +19,8 @@ from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
 from langlauf.http.server import Server, make_server
 from langlauf.settings import BY_NAME, Settings, forget_secrets
-from langlauf.store.location import PostgresPlace, place_of
 from langlauf.store.sqlite.connection import MEMORY
+from langlauf.store.tools.location import PostgresPlace, place_of
 from langlauf.telemetry import set_up_logging
 
 BUNDLED = "langlauf.bundled:app"

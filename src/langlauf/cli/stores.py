@@ -12,8 +12,8 @@ from langlauf.domain.errors import SettingsError
 from langlauf.service.tenant import usable_name
 from langlauf.settings import BY_NAME, Settings, load_settings
 from langlauf.store.blobs.blocking import BlockingPayloads
-from langlauf.store.location import Place, SqlitePlace, place_of
 from langlauf.store.sqlite.connection import MEMORY
+from langlauf.store.tools.location import Place, SqlitePlace, place_of
 
 
 def org_named(_: click.Context, __: click.Parameter, value: str | None) -> str | None:

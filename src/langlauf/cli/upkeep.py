@@ -16,8 +16,8 @@ from langlauf.hints import Hints
 from langlauf.maintenance.duties import DutyNotes
 from langlauf.maintenance.sweep import sweep_once
 from langlauf.settings import Settings
-from langlauf.store.location import Place, PostgresPlace, SqlitePlace
 from langlauf.store.sqlite.connection import applied_migrations, migrate, open_connection
+from langlauf.store.tools.location import Place, PostgresPlace, SqlitePlace
 from langlauf.telemetry import set_up_logging
 
 

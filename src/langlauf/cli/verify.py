@@ -11,10 +11,10 @@ from langlauf.cli.printing import note, plain
 from langlauf.cli.progress import progress
 from langlauf.cli.stores import payloads_for, place_for, settings_for
 from langlauf.domain.errors import LanglaufError
-from langlauf.store.location import SqlitePlace
 from langlauf.store.sqlite.connection import unseen_log
-from langlauf.store.tools import check_store
-from langlauf.store.verify import RULES, Violation
+from langlauf.store.tools.drivers import check_store
+from langlauf.store.tools.location import SqlitePlace
+from langlauf.store.tools.verify import RULES, Violation
 
 
 class CannotCheck(Stopped):

@@ -14,7 +14,7 @@ from langlauf.store.postgres.blocking import BlockingConnection, Row
 from langlauf.store.postgres.migrating import PACKAGE
 from langlauf.store.postgres.putting import Putting
 from langlauf.store.postgres.snapshot import prepared, refuse_unfinished
-from langlauf.store.tables import Table
+from langlauf.store.tools.tables import Table
 
 
 def import_v1(

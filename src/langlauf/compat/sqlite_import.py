@@ -17,8 +17,8 @@ from langlauf.store.sqlite.clock import clock_of
 from langlauf.store.sqlite.connection import migrate, open_connection
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.store_copy import put_rows
-from langlauf.store.store_copy import Row
-from langlauf.store.tables import Table
+from langlauf.store.tools.store_copy import Row
+from langlauf.store.tools.tables import Table
 
 
 def import_v1(

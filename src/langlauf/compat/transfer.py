@@ -7,8 +7,8 @@ from langlauf.compat import sqlite_import
 from langlauf.compat.v1_export import ExportReport, Write, export_snapshot
 from langlauf.compat.v1_import import ImportReport
 from langlauf.store.blobs.blocking import BlockingPayloads
-from langlauf.store.location import Place, PostgresPlace
 from langlauf.store.sqlite.snapshot import sound_snapshot_of
+from langlauf.store.tools.location import Place, PostgresPlace
 
 # The library of PostgreSQL comes with an extra: its modules are imported where a database is named.
 

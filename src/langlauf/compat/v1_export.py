@@ -21,8 +21,8 @@ from langlauf.domain.result import Snapshot as Result
 from langlauf.domain.result import StoredResult
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.blobs.names import folder_of
-from langlauf.store.consistency import Row, Snapshot, place_of
 from langlauf.store.rows import job_from
+from langlauf.store.tools.verify import Row, Snapshot, place_of
 
 Entry = tuple[str, Any]
 Write = Callable[[bytes], object]

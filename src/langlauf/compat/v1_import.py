@@ -20,8 +20,8 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord
 from langlauf.domain.state import Status
 from langlauf.store.queries import load
-from langlauf.store.store_copy import Row
-from langlauf.store.tables import BY_NAME, Table
+from langlauf.store.tools.store_copy import Row
+from langlauf.store.tools.tables import BY_NAME, Table
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class Importing(ABC):
     messages: str
 
     def __init__(self, package: str, *files: str) -> None:
-        self._queries = load("langlauf.store", "transfer.sql") | load(package, *files)
+        self._queries = load("langlauf.store.tools", "transfer.sql") | load(package, *files)
 
     @abstractmethod
     def _rows(self, query: str, /, **values: Any) -> list[Any]:

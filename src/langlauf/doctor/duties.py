@@ -9,7 +9,7 @@ from langlauf.doctor.patient import Patient
 from langlauf.domain.duties import DELIVERIES, RETENTION, SWEEP
 from langlauf.domain.instant import after, seconds_between
 from langlauf.maintenance.duties import NOTE_SECONDS
-from langlauf.store.inspection import Taken
+from langlauf.store.tools.inspection import Taken
 
 #: A late round, a restart and a note that is not written each time are no reason to call anybody.
 _SLACK_SECONDS = 60.0

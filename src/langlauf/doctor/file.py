@@ -7,10 +7,10 @@ from typing import cast
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, fine, odd, size, some, wrong
 from langlauf.doctor.patient import Patient
-from langlauf.store.inspection import FileExaminer
-from langlauf.store.location import SqlitePlace
-from langlauf.store.sqlite.backup import last_backup
 from langlauf.store.sqlite.mounts import over_network
+from langlauf.store.tools.backup import last_backup
+from langlauf.store.tools.inspection import FileExaminer
+from langlauf.store.tools.location import SqlitePlace
 
 _FULL = 2
 _MIB, _GIB = 1_048_576, 1_073_741_824

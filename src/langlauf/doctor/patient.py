@@ -10,7 +10,7 @@ from langlauf.domain.overview import Queue, Underway
 from langlauf.domain.workers import WorkerSeen
 from langlauf.settings import Settings
 from langlauf.store.blobs.blocking import BlockingPayloads
-from langlauf.store.inspection import (
+from langlauf.store.tools.inspection import (
     ClockSeen,
     Examiner,
     FileExaminer,
@@ -20,7 +20,7 @@ from langlauf.store.inspection import (
     ServerSeen,
     SessionSeen,
 )
-from langlauf.store.location import Place, PostgresPlace
+from langlauf.store.tools.location import Place, PostgresPlace
 
 T = TypeVar("T")
 #: Of queues and of jobs under way, no more are looked at.

@@ -5,7 +5,7 @@ from typing import cast
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, ago, fine, odd, some, wrong
 from langlauf.doctor.patient import Patient
-from langlauf.store.inspection import ServerExaminer
+from langlauf.store.tools.inspection import ServerExaminer
 
 _LONG_SECONDS, _TOO_LONG_SECONDS = 300.0, 3_600.0
 _MANY_TRANSACTIONS = 1_000_000

@@ -5,7 +5,7 @@ import socket
 
 from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreUnwell
-from langlauf.store.workers import DutyStore
+from langlauf.store.admin import DutyStore
 from langlauf.telemetry import Fact, tell
 
 #: A note is not written again within so many seconds.

@@ -9,7 +9,7 @@ import asyncio
 
 from langlauf.clock import Clock, monotonic
 from langlauf.domain.instant import Instant
-from langlauf.store.access import AccessStore
+from langlauf.store.admin import AccessStore
 
 #: How old what is known may be.
 FRESH_SECONDS = 1.0

@@ -11,7 +11,7 @@ import asyncio
 from langlauf.clock import Clock, monotonic
 from langlauf.domain.instant import Instant
 from langlauf.domain.keys import HashedKey
-from langlauf.store.access import AccessStore
+from langlauf.store.admin import AccessStore
 
 #: How old what is known may be. The contract gives five seconds.
 FRESH_SECONDS = 1.0

@@ -6,7 +6,7 @@ from langlauf.clock import Clock, new_word
 from langlauf.domain.access import USUAL, Scope
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.keys import ALPHABET, ID_LENGTH, PREFIX, SECRET_LENGTH, HashedKey, Key, hash_of, key_text
-from langlauf.store.access import AccessStore
+from langlauf.store.admin import AccessStore
 
 
 class MadeKey(NamedTuple):

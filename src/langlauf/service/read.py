@@ -14,7 +14,7 @@ from langlauf.service.sharing import BatchedReads
 from langlauf.service.tenant import Caller
 from langlauf.service.visible import visible
 from langlauf.settings import Settings
-from langlauf.store.access import Owner
+from langlauf.store.admin import Owner
 from langlauf.store.health import MEANINGS
 from langlauf.store.protocol import JobReads, Store, TenantReads
 

@@ -18,7 +18,7 @@ from langlauf.service.access import Access
 from langlauf.service.ended_sessions import EndedSessions
 from langlauf.service.signing import Statements, mark
 from langlauf.service.tenant import Caller
-from langlauf.store.access import AccessStore
+from langlauf.store.admin import AccessStore
 
 #: How long somebody stays signed in: a working day.
 LIFETIME_SECONDS = 8 * 3_600.0

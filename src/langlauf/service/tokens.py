@@ -13,7 +13,7 @@ from langlauf.domain.instant import Instant, after
 from langlauf.service.access import Access
 from langlauf.service.signing import Statements
 from langlauf.service.tenant import Caller
-from langlauf.store.access import AccessStore
+from langlauf.store.admin import AccessStore
 
 PREFIX = "llt_"
 #: What a token lives unless something else is asked for, and at the most.

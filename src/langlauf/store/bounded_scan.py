@@ -1,9 +1,11 @@
 """Lists in bounded steps: however few jobs fit a filter, nobody waits long for a page, nor behind who asked for it."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from string import ascii_lowercase, ascii_uppercase
+from typing import Any
 
 from langlauf.clock import monotonic
+from langlauf.domain.inbox import InboxPage, Message
 from langlauf.domain.instant import Instant
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter, JobPage, JobView
@@ -65,3 +67,27 @@ def _steps(which: JobFilter) -> Iterator[int]:
     yield _FIRST_ROWS
     while True:
         yield _ROWS_OF_TEXT if which.text else _ROWS_AT_ONCE
+
+
+#: A message that somebody has seen is passed over when those nobody has are counted: so many at the most for each.
+_SEEN_PER_UNREAD = 10
+#: Of the message of a failure, as much as tells its cause.
+LONGEST_MESSAGE = 300
+
+
+def merged(unfinished: Sequence[Any], finished: Sequence[Any]) -> list[Any]:
+    """Rows of a history, newest first: (what it is found by, when it was accepted, job id)."""
+    return sorted([*unfinished, *finished], key=lambda row: (row[1], row[2]), reverse=True)
+
+
+def inbox_page(messages: list[Message], limit: int) -> InboxPage:
+    """A page of messages, of which one more than fits was read."""
+    if len(messages) <= limit:
+        return InboxPage(messages, None)
+    last = messages[limit - 1].notification
+    return InboxPage(messages[:limit], (last.created_at, last.notification_id))
+
+
+def unread_walk(most: int) -> int:
+    """How many messages are looked at to find so many that nobody has seen."""
+    return most * _SEEN_PER_UNREAD

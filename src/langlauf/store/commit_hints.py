@@ -9,7 +9,7 @@ from langlauf.domain.holding import HoldRequest
 from langlauf.domain.job import Accepted, NewJob
 from langlauf.domain.outcome import Crashed, Released, Retry
 from langlauf.domain.views import CancelRequest, JobView, Swept
-from langlauf.store.operations import Recording
+from langlauf.store.group_commit import Recording
 from langlauf.store.retention import RetireBatch
 
 

@@ -10,9 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
+import msgspec
+
 from langlauf.clock import monotonic
+from langlauf.domain.attempt import Lease, Write
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.fairness import take_in_turns
+from langlauf.domain.job import NewJob
 from langlauf.telemetry.metrics import BATCH_SIZES, BATCHES, REFUSED
 
 Operation = TypeVar("Operation")
@@ -152,3 +156,23 @@ def rounds(batch: Sequence[Operation], keys: Callable[[Operation], Sequence[Hash
             found.append([])
         found[number].append(place)
     return found
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """A write of an attempt under its lease."""
+
+    lease: Lease
+    write: Write
+
+
+def org_of(operation: object) -> str:
+    """The org that a write is for; empty where it is for none, or for several."""
+    if isinstance(operation, Recording):
+        return operation.lease.org_id
+    return operation.job.org_id if isinstance(operation, NewJob) else getattr(operation, "org_id", None) or ""
+
+
+def letters_of(operation: object) -> int:
+    """How long the payload of a write is, about: nothing where it has none."""
+    payload = getattr(operation.write if isinstance(operation, Recording) else operation, "payload", None)
+    return len(payload) if isinstance(payload, str) else 0

@@ -43,13 +43,11 @@ from langlauf.domain.views import (
     Swept,
 )
 from langlauf.domain.waiting import Load, Rank
-from langlauf.store.access import AccessStore
+from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
 from langlauf.store.blobs.large import LargePayloads
+from langlauf.store.blobs.owner import Whereabouts
 from langlauf.store.deliveries import DeliveryStore, MailStore
 from langlauf.store.health import StoreHealth
-from langlauf.store.orgs import OrgStore
-from langlauf.store.whereabouts import Whereabouts
-from langlauf.store.workers import DutyStore, WorkerStore
 
 
 class JobReads(Protocol):

@@ -15,8 +15,7 @@ from langlauf.domain.source import SMALL, Source
 from langlauf.domain.views import JobView
 from langlauf.domain.waiting import Rank
 from langlauf.store.blobs.reads import ResultReads
-from langlauf.store.bounded_scan import FIRST, Position
-from langlauf.store.paging import LONGEST_MESSAGE, unread_walk
+from langlauf.store.bounded_scan import FIRST, LONGEST_MESSAGE, Position, unread_walk
 from langlauf.store.rows import endpoint_from, event_from, subscription_from
 from langlauf.store.source import Small
 

@@ -13,13 +13,12 @@ from langlauf.domain.job import INLINE
 from langlauf.domain.outcome import Completed
 from langlauf.domain.result import KeptPayloads, Snapshot
 from langlauf.domain.source import Source
-from langlauf.store.access import AccessStore
+from langlauf.store.admin import AccessStore
 from langlauf.store.blobs.garbage import collect
 from langlauf.store.blobs.names import IDENTITY, read_ref, store_name
-from langlauf.store.blobs.owner import INSTANCE, BlobOwner, BlobsOfAnother
+from langlauf.store.blobs.owner import INSTANCE, BlobOwner, BlobsOfAnother, Whereabouts
 from langlauf.store.blobs.payloads import Payloads, unavailable
 from langlauf.store.blobs.protocol import Blobs
-from langlauf.store.whereabouts import Whereabouts
 from langlauf.telemetry import Fact, tell
 
 

@@ -7,12 +7,22 @@ blobs over. Several processes of one store are at one place, and share the mark.
 
 import hashlib
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import msgspec
 
 from langlauf.domain.errors import StoreError
 from langlauf.store.blobs.payloads import Payloads
-from langlauf.store.whereabouts import Whereabouts
+
+
+class Whereabouts(NamedTuple):
+    """Two ways to say where a store is. A store that is the same by either of them is the same store."""
+
+    #: as people know it: the host and the path of a file, or the name and the server of a database
+    place: str
+    #: as the system knows it: the path and the inode of a file, or the numbers of a database and its server
+    mark: str
+
 
 #: What a store keeps a secret for that tells it from stores made of its backups: a restore gives it another.
 INSTANCE = "blob owner"

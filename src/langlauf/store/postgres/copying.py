@@ -10,8 +10,8 @@ from langlauf.store.postgres.migrating import PACKAGE
 from langlauf.store.postgres.putting import Putting
 from langlauf.store.postgres.snapshot import prepared, snapshot_of
 from langlauf.store.queries import load
-from langlauf.store.store_copy import Order, Progress, Row, Source, Target, by
-from langlauf.store.tables import Table
+from langlauf.store.tools.store_copy import Order, Progress, Row, Source, Target, by
+from langlauf.store.tools.tables import Table
 
 
 def _by_job(*further: str) -> Order:

@@ -29,14 +29,13 @@ from langlauf.domain.retry import Backoff
 from langlauf.domain.views import CancelRequest, Depth, JobView, Pulse, Swept
 from langlauf.domain.waiting import Load
 from langlauf.hints import Hints
-from langlauf.store.access import AccessStore
+from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
 from langlauf.store.blobs.large import LargePayloads
+from langlauf.store.blobs.owner import Whereabouts
 from langlauf.store.commit_hints import announce
 from langlauf.store.deliveries import DeliveryStore, MailStore
-from langlauf.store.group_commit import MOST_WAITING, GroupCommit
+from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, letters_of, org_of
 from langlauf.store.health import StoreHealth
-from langlauf.store.operations import Recording, letters_of, org_of
-from langlauf.store.orgs import OrgStore
 from langlauf.store.postgres import backlog, overview, recording, submitting
 from langlauf.store.postgres.access import PostgresAccess
 from langlauf.store.postgres.address import read_address
@@ -60,9 +59,7 @@ from langlauf.store.protocol import TenantReads
 from langlauf.store.retention import retire
 from langlauf.store.rows import view_from_database
 from langlauf.store.standing_claims import Offer, StandingClaims
-from langlauf.store.store_copy import half_copied
-from langlauf.store.whereabouts import Whereabouts
-from langlauf.store.workers import DutyStore, WorkerStore
+from langlauf.store.tools.store_copy import half_copied
 
 #: A batch holds no more, so that while one is written the next is made, and jobs do not all move in step.
 _LARGEST = 250

@@ -9,7 +9,15 @@ from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.overview import Queue
 from langlauf.domain.result import KeptPayloads
-from langlauf.store.inspection import (
+from langlauf.store.blobs.owner import Whereabouts
+from langlauf.store.migrate import migrations_in
+from langlauf.store.postgres.address import read_address
+from langlauf.store.postgres.blocking import BlockingConnection, Row
+from langlauf.store.postgres.link import CONNECT_SECONDS, connect
+from langlauf.store.postgres.migrating import PACKAGE, applied_migrations
+from langlauf.store.postgres.opening import OLDEST, shares, whereabouts
+from langlauf.store.queries import load
+from langlauf.store.tools.inspection import (
     ClockSeen,
     Holder,
     HotTable,
@@ -21,14 +29,6 @@ from langlauf.store.inspection import (
     SharedExaminer,
     Taken,
 )
-from langlauf.store.migrate import migrations_in
-from langlauf.store.postgres.address import read_address
-from langlauf.store.postgres.blocking import BlockingConnection, Row
-from langlauf.store.postgres.link import CONNECT_SECONDS, connect
-from langlauf.store.postgres.migrating import PACKAGE, applied_migrations
-from langlauf.store.postgres.opening import OLDEST, shares, whereabouts
-from langlauf.store.queries import load
-from langlauf.store.whereabouts import Whereabouts
 
 _VERSION_STEP = 10_000
 

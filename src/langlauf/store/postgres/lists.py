@@ -6,8 +6,16 @@ from langlauf.domain.inbox import InboxPage, Message
 from langlauf.domain.notification import Notification
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView
-from langlauf.store.bounded_scan import FEW, FIRST, LARGEST_SEARCHED, Position, folded, walk_jobs, wanted_status
-from langlauf.store.paging import inbox_page
+from langlauf.store.bounded_scan import (
+    FEW,
+    FIRST,
+    LARGEST_SEARCHED,
+    Position,
+    folded,
+    inbox_page,
+    walk_jobs,
+    wanted_status,
+)
 from langlauf.store.postgres.links import Links
 from langlauf.store.postgres.texts import holdable, name_of
 from langlauf.store.reads import SharedReads

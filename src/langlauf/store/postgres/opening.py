@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from langlauf.domain.errors import SettingsError
+from langlauf.store.blobs.owner import Whereabouts
 from langlauf.store.postgres.address import Address, read_address
 from langlauf.store.postgres.link import CONNECT_SECONDS, Link
 from langlauf.store.postgres.migrating import applied_migrations, migrate
-from langlauf.store.whereabouts import Whereabouts
 
 OLDEST = 15
 _ENCODING = "UTF8"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from langlauf.domain.instant import Instant
-from langlauf.store.orgs import KNOWN_AS
+from langlauf.store.admin import KNOWN_AS
 from langlauf.store.postgres.link import Link
 from langlauf.store.postgres.texts import name_of
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from langlauf.store.postgres.blocking import BlockingConnection
-from langlauf.store.tables import Table
+from langlauf.store.tools.tables import Table
 
 #: Rows that are brought need not begin as new jobs do; the trigger looks at this.
 _COPYING = "SELECT set_config('langlauf.copying', 'on', true)"

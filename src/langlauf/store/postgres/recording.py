@@ -18,7 +18,7 @@ from langlauf.domain.outcome import (
 )
 from langlauf.domain.progress import stored_percent
 from langlauf.domain.state import Status
-from langlauf.store.operations import Recording
+from langlauf.store.group_commit import Recording
 from langlauf.store.postgres.batching import packed
 from langlauf.store.postgres.submitting import FindJobs
 from langlauf.store.postgres.texts import key_of, odd_name

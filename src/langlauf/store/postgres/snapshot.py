@@ -14,8 +14,8 @@ from langlauf.store.postgres.blocking import PAGE, WIDE_PAGE, BlockingConnection
 from langlauf.store.postgres.migrating import PACKAGE, applied_migrations
 from langlauf.store.postgres.opening import prepare
 from langlauf.store.queries import load
-from langlauf.store.store_copy import half_copied
-from langlauf.store.verify import rule_queries
+from langlauf.store.tools.store_copy import half_copied
+from langlauf.store.tools.verify import rule_queries
 
 SPELLING = {"is_json": "is_json({})", "json": "{}::json"}
 #: Queries whose rows carry payloads.

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from langlauf.domain.instant import Instant
 from langlauf.store.blobs.blocking import BlockingPayloads
-from langlauf.store.consistency import check
 from langlauf.store.postgres.snapshot import snapshot_of
-from langlauf.store.verify import Violation, Watch
+from langlauf.store.tools.verify import Violation, Watch, check
 
 
 def check_database(

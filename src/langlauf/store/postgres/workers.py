@@ -2,8 +2,8 @@
 
 from langlauf.domain.instant import after
 from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, WorkerSeen
+from langlauf.store.admin import worker_from, worker_values
 from langlauf.store.postgres.links import Desk
-from langlauf.store.workers import worker_from, worker_values
 
 
 class PostgresWorkers(Desk):

@@ -7,7 +7,7 @@ from typing import Literal, cast
 from langlauf.clock import new_secret
 from langlauf.domain.instant import Instant
 from langlauf.domain.keys import HashedKey, Key, KeyChanges
-from langlauf.store.access import Owner, SessionEnd
+from langlauf.store.admin import Owner, SessionEnd
 from langlauf.store.rows import key_from, scopes_text
 from langlauf.store.sqlite.desk import Desk
 from langlauf.store.sqlite.transaction import Transaction

@@ -8,7 +8,7 @@ from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.job import NewJob
 from langlauf.domain.views import CancelRequest, JobView
-from langlauf.store.operations import Recording
+from langlauf.store.group_commit import Recording
 from langlauf.store.retention import RetireBatch
 from langlauf.store.sqlite import (
     claim,

@@ -29,11 +29,11 @@ from langlauf.domain.views import CancelRequest, Depth, JobView, Pulse, Swept
 from langlauf.domain.waiting import Load
 from langlauf.hints import Hints
 from langlauf.store.blobs.large import LargePayloads
+from langlauf.store.blobs.owner import Whereabouts
 from langlauf.store.commit_hints import announce
-from langlauf.store.group_commit import MOST_WAITING, GroupCommit
+from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, letters_of, org_of
 from langlauf.store.health import Ailment, StoreHealth
 from langlauf.store.migrate import migrations_in
-from langlauf.store.operations import Recording, letters_of, org_of
 from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
 from langlauf.store.retention import RetireBatch, retire
@@ -61,7 +61,6 @@ from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.transaction import Row, Transaction
 from langlauf.store.standing_claims import StandingClaims
-from langlauf.store.whereabouts import Whereabouts
 from langlauf.telemetry import Fact, tell
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from pathlib import Path
 import apsw
 
 from langlauf.clock import monotonic
+from langlauf.store.blobs.owner import Whereabouts
 from langlauf.store.health import Ailment
 from langlauf.store.sqlite.transaction import Transaction
-from langlauf.store.whereabouts import Whereabouts
 
 #: How long a program that starts looks for damage before it serves; the rest is looked at in the background.
 QUICK_SECONDS = 0.25

@@ -12,15 +12,7 @@ from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.overview import Queue
 from langlauf.domain.result import KeptPayloads
-from langlauf.store.inspection import (
-    ClockSeen,
-    FileSeen,
-    Kind,
-    PathSeen,
-    SchemaSeen,
-    SharedExaminer,
-    Taken,
-)
+from langlauf.store.blobs.owner import Whereabouts
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
 from langlauf.store.rows import json_text
@@ -31,7 +23,15 @@ from langlauf.store.sqlite.health import whereabouts, why_unwritable
 from langlauf.store.sqlite.mounts import file_system_of
 from langlauf.store.sqlite.retention import payloads_from
 from langlauf.store.sqlite.snapshot import changed_objects
-from langlauf.store.whereabouts import Whereabouts
+from langlauf.store.tools.inspection import (
+    ClockSeen,
+    FileSeen,
+    Kind,
+    PathSeen,
+    SchemaSeen,
+    SharedExaminer,
+    Taken,
+)
 
 PACKAGE = "langlauf.store.sqlite"
 _FILES = (

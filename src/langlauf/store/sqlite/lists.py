@@ -11,8 +11,17 @@ from langlauf.domain.notification import Notification
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView
 from langlauf.store.blobs.large import LargePayloads
-from langlauf.store.bounded_scan import FEW, FIRST, LARGEST_SEARCHED, Position, folded, walk_jobs, wanted_status
-from langlauf.store.paging import inbox_page, merged
+from langlauf.store.bounded_scan import (
+    FEW,
+    FIRST,
+    LARGEST_SEARCHED,
+    Position,
+    folded,
+    inbox_page,
+    merged,
+    walk_jobs,
+    wanted_status,
+)
 from langlauf.store.reads import SharedReads
 from langlauf.store.rows import json_text, view_from
 from langlauf.store.sqlite.transaction import Row

@@ -5,7 +5,7 @@ from typing import cast
 
 import msgspec
 
-from langlauf.store.orgs import KEYS, KNOWN_AS
+from langlauf.store.admin import KEYS, KNOWN_AS
 from langlauf.store.sqlite.desk import Desk
 from langlauf.store.sqlite.transaction import Transaction
 

@@ -9,8 +9,7 @@ from langlauf.domain.bounds import Recorded, recorded
 from langlauf.domain.event import EventType
 from langlauf.domain.outcome import Completed
 from langlauf.domain.progress import stored_percent
-from langlauf.store.group_commit import rounds
-from langlauf.store.operations import Recording
+from langlauf.store.group_commit import Recording, rounds
 from langlauf.store.sqlite.end import complete, write_end
 from langlauf.store.sqlite.transaction import Key, Row, Transaction
 

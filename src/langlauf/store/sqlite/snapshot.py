@@ -11,8 +11,8 @@ from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.transaction import Row
-from langlauf.store.store_copy import half_copied
-from langlauf.store.verify import rule_queries
+from langlauf.store.tools.store_copy import half_copied
+from langlauf.store.tools.verify import rule_queries
 
 _SPELLING = {"is_json": "json_valid({})", "json": "{}"}
 

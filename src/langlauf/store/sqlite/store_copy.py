@@ -14,8 +14,8 @@ from langlauf.store.queries import load
 from langlauf.store.sqlite.clock import SteadyClock
 from langlauf.store.sqlite.connection import migrate, open_connection
 from langlauf.store.sqlite.snapshot import sound_snapshot_of
-from langlauf.store.store_copy import Order, Row, Source, Target, by
-from langlauf.store.tables import Table
+from langlauf.store.tools.store_copy import Order, Row, Source, Target, by
+from langlauf.store.tools.tables import Table
 
 _JOB = "SELECT job FROM job_rows WHERE job_id = :key0"
 

@@ -7,10 +7,9 @@ import apsw
 from langlauf.clock import machine_time
 from langlauf.domain.instant import Instant
 from langlauf.store.blobs.blocking import BlockingPayloads
-from langlauf.store.consistency import check
 from langlauf.store.sqlite.clock import SteadyClock
 from langlauf.store.sqlite.snapshot import snapshot_of
-from langlauf.store.verify import Violation, Watch
+from langlauf.store.tools.verify import Violation, Watch, check
 
 
 def verify_file(path: str) -> list[Violation]:

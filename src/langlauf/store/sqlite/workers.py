@@ -5,9 +5,9 @@ from functools import partial
 from langlauf.domain.duties import DutyDone
 from langlauf.domain.instant import after
 from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, WorkerSeen
+from langlauf.store.admin import worker_from, worker_values
 from langlauf.store.sqlite.desk import Desk
 from langlauf.store.sqlite.transaction import Transaction
-from langlauf.store.workers import worker_from, worker_values
 
 
 def note_worker(tx: Transaction, report: WorkerReport) -> None:

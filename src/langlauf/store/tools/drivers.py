@@ -5,12 +5,12 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from langlauf.store.blobs.blocking import BlockingPayloads
-from langlauf.store.inspection import Examiner
-from langlauf.store.location import Place, PostgresPlace
 from langlauf.store.sqlite import inspection, store_copy, verify
 from langlauf.store.sqlite.snapshot import snapshot_of
-from langlauf.store.store_copy import Copy, CopyRefused, CopyReport, Reading, Target
-from langlauf.store.verify import Violation, Watch
+from langlauf.store.tools.inspection import Examiner
+from langlauf.store.tools.location import Place, PostgresPlace
+from langlauf.store.tools.store_copy import Copy, CopyRefused, CopyReport, Reading, Target
+from langlauf.store.tools.verify import Violation, Watch
 
 # The library of PostgreSQL comes with an extra: its modules are imported where a database is named.
 

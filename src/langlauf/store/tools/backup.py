@@ -20,13 +20,13 @@ import msgspec
 
 from langlauf.clock import new_secret
 from langlauf.domain.errors import SchemaTooNew, StoreError, StoreUnavailable
+from langlauf.store.admin import KNOWN_AS
 from langlauf.store.blobs.owner import INSTANCE
 from langlauf.store.migrate import migrations_in
-from langlauf.store.orgs import KNOWN_AS
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import applied_migrations, open_connection, open_untouched, unseen_log
 from langlauf.store.sqlite.snapshot import refuse_unfinished
-from langlauf.store.verify import Watch
+from langlauf.store.tools.verify import Watch
 
 #: Pages in one step: after each, the bar moves and an interruption is noticed.
 _PAGES = 2_048

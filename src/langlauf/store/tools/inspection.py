@@ -15,10 +15,9 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.overview import Queue, Underway
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.workers import WorkerSeen
+from langlauf.store.admin import worker_from
 from langlauf.store.blobs.names import IDENTITY, store_name
-from langlauf.store.blobs.owner import INSTANCE, OwnerMark, mark_of
-from langlauf.store.whereabouts import Whereabouts
-from langlauf.store.workers import worker_from
+from langlauf.store.blobs.owner import INSTANCE, OwnerMark, Whereabouts, mark_of
 
 Kind = Literal["sqlite", "postgres"]
 #: What retention takes, each by its own age.

@@ -15,8 +15,8 @@ import msgspec
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
 from langlauf.store.queries import load
-from langlauf.store.tables import TABLES, Table
-from langlauf.store.verify import Watch
+from langlauf.store.tools.tables import TABLES, Table
+from langlauf.store.tools.verify import Watch
 
 Row = tuple[Any, ...]
 #: What one transaction of the target may take.
@@ -25,7 +25,7 @@ _BYTES_PER_BATCH = 8 * 1024 * 1024
 #: The columns that make a row large.
 _HEAVY = frozenset({"payload", "views"})
 _WATCH_EVERY = 1_000
-_QUERIES = load("langlauf.store", "transfer.sql")
+_QUERIES = load("langlauf.store.tools", "transfer.sql")
 _encode = msgspec.msgpack.Encoder().encode
 
 
