@@ -13,7 +13,7 @@ from langlauf.compat.sqlite_import import import_v1
 from langlauf.compat.unnamed_jobs import name_jobs
 from langlauf.compat.v1_records import UNNAMED
 from langlauf.delivery.channel import Channel, Silent
-from langlauf.delivery.connecting import Doors, trust_in
+from langlauf.delivery.checked_connection import Doors, trust_in
 from langlauf.delivery.mail.channel import Mails
 from langlauf.delivery.once import SendingOnce
 from langlauf.delivery.resolving import Resolver
@@ -61,8 +61,8 @@ from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import know_analyses
 from langlauf.tracing import end_tracing, set_up_tracing
 from langlauf.worker import processes
-from langlauf.worker.loop import Worker
-from langlauf.worker.process import WorkerProcess
+from langlauf.worker.worker import Worker
+from langlauf.worker.worker_process import WorkerProcess
 
 
 class Runtime:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from langlauf.delivery import connecting, resolving
-from langlauf.delivery.connecting import Doors, checked_addresses, connected, trust_in
+from langlauf.delivery import checked_connection, resolving
+from langlauf.delivery.checked_connection import Doors, checked_addresses, connected, trust_in
 from langlauf.delivery.resolving import Resolver, TooManyQuestions
 from langlauf.domain.errors import TargetRefused
 from langlauf.domain.target import Target, check_url
@@ -71,7 +71,7 @@ def test_the_next_address_is_tried_where_one_does_not_answer(monkeypatch: pytest
 def test_whoever_is_there_is_judged_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Should the way lead elsewhere than it was told to, nothing is said there."""
     with _listening() as listener, _listening("127.0.0.3") as elsewhere:
-        monkeypatch.setattr(connecting, "_first_open", lambda *_: _led_to(elsewhere))
+        monkeypatch.setattr(checked_connection, "_first_open", lambda *_: _led_to(elsewhere))
         allow = (ip_network("127.0.0.1/32"),)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         with pytest.raises(TargetRefused):

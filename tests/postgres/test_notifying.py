@@ -23,7 +23,7 @@ from langlauf.store.postgres.listening import Listener
 from langlauf.store.postgres.news import LARGEST, MOST_AT_ONCE, read, written
 from langlauf.store.protocol import Store
 from langlauf.telemetry import COUNTS, Fact
-from langlauf.worker.loop import Worker
+from langlauf.worker.worker import Worker
 from tests.support.postgres import fetch
 
 #: At how many moments of its beginning a listener is told to end.

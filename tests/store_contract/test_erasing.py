@@ -15,7 +15,7 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.holding import HoldRequest
 from langlauf.domain.keys import HashedKey, Key
 from langlauf.domain.outcome import Completed
-from langlauf.maintenance.erasing import erase, look
+from langlauf.maintenance.erasure import erase, look
 from langlauf.store.admin import KEYS, KNOWN_AS, OF_JOBS
 from langlauf.store.protocol import Store
 from langlauf.store.tools.location import PostgresPlace, SqlitePlace

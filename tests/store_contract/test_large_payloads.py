@@ -8,7 +8,7 @@ from langlauf.domain.attempt import Partial
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.outcome import Completed
 from langlauf.domain.retention import RetentionPolicy
-from langlauf.maintenance.erasing import erase
+from langlauf.maintenance.erasure import erase
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness

@@ -3,8 +3,8 @@
 import asyncio
 import sys
 
-from langlauf.worker.dask.lease import Lease
-from langlauf.worker.processes.keeping import Keeper, Kept
+from langlauf.worker.dask.heartbeat import Lease
+from langlauf.worker.processes.supervisor import Keeper, Kept
 from tests.support.processes import alive
 
 SECONDS = 2.0

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from langlauf.worker.failing import trace_of
+from langlauf.worker.failure import trace_of
 
 
 def _own(text: str) -> object:

@@ -16,8 +16,8 @@ from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.executor import Executor
-from langlauf.worker.loop import Worker
 from langlauf.worker.processes.pool import Pool
+from langlauf.worker.worker import Worker
 
 LEASE_SECONDS = 0.6
 

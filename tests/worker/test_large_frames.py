@@ -10,7 +10,7 @@ import pytest
 
 from langlauf.analysis.payload import LARGE
 from langlauf.worker.executor import value_of
-from langlauf.worker.processes import wire
+from langlauf.worker.processes import child_protocol
 
 
 class Watched:
@@ -18,7 +18,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.threads: list[int] = []
-        self._decoder = msgspec.json.Decoder(wire.FromProcess)
+        self._decoder = msgspec.json.Decoder(child_protocol.FromProcess)
 
     def decode(self, data: bytes) -> Any:
         """The message."""
@@ -30,18 +30,18 @@ class Watched:
 def test_a_large_frame_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
     """And comes as it was sent; a small one does not wait for a thread."""
     watched = Watched()
-    monkeypatch.setattr(wire, "_from_process", watched)
+    monkeypatch.setattr(child_protocol, "_from_process", watched)
     payload = msgspec.Raw(b'"%s"' % (b"x" * (LARGE if large else 10)))
-    sent = wire.Returned(payload=payload, summary=wire.raw(None), views=wire.raw(None))
+    sent = child_protocol.Returned(payload=payload, summary=child_protocol.raw(None), views=child_protocol.raw(None))
 
     async def body() -> None:
         ours, theirs = socket.socketpair()
-        sending = threading.Thread(target=wire.ProcessLine(theirs).send, args=(sent,))
+        sending = threading.Thread(target=child_protocol.ProcessLine(theirs).send, args=(sent,))
         sending.start()
-        line = wire.WorkerLine(*await asyncio.open_connection(sock=ours))
+        line = child_protocol.WorkerLine(*await asyncio.open_connection(sock=ours))
         heard = await line.receive()
         sending.join()
-        assert isinstance(heard, wire.Returned)
+        assert isinstance(heard, child_protocol.Returned)
         assert await value_of(heard) == bytes(payload).decode()
         line.close()
         theirs.close()

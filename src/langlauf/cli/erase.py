@@ -13,7 +13,7 @@ from langlauf.cli.progress import progress
 from langlauf.cli.stores import org_named, place_for, settings_for
 from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
-from langlauf.maintenance.erasing import PATIENCE, Erased, OrgFound, Watch, erase, look
+from langlauf.maintenance.erasure import PATIENCE, Erased, OrgFound, Watch, erase, look
 from langlauf.settings import Settings
 from langlauf.telemetry import set_up_logging
 

@@ -23,7 +23,7 @@ from langlauf.telemetry import set_up_logging
 from langlauf.telemetry.metrics import know_analyses, take_counts
 from langlauf.tracing import end_tracing, set_up_tracing
 from langlauf.worker.black_box import write_to
-from langlauf.worker.line import (
+from langlauf.worker.process_protocol import (
     Answer,
     Attention,
     Begin,
@@ -38,8 +38,8 @@ from langlauf.worker.line import (
     Unable,
     Working,
 )
-from langlauf.worker.loop import Worker
-from langlauf.worker.relay import RemoteStore
+from langlauf.worker.remote_store import RemoteStore
+from langlauf.worker.worker import Worker
 
 _PR_SET_PDEATHSIG = 1
 #: The program that started this one looks for work, as often as its settings say.

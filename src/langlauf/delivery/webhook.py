@@ -9,8 +9,8 @@ from socket import gaierror
 import msgspec
 
 from langlauf.clock import Clock, SystemClock
-from langlauf.delivery.connecting import Doors, checked_addresses, connected
-from langlauf.delivery.exchange import MOST_READ, Answer, BadAnswer, post
+from langlauf.delivery.checked_connection import Doors, checked_addresses, connected
+from langlauf.delivery.http_exchange import MOST_READ, Answer, BadAnswer, post
 from langlauf.delivery.resolving import Resolver, TooManyQuestions
 from langlauf.domain.addresses import inner
 from langlauf.domain.delivery import Delivery, subject_of

@@ -18,11 +18,11 @@ from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.settings import Settings
 from langlauf.telemetry import Fact, tell
 from langlauf.tracing import Span, moment, span, told, trace_from
+from langlauf.worker.attempt_store import WorkStore
 from langlauf.worker.executor import Executor
 from langlauf.worker.looking_back import look_back
-from langlauf.worker.mapping import Mapping
+from langlauf.worker.parallel_map import Mapping
 from langlauf.worker.processes.pool import Pool, Process
-from langlauf.worker.work_store import WorkStore
 
 T = TypeVar("T")
 

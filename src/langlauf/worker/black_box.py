@@ -14,8 +14,8 @@ import tempfile
 from langlauf.clock import monotonic
 from langlauf.domain.attempt import Lease
 from langlauf.domain.outcome import Crashed
-from langlauf.worker import containment
-from langlauf.worker.containment import Step, blocked, is_of, note_in, place_in, read_step
+from langlauf.worker import loop_guard
+from langlauf.worker.loop_guard import Step, blocked, is_of, note_in, place_in, read_step
 
 _PAGE = mmap.PAGESIZE
 _MOST_BYTES = 16_384
@@ -77,7 +77,7 @@ class BlackBox:
         for thread in self.stacks.split("\n\n"):
             frames: list[tuple[str, int]] = []
             for file, line in _FRAME.findall(thread):
-                if file == containment.__file__:
+                if file == loop_guard.__file__:
                     return place_in(frames) or step.attempt
                 frames.append((file, int(line)))
         return "code of the analysis"

@@ -15,9 +15,9 @@ from langlauf.domain.outcome import Completed, Crashed, Failure
 from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import ABANDONED
 from langlauf.worker.attempt import RunningAttempt, Stop
-from langlauf.worker.containment import LoopBlocked, contained, enter_attempt
 from langlauf.worker.execution import Ended
-from langlauf.worker.failing import failure_of
+from langlauf.worker.failure import failure_of
+from langlauf.worker.loop_guard import LoopBlocked, contained, enter_attempt
 from langlauf.worker.processes.pool import ProcessDied
 
 #: The grace of a shutdown is over by then: enough for a coroutine that only needs to hear of it.

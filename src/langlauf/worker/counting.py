@@ -9,7 +9,7 @@ from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Releas
 from langlauf.domain.state import Status
 from langlauf.telemetry.metrics import ATTEMPTS, DEATHS, ENDS, RUN, STARTS, TO_START, WAIT, code_label
 from langlauf.worker.attempt import RunningAttempt
-from langlauf.worker.work_store import WorkStore
+from langlauf.worker.attempt_store import WorkStore
 
 AttemptEnd = Completed | Failed | Retry | Crashed | Canceled | Released
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from langlauf.analysis.payload import aside
 from langlauf.domain.errors import LanglaufError
 from langlauf.worker.processes.asking import error_from
+from langlauf.worker.processes.child_protocol import Broke, FromProcess, Returned, RunChunk, is_large, text_of
 from langlauf.worker.processes.pool import Process
-from langlauf.worker.processes.wire import Broke, FromProcess, Returned, RunChunk, is_large, text_of
 
 
 class Place(Protocol):

@@ -7,7 +7,7 @@ from langlauf.clock import monotonic
 from langlauf.hints import Hints
 from langlauf.telemetry import tell_store_failed
 from langlauf.worker.attempt import RunningAttempt, Stop
-from langlauf.worker.work_store import WorkStore
+from langlauf.worker.attempt_store import WorkStore
 
 _SHORTEST_PAUSE = 0.01
 #: A lease that has less of its time left, as a share of it, should have been renewed by now.

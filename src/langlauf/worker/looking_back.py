@@ -7,7 +7,7 @@ from langlauf.analysis.payload import aside, decode
 from langlauf.analysis.registry import Analysis
 from langlauf.domain.errors import LanglaufError, PayloadUnavailable, TransientError
 from langlauf.domain.views import PastRun
-from langlauf.worker.work_store import WorkReads
+from langlauf.worker.attempt_store import WorkReads
 
 #: So many inputs are compared in one step, and so many steps are taken: whoever looks for what is rare holds up nobody.
 RUNS_AT_ONCE = 50

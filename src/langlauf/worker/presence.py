@@ -15,7 +15,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.workers import WorkerReport
 from langlauf.telemetry import Fact, tell
 from langlauf.version import VERSION
-from langlauf.worker.work_store import Reports
+from langlauf.worker.attempt_store import Reports
 
 #: How long a stop waits for the store to take the last report.
 _LEAVE_SECONDS = 5.0

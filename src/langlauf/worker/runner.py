@@ -14,13 +14,13 @@ from langlauf.settings import Settings
 from langlauf.telemetry import Fact, tell, tell_store_failed
 from langlauf.tracing import Span
 from langlauf.worker.attempt import RunningAttempt, Stop
+from langlauf.worker.attempt_store import WorkStore
 from langlauf.worker.coroutines import CoroutineExecution
 from langlauf.worker.counting import AttemptEnd, count_end, count_loss, count_start
 from langlauf.worker.execution import Ended, Execution
-from langlauf.worker.failing import failure_of
+from langlauf.worker.failure import failure_of
 from langlauf.worker.faults import injected
 from langlauf.worker.processes.calling import ProcessExecution
-from langlauf.worker.work_store import WorkStore
 
 _WRITE_AGAIN_SECONDS = 0.5
 #: What is left to say where the store refuses the end itself.

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Collection
 
 from langlauf.worker.attempt import RunningAttempt
-from langlauf.worker.containment import interrupt_after
-from langlauf.worker.processes.keeping import Keeper
+from langlauf.worker.loop_guard import interrupt_after
+from langlauf.worker.processes.supervisor import Keeper
 
 #: How often it is told, and the least that is allowed for, as shares of a lease.
 _EVERY = 0.05

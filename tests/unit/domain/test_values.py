@@ -36,7 +36,7 @@ from langlauf.domain.redact import MASK, clean_message, redacted
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER, first_flaw, is_plain
-from langlauf.worker.failing import failure_of
+from langlauf.worker.failure import failure_of
 
 NOW = 1_770_000_000 * SECOND
 

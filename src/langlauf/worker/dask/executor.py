@@ -13,8 +13,8 @@ from langlauf.domain.errors import AnalysisError, PermanentError, StaleAttempt
 from langlauf.worker.dask.connection import ClusterAway, Connection
 from langlauf.worker.dask.wire import Answer, Call, Died, UnknownForm, read_answer, write
 from langlauf.worker.executor import Place, value_of
+from langlauf.worker.processes.child_protocol import RunChunk
 from langlauf.worker.processes.pool import ProcessDied
-from langlauf.worker.processes.wire import RunChunk
 
 #: Tasks that a map has under way for each thread of the cluster: the next one is there when one ends.
 _PER_THREAD = 2

@@ -9,7 +9,7 @@ from distributed import Client, Variable
 
 from langlauf.clock import new_id
 from langlauf.telemetry import Fact, tell
-from langlauf.worker.dask.lease import EVERY_SHARE
+from langlauf.worker.dask.heartbeat import EVERY_SHARE
 
 
 class Renewing:

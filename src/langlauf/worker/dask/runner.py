@@ -6,10 +6,10 @@ from typing import Any
 from distributed import Worker, get_worker
 
 from langlauf.domain.outcome import Failure
-from langlauf.worker.dask.station import Station
+from langlauf.worker.dask.chunk_server import Station
 from langlauf.worker.dask.wire import Answer, UnknownForm, read_call, write
-from langlauf.worker.failing import failure_of
-from langlauf.worker.processes.wire import Broke
+from langlauf.worker.failure import failure_of
+from langlauf.worker.processes.child_protocol import Broke
 
 
 def run_chunk(call: bytes) -> bytes:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from langlauf.worker.processes.wire import Broke, Returned, RunChunk, WasStale
+from langlauf.worker.processes.child_protocol import Broke, Returned, RunChunk, WasStale
 
 #: Raised when one of the messages changes: two versions that do not understand each other say so.
 FORM = 1

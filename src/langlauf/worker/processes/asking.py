@@ -7,7 +7,7 @@ from langlauf.analysis.chunking import Chunks
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.errors import AnalysisError, StaleAttempt, TransientError
 from langlauf.domain.outcome import Failure
-from langlauf.worker.processes.wire import (
+from langlauf.worker.processes.child_protocol import (
     Answer,
     CouldNot,
     FindChunk,

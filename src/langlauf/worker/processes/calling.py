@@ -16,9 +16,8 @@ from langlauf.domain.errors import StaleAttempt
 from langlauf.domain.outcome import Completed
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.execution import Ended
-from langlauf.worker.failing import failure_of
-from langlauf.worker.processes.pool import Process, ProcessDied
-from langlauf.worker.processes.wire import (
+from langlauf.worker.failure import failure_of
+from langlauf.worker.processes.child_protocol import (
     Answer,
     Broke,
     CouldNot,
@@ -40,6 +39,7 @@ from langlauf.worker.processes.wire import (
     text_of,
     text_or_none,
 )
+from langlauf.worker.processes.pool import Process, ProcessDied
 
 
 class ProcessExecution:

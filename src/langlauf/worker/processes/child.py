@@ -31,11 +31,9 @@ from langlauf.analysis.schema import input_type
 from langlauf.domain.errors import AnalysisError, StaleAttempt
 from langlauf.domain.outcome import Failure
 from langlauf.worker import processes
-from langlauf.worker.failing import failure_of
+from langlauf.worker.failure import failure_of
 from langlauf.worker.processes.asking import RemoteAttempt
-from langlauf.worker.processes.keeper import adopt_orphans
-from langlauf.worker.processes.surroundings import Surroundings
-from langlauf.worker.processes.wire import (
+from langlauf.worker.processes.child_protocol import (
     Begin,
     Broke,
     End,
@@ -49,6 +47,8 @@ from langlauf.worker.processes.wire import (
     WorkerGone,
     raw,
 )
+from langlauf.worker.processes.process_state import Surroundings
+from langlauf.worker.processes.supervisor_program import adopt_orphans
 
 _MAIN = "__langlauf_main__"
 _PR_SET_PDEATHSIG = 1

@@ -3,7 +3,7 @@
 import asyncio
 
 from langlauf.worker.executor import Place, value_of
-from langlauf.worker.processes.wire import RunChunk
+from langlauf.worker.processes.child_protocol import RunChunk
 
 
 class LocalExecutor:

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from langlauf.domain.errors import LanglaufError, TransientError
 from langlauf.domain.outcome import Crashed
 from langlauf.telemetry import Fact, tell
-from langlauf.worker.processes.keeping import Keeper, Kept
+from langlauf.worker.processes.child_protocol import Begin, End, FromProcess, Ready, Stop, ToProcess, WorkerLine
 from langlauf.worker.processes.output import Output
-from langlauf.worker.processes.wire import Begin, End, FromProcess, Ready, Stop, ToProcess, WorkerLine
+from langlauf.worker.processes.supervisor import Keeper, Kept
 
 T = TypeVar("T")
 #: Without the folder it is started in: a file there must not stand for a module of Python's own.

@@ -5,7 +5,7 @@ import sys
 from langlauf.analysis.naming import reference_to, resolve
 from langlauf.analysis.registry import Registry
 from langlauf.domain.errors import RegistrationError
-from langlauf.worker.processes.wire import Begin
+from langlauf.worker.processes.child_protocol import Begin
 
 _MAIN = "__main__"
 

@@ -15,11 +15,11 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from langlauf.settings import BY_NAME, variables
 from langlauf.telemetry import log_beside_others
-from langlauf.worker.dask.lease import Lease
+from langlauf.worker.dask.heartbeat import Lease
 from langlauf.worker.dask.wire import Answer, Call, Died
-from langlauf.worker.processes.keeping import Keeper
+from langlauf.worker.processes.child_protocol import Begin, Broke, Returned, WasStale
 from langlauf.worker.processes.pool import Pool, ProcessDied
-from langlauf.worker.processes.wire import Begin, Broke, Returned, WasStale
+from langlauf.worker.processes.supervisor import Keeper
 
 _NAME = "langlauf"
 #: A worker that gave no sign for so long is forgotten: nothing of it can be waiting any more.

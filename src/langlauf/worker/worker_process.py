@@ -28,7 +28,7 @@ from langlauf.telemetry import Fact, tell
 from langlauf.telemetry.metrics import add_counts
 from langlauf.worker.black_box import BlackBox
 from langlauf.worker.counting import count_crash
-from langlauf.worker.line import (
+from langlauf.worker.process_protocol import (
     Attention,
     Begin,
     Count,
@@ -43,7 +43,7 @@ from langlauf.worker.line import (
     Withdrawal,
     Working,
 )
-from langlauf.worker.relay import Relay
+from langlauf.worker.remote_store import Relay
 
 #: Without the folder it is started in: a file there must not stand for a module of Python's own.
 _COMMAND = (sys.executable, "-P", "-m", "langlauf.cli.worker_process")

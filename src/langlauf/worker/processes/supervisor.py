@@ -17,9 +17,9 @@ from typing import Any
 
 from langlauf.telemetry import Fact, tell
 from langlauf.worker.processes.environment import child_environment
-from langlauf.worker.processes.keeper import since_boot
+from langlauf.worker.processes.supervisor_program import since_boot
 
-_PROGRAM = Path(__file__).with_name("keeper.py")
+_PROGRAM = Path(__file__).with_name("supervisor_program.py")
 _READ = 65_536
 _LOOK_SECONDS = 0.01
 #: How long the end of the keeper may take, and how long it may take to end a process.

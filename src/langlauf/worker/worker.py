@@ -16,17 +16,17 @@ from langlauf.settings import Settings
 from langlauf.telemetry import Fact, tell, tell_store_failed
 from langlauf.tracing import moment, told, trace_from
 from langlauf.worker.attempt import RunningAttempt, Stop
-from langlauf.worker.containment import contain_attempts
+from langlauf.worker.attempt_store import WorkStore
 from langlauf.worker.executor import Executor
 from langlauf.worker.heartbeat import Heartbeat
+from langlauf.worker.loop_guard import contain_attempts
 from langlauf.worker.presence import Presence
 from langlauf.worker.processes.chunks import LocalExecutor
-from langlauf.worker.processes.keeping import Keeper
 from langlauf.worker.processes.pool import Pool
 from langlauf.worker.processes.preparing import begin_with, check_names
+from langlauf.worker.processes.supervisor import Keeper
 from langlauf.worker.runner import Runner
 from langlauf.worker.watchdog import Watchdog
-from langlauf.worker.work_store import WorkStore
 
 
 class Worker:

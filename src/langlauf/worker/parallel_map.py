@@ -11,7 +11,7 @@ from langlauf.analysis.reporting import step_for, usable_step
 from langlauf.clock import monotonic
 from langlauf.domain.attempt import Checkpoint, Progress
 from langlauf.worker.executor import Executor, Place
-from langlauf.worker.processes.wire import RunChunk, raw
+from langlauf.worker.processes.child_protocol import RunChunk, raw
 
 
 class Site(Place, Protocol):

@@ -24,8 +24,8 @@ from langlauf.domain.outcome import Released
 from langlauf.domain.views import JobView, PastRun, ResultView
 from langlauf.domain.workers import WorkerReport
 from langlauf.hints import Hints
-from langlauf.worker.line import Answer, FromWorker, Line, Question, Refusal, ToWorker, Withdrawal
-from langlauf.worker.work_store import WorkReads
+from langlauf.worker.attempt_store import WorkReads
+from langlauf.worker.process_protocol import Answer, FromWorker, Line, Question, Refusal, ToWorker, Withdrawal
 
 if TYPE_CHECKING:
     from langlauf.store.protocol import Store

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from langlauf.clock import monotonic
-from langlauf.worker.processes.keeping import Keeper, Kept
+from langlauf.worker.processes.supervisor import Keeper, Kept
 
 #: How often the count is raised and looked at, and how long one that was seen is good for, as shares of a lease. A
 #: look may come just before the next count and see one that is old: all together stay under what force allows locally.
