@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 from langlauf.analysis import probe
 from langlauf.analysis.registry import Function, Registry
 from langlauf.analysis.schema import InvalidInput
+from langlauf.auth.caller import DEFAULT_ORG, insider, usable_name
 from langlauf.domain.errors import LanglaufError, NotRunning, QueueIsFull, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, PriorityClass, QueueFull, Replayed
 from langlauf.domain.trace import read_trace
-from langlauf.service.tenant import DEFAULT_ORG, insider, usable_name
 from langlauf.settings import Settings, duration, load_settings
 
 if TYPE_CHECKING:  # a process that runs the analyses of an application loads neither its API nor its pages
     from starlette.types import ASGIApp
 
+    from langlauf.api.context import Context
     from langlauf.bootstrap import Runtime
-    from langlauf.http.context import Context
 
 F = TypeVar("F", bound=Function)
 
@@ -101,9 +101,9 @@ class Langlauf:
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
         """Runs the application; compose it into the lifespan of an application that mounts this one."""
+        from langlauf.api.context import Context
+        from langlauf.auth.rates import rates_from
         from langlauf.bootstrap import running
-        from langlauf.http.context import Context
-        from langlauf.service.rates import rates_from
 
         if self.runtime is not None:
             raise LanglaufError("the application runs already: enter `lifespan()` once, in one place")
@@ -118,14 +118,14 @@ class Langlauf:
 
     def asgi(self) -> "ASGIApp":
         """The API as an ASGI application with its own lifespan."""
-        from langlauf.http.app import Application
+        from langlauf.api.app import Application
         from langlauf.ui.pages import missing_page, page_routes
 
         return Application(self._current, self.lifespan, page_routes, missing_page, self.settings)
 
     def system_asgi(self) -> "ASGIApp":
         """Health, readiness and metrics alone, for a process that works and serves nothing else."""
-        from langlauf.http.app import system_application
+        from langlauf.api.app import system_application
 
         return system_application(self._current, self.lifespan, self.settings)
 
@@ -134,7 +134,7 @@ class Langlauf:
 
         For Django, which can neither mount nor take part in a lifespan, and for every other ASGI application.
         """
-        from langlauf.http.mounting import Mounted
+        from langlauf.server.mounting import Mounted
 
         return Mounted(self.asgi(), self.lifespan, outer, _usable_prefix("prefix", prefix))
 

@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from langlauf.analysis.registry import Registry
+from langlauf.auth.access import Access
+from langlauf.auth.keyring import USES_EVERY_SECONDS, Keyring
+from langlauf.auth.sessions import Sessions
+from langlauf.auth.tokens import JobTokens
 from langlauf.compat.sqlite_import import import_v1
 from langlauf.compat.unnamed_jobs import name_jobs
 from langlauf.compat.v1_records import UNNAMED
@@ -30,13 +34,11 @@ from langlauf.maintenance.duties import DutyNotes
 from langlauf.maintenance.periodic import Periodic
 from langlauf.maintenance.retention import clean_up
 from langlauf.maintenance.sweep import sweep_once
-from langlauf.service.access import Access
 from langlauf.service.control import Control
 from langlauf.service.estimates import Estimates
 from langlauf.service.follow import LOOK_SECONDS, Followers
 from langlauf.service.holds import Holds
 from langlauf.service.inbox import Inbox
-from langlauf.service.keyring import USES_EVERY_SECONDS, Keyring
 from langlauf.service.keys import Keys
 from langlauf.service.mail_receivers import MailReceivers
 from langlauf.service.measures import Measures
@@ -45,9 +47,7 @@ from langlauf.service.places import Places
 from langlauf.service.read import Reads
 from langlauf.service.room import Room
 from langlauf.service.services import Services
-from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
-from langlauf.service.tokens import JobTokens
 from langlauf.service.webhooks import Endpoints
 from langlauf.settings import Settings
 from langlauf.store.blobs.location import open_blobs

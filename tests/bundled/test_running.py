@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from langlauf import Langlauf
+from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.bundled import app as bundled
 from langlauf.domain.showing import views_from
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
-from langlauf.service.tenant import insider
 from tests.bundled.clustering.test_analysis import blobs
 from tests.bundled.ontology.documents import AFTER, BEFORE
 from tests.support import counted

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from langlauf.api import schemas
 from langlauf.client import shapes
 from langlauf.domain import outbound
-from langlauf.http import schemas
 
 #: What every answer has; the client has no use for it.
 ENVELOPE = {"ok", "request_id"}

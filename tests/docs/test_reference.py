@@ -11,6 +11,8 @@ import pytest
 
 import langlauf
 from langlauf import client
+from langlauf.api.openapi.document import build_document
+from langlauf.api.schemas import JobStatusOut
 from langlauf.app import Rules
 from langlauf.bundled import app
 from langlauf.cli.main import main
@@ -21,9 +23,7 @@ from langlauf.domain.event import EventType
 from langlauf.domain.fields import SEEN_FIELDS, sentences
 from langlauf.domain.job import Phase
 from langlauf.domain.state import Status, mermaid
-from langlauf.http.openapi import build_document
-from langlauf.http.problems import TITLES
-from langlauf.http.schemas import JobStatusOut
+from langlauf.problems import TITLES
 from langlauf.settings import SETTINGS
 from langlauf.telemetry import Fact
 from langlauf.ui.pages import page_routes

@@ -13,8 +13,8 @@ from schemathesis.core.transport import Response
 from schemathesis.hooks import unregister
 from schemathesis.openapi.checks import RejectedPositiveData
 
+from langlauf.auth.credentials import ADDRESS_TOKEN
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
-from langlauf.http.credentials import ADDRESS_TOKEN
 from tests.fuzz.target import ORG, Known
 
 #: How often an id in a path is one that exists.

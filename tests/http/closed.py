@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import httpx2
 
+from langlauf.api.operations import Operation
 from langlauf.clock import new_id
-from langlauf.http.operations import Operation
 from tests.support.keys import EFFECT_SECONDS
 from tests.support.live import Live
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.clock import new_id
 from langlauf.domain.access import GRANTABLE
-from langlauf.http.operations import OPERATIONS, Operation
 from tests.http.closed import Closed, call, path_of, run_job, stable
 from tests.http.test_errors import assert_problem
 from tests.support.keys import bearer, make_key

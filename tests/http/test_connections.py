@@ -13,7 +13,7 @@ import pytest
 from starlette.types import Message
 
 from langlauf import Langlauf
-from langlauf.http.crowd import RESERVE
+from langlauf.server.connection_limit import RESERVE
 from langlauf.settings import load_settings
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live, live
@@ -332,7 +332,7 @@ def test_what_begins_no_request_does_not_keep_a_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bytes
 ) -> None:
     """Only a request keeps it: an empty line after an answer, or the rest of a body that nobody read, is none."""
-    monkeypatch.setattr("langlauf.http.crowd.KEEP_ALIVE_SECONDS", 1)
+    monkeypatch.setattr("langlauf.server.connection_limit.KEEP_ALIVE_SECONDS", 1)
     with live(tmp_path) as server, Wire(server.url) as wire:
         wire.send(get("/health", "Content-Length: 50") if late.startswith(b"x") else get())
         assert wire.reply().status == 200
@@ -528,7 +528,7 @@ def test_a_stop_cuts_off_a_client_that_does_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It gets a part of its answer and the end of the connection; the request never has to be cancelled."""
-    monkeypatch.setattr("langlauf.http.server._CLOSE_SECONDS", 0.3)
+    monkeypatch.setattr("langlauf.server.program._CLOSE_SECONDS", 0.3)
     with live(tmp_path, LANGLAUF_MAX_BODY=str(2 * BEYOND_BUFFERS)) as server:
         job = server.wait(server.submit("echo", query="x" * BEYOND_BUFFERS)["job_id"])
         wire = Wire(server.url, receive_buffer=4_096)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from langlauf.api.cors import EXPOSED_HEADERS
 from langlauf.domain.errors import SettingsError
-from langlauf.http.cors import EXPOSED_HEADERS
 from langlauf.settings import load_settings
 from tests.support.live import Live, live
 

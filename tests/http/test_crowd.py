@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.http.crowd import RESERVE
+from langlauf.server.connection_limit import RESERVE
 from tests.http.test_waits import synchronous
 from tests.support.live import GATES, Live, live
 from tests.support.processes import eventually

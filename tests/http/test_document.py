@@ -9,10 +9,10 @@ import jsonschema_rs
 import pytest
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
+from langlauf.api.openapi.document import build_document
+from langlauf.api.operations import OPERATIONS
 from langlauf.bundled import app as bundled
-from langlauf.http.openapi import build_document
-from langlauf.http.operations import OPERATIONS
-from langlauf.http.problems import JOB_TITLES, TITLES
+from langlauf.problems import JOB_TITLES, TITLES
 from tests.support.live import GATES, Live, live, sample_app
 
 DOCUMENTS = {"bundled": build_document(bundled.registry), "sample": build_document(sample_app().registry)}

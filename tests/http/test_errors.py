@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.http.problems import type_of
+from langlauf.problems import type_of
 from tests.support.live import Live
 
 MEMBERS = {"type", "title", "status", "detail", "ok", "error", "message", "request_id"}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from langlauf.api.conditional import Audience, KeptAnswer, KeptAnswers
 from langlauf.domain.views import Pulse
-from langlauf.http.conditional import Audience, KeptAnswer, KeptAnswers
 from tests.http.closed import Closed
 from tests.http.test_errors import assert_problem
 from tests.support.beds import bed_of

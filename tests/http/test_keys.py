@@ -8,11 +8,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.access import EVERYTHING, GRANTABLE, Scope
 from langlauf.domain.instant import after
 from langlauf.domain.keys import hash_of
-from langlauf.http.operations import OPERATIONS, Operation
 from tests.http.closed import Closed, call, path_of, run_job, stable, until
 from tests.http.test_errors import assert_problem
 from tests.support.keys import OPERATOR, bearer, make_key, revoke_key

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from langlauf import Job, Langlauf
+from langlauf.api import requests
 from langlauf.clock import new_id
-from langlauf.http import requests
 from langlauf.service.room import Room
 from langlauf.store.source import PIECE, Pieces
 from tests.support.beds import Bed, bed_of

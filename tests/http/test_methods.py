@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from langlauf.http.app import api_routes
+from langlauf.api.app import api_routes
 from langlauf.ui.pages import page_routes
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live

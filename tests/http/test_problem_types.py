@@ -9,7 +9,7 @@ import pytest
 
 from langlauf.clock import new_id
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.http.problems import JOB_TITLES, TITLES
+from langlauf.problems import JOB_TITLES, TITLES
 from langlauf.service.read import Reads
 from langlauf.settings import load_settings
 from langlauf.ui.language import load_language

@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx2
 
 from langlauf import Langlauf
+from langlauf.api.cors import EXPOSED_HEADERS
+from langlauf.api.operations import OPERATIONS
+from langlauf.auth.rates import REFUSALS, Kind, Rates
 from langlauf.domain.rate import Rate
-from langlauf.http.cors import EXPOSED_HEADERS
-from langlauf.http.operations import OPERATIONS
-from langlauf.service.rates import REFUSALS, Kind, Rates
 from langlauf.settings import load_settings
 from tests.http.test_errors import assert_problem
 from tests.support.keys import bearer, make_key

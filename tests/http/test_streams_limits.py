@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from langlauf.auth.caller import Caller
 from langlauf.clock import new_id
-from langlauf.service.tenant import Caller
 from tests.http.test_errors import assert_problem
 from tests.support.crafting import lengthen_log
 from tests.support.keys import bearer, make_key

@@ -3,9 +3,9 @@
 import threading
 from pathlib import Path
 
+from langlauf.api.app import api_routes
+from langlauf.api.openapi.document import build_document
 from langlauf.clock import new_id
-from langlauf.http.app import api_routes
-from langlauf.http.openapi import build_document
 from tests.http.test_errors import assert_problem
 from tests.support.live import GATES, Live, live, sample_app
 from tests.support.processes import eventually

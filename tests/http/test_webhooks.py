@@ -8,10 +8,10 @@ import httpx2
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from langlauf.auth.rates import REPLAYS, TESTS
 from langlauf.clock import new_id
 from langlauf.delivery import webhook
 from langlauf.domain.delivery import MOST_ENDPOINTS
-from langlauf.service.rates import REPLAYS, TESTS
 from tests.http.test_errors import assert_problem
 from tests.support.listener import Listener, listening
 from tests.support.live import Live, live

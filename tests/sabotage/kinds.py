@@ -110,7 +110,7 @@ KINDS = (
     ),
     Sabotage(
         "leak a trace",
-        "src/langlauf/http/presenting.py",
+        "src/langlauf/api/wire.py",
         (('    meta.pop("trace", None)\n', ""),),
         ("tests/http",),
     ),

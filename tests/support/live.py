@@ -12,7 +12,7 @@ import httpx2
 import uvloop
 
 from langlauf import Job, Langlauf, PermanentError, TransientError
-from langlauf.http.server import Server, make_server
+from langlauf.server.program import Server, make_server
 from langlauf.settings import load_settings
 
 #: Seconds to wait for what will come: far more than it takes on a busy machine, and less than a test's own limit.

@@ -17,14 +17,14 @@ from typing import Any
 import msgspec
 
 import langlauf
+from langlauf.api.openapi.document import build_document
+from langlauf.api.wire import Links, job_out
 from langlauf.bootstrap import open_at
 from langlauf.bundled import app
 from langlauf.client.shapes import JobSummary
 from langlauf.compat.transfer import export_from, import_into
 from langlauf.domain.job import JobRecord, Phase
 from langlauf.hints import Hints
-from langlauf.http.openapi import build_document
-from langlauf.http.presenting import Links, job_out
 from langlauf.service.read import Moment
 from langlauf.store.tools.drivers import copy_store
 from langlauf.store.tools.location import place_of

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from langlauf import Langlauf
+from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.views import CancelRequest, JobView
-from langlauf.service.tenant import insider
 from langlauf.settings import load_settings
 from tests.support.server import TEST_NAMES
 

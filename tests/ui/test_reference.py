@@ -2,8 +2,8 @@
 
 import pytest
 
-from langlauf.http.operations import OPERATIONS
-from langlauf.http.problems import JOB_TITLES, TITLES
+from langlauf.api.operations import OPERATIONS
+from langlauf.problems import JOB_TITLES, TITLES
 from langlauf.ui.language import load_language
 from langlauf.ui.problem import CODES, JOB_CODES
 from langlauf.ui.reference import _ELSEWHERE

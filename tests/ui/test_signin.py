@@ -11,8 +11,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from langlauf.auth.sessions import LIFETIME_SECONDS
 from langlauf.domain.access import GRANTABLE, Scope
-from langlauf.service.sessions import LIFETIME_SECONDS
 from langlauf.settings import load_settings
 from langlauf.ui.local import local_path
 from tests.http.closed import Closed, run_job, until

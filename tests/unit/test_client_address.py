@@ -2,8 +2,8 @@
 
 import pytest
 
+from langlauf.auth.client_address import proxy_trust, site_of
 from langlauf.domain.errors import SettingsError
-from langlauf.http.client_address import proxy_trust, site_of
 from langlauf.settings import load_settings
 
 TRUST = proxy_trust(load_settings({"LANGLAUF_TRUSTED_PROXIES": "10.0.0.0/8,::1"}))

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
+from langlauf.auth import ended_sessions as module
+from langlauf.auth.access import Access
+from langlauf.auth.caller import insider
+from langlauf.auth.keyring import Keyring
+from langlauf.auth.sessions import Sessions
 from langlauf.domain.instant import after
 from langlauf.hints import Hints
-from langlauf.service import ended_sessions as module
-from langlauf.service.access import Access
-from langlauf.service.keyring import Keyring
-from langlauf.service.sessions import Sessions
-from langlauf.service.tenant import insider
 from langlauf.store.admin import SessionEnd
 from langlauf.store.sqlite.access import SqliteAccess
 from langlauf.store.sqlite.driver import SqliteStore

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from langlauf.analysis.registry import Registry
+from langlauf.auth.caller import insider
 from langlauf.bootstrap import make_services
 from langlauf.domain.attempt import Progress
 from langlauf.domain.errors import NoPlace, StoreUnavailable
@@ -18,7 +19,6 @@ from langlauf.hints import Hints
 from langlauf.service.places import Places
 from langlauf.service.services import Services
 from langlauf.service.sharing import SharedReads
-from langlauf.service.tenant import insider
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.telemetry import COUNTS, Fact

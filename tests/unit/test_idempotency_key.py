@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from langlauf.http.document.parameters import parameter
-from langlauf.http.order import idempotency_key
-from langlauf.http.problems import Problem
+from langlauf.api.openapi.parameters import parameter
+from langlauf.api.submit_request import idempotency_key
+from langlauf.problems import Problem
 from tests.support.tiers import at_scale
 
 SCHEMA = parameter("Idempotency-Key")["schema"]

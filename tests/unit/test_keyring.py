@@ -5,18 +5,18 @@ import asyncio
 import msgspec
 import pytest
 
+from langlauf.auth import keyring as module
+from langlauf.auth.access import Access
+from langlauf.auth.caller import insider
+from langlauf.auth.keyring import Keyring
+from langlauf.auth.sessions import Sessions
+from langlauf.auth.tokens import JobTokens
 from langlauf.clock import new_word
 from langlauf.domain.access import USUAL
 from langlauf.domain.instant import after
 from langlauf.domain.keys import ALPHABET, ID_LENGTH, PREFIX, SECRET_LENGTH, KeyChanges, key_text
 from langlauf.hints import Hints
-from langlauf.service import keyring as module
-from langlauf.service.access import Access
-from langlauf.service.keyring import Keyring
 from langlauf.service.keys import Keys
-from langlauf.service.sessions import Sessions
-from langlauf.service.tenant import insider
-from langlauf.service.tokens import JobTokens
 from langlauf.store.sqlite.access import SqliteAccess
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import START, SetClock

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from langlauf.clock import made_at, new_id
 from langlauf.domain.backlog import MOST_ORGS, largest
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.http.problems import JOB_TITLES
 from langlauf.maintenance.periodic import Periodic
+from langlauf.problems import JOB_TITLES
 from langlauf.store.group_commit import GroupCommit
 from langlauf.telemetry import metrics
 from langlauf.telemetry.meters import Level, Meter, Spread, Tally

@@ -7,8 +7,8 @@ import pytest
 
 from langlauf import Job, Langlauf
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
+from langlauf.api.openapi.document import build_document
 from langlauf.domain.errors import RegistrationError
-from langlauf.http.openapi import build_document
 
 Places = Annotated[list[Annotated[str, msgspec.Meta(min_length=1)]], msgspec.Meta(max_length=2)]
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langlauf.api.accept import quality
+from langlauf.api.sse import HEARTBEAT, encode, opening
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.views import LogPage
-from langlauf.http.negotiating import quality
-from langlauf.http.sse import HEARTBEAT, encode, opening
 from tests.support.sse import EventParser, ServerEvent
 
 STREAM, JSON = "text/event-stream", "application/json"

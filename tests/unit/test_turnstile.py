@@ -2,7 +2,7 @@
 
 import asyncio
 
-from langlauf.http.crowd import BEGUN_PER_TURN, Turnstile
+from langlauf.server.connection_limit import BEGUN_PER_TURN, Turnstile
 
 
 def test_a_few_begin_in_each_turn_of_the_loop() -> None:

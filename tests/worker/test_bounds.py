@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from langlauf import Job, Langlauf
+from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
-from langlauf.service.tenant import insider
 from langlauf.store.sqlite.verify import verify_file
 from tests.support.working import ORG, done, result, run
 

@@ -16,10 +16,10 @@ from distributed import Client
 
 from langlauf import Langlauf
 from langlauf.analysis.payload import decode
+from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.job import Accepted, JobRecord
 from langlauf.domain.state import Status
-from langlauf.service.tenant import insider
 from langlauf.worker.dask import executor, wire
 from langlauf.worker.dask.connection import Session
 from tests.support.certificates import make_certificate

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from langlauf import Client, Langlauf
+from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.state import Status
-from langlauf.service.tenant import insider
 from langlauf.worker.dask import connection
 from tests.support.chunks import chunks_app
 from tests.support.dask import DaskCluster, dask_cluster

@@ -215,7 +215,7 @@ def test_a_keeper_that_is_stopped_holds_up_neither_a_cancel_nor_the_end(tmp_path
 _SCRIPT = """
 import asyncio
 from langlauf import Langlauf
-from langlauf.service.tenant import insider
+from langlauf.auth.caller import insider
 from langlauf.settings import load_settings
 app = Langlauf()
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from langlauf import Langlauf
+from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.job import Accepted
 from langlauf.domain.state import Status
-from langlauf.service.tenant import insider
 from tests.support.plain import app
 from tests.support.working import ORG, cancel, done, ended, kinds, lines_of, result, run
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from langlauf import Langlauf, PlainJob
+from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.errors import RegistrationError
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter
-from langlauf.service.tenant import insider
 from tests.support.plain import add, app, waits
 from tests.support.processes import alive, parent
 from tests.support.working import ORG, cancel, done, ended, kinds, lines_of, result, run

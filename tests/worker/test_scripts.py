@@ -10,7 +10,7 @@ from tests.support.server import environment
 
 _SCRIPT = """
 import asyncio, os
-from langlauf.service.tenant import insider
+from langlauf.auth.caller import insider
 from langlauf import Langlauf, PlainJob
 from langlauf.settings import load_settings
 

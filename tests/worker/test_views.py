@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from langlauf import Job, Langlauf, Result, views
+from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.showing import LARGEST_VIEWS, AnyView, views_from
 from langlauf.domain.views import JobView
-from langlauf.service.tenant import insider
 from langlauf.worker import looking_back
 from tests.support import plain
 from tests.support.working import ORG, done, result, run

@@ -10,9 +10,9 @@ import pytest
 
 from langlauf import Job, Langlauf, PermanentError, TransientError
 from langlauf.analysis.schema import InvalidInput
+from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.state import Status
-from langlauf.service.tenant import insider
 from langlauf.telemetry import COUNTS, Fact
 from tests.support.working import cancel, ended, kinds, run
 

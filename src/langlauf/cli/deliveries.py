@@ -5,12 +5,12 @@ from typing import Any, get_args
 
 import click
 
+from langlauf.api.webhook_wire import attempt_out, delivery_out, shown_target
 from langlauf.cli.printing import count, note, plain, print_json, print_table, span
 from langlauf.cli.webhook_desk import at_desk, common, found, shown, there
 from langlauf.domain.delivery import DeliveryFilter, Endpoint, subject_of
 from langlauf.domain.instant import Instant, after, from_text
 from langlauf.domain.notification import DeliveryStatus, Notification
-from langlauf.http.webhook_presenting import attempt_out, delivery_out, shown_target
 from langlauf.service.webhooks import MOST_REPLAYED, Endpoints, Followed
 from langlauf.settings import duration
 

@@ -4,8 +4,8 @@ import json
 
 import click
 
+from langlauf.api.openapi.document import build_document
 from langlauf.cli.serve import BUNDLED, load_app
-from langlauf.http.openapi import build_document
 
 
 @click.command()

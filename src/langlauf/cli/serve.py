@@ -17,7 +17,7 @@ from langlauf.cli.options import Stopped, read_settings, server_options
 from langlauf.cli.stopping import run, running_until_stopped
 from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
-from langlauf.http.server import Server, make_server
+from langlauf.server.program import Server, make_server
 from langlauf.settings import BY_NAME, Settings, forget_secrets
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.tools.location import PostgresPlace, place_of

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 import click
 
+from langlauf.auth.caller import usable_name
 from langlauf.bootstrap import blobs_of
 from langlauf.cli.options import STORE_SETTINGS, Stopped
 from langlauf.domain.errors import SettingsError
-from langlauf.service.tenant import usable_name
 from langlauf.settings import BY_NAME, Settings, load_settings
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.sqlite.connection import MEMORY

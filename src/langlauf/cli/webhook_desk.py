@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from langlauf.analysis.schema import InvalidInput
+from langlauf.auth.caller import usable_name
 from langlauf.bootstrap import make_endpoints, open_store
 from langlauf.cli.client_errors import Exit
 from langlauf.cli.options import Stopped
@@ -16,7 +17,6 @@ from langlauf.domain.delivery import Endpoint
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.hints import Hints
-from langlauf.service.tenant import usable_name
 from langlauf.service.webhooks import EndpointDisabled, EndpointExists, Endpoints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store

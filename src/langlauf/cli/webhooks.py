@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import click
 
+from langlauf.api.webhook_wire import endpoint_out, tried_fields
 from langlauf.cli.client_errors import Exit
 from langlauf.cli.client_options import duration_option
 from langlauf.cli.deliveries import deliveries, replay
@@ -12,7 +13,6 @@ from langlauf.cli.printing import count, note, plain, print_json, print_table, s
 from langlauf.cli.webhook_desk import again, at_desk, common, found, shown, there, with_time
 from langlauf.domain.delivery import FINAL_SUBJECTS, SUBJECTS, Endpoint, Subject
 from langlauf.domain.instant import Instant
-from langlauf.http.webhook_presenting import endpoint_out, tried_fields
 from langlauf.service.webhooks import USUAL_OVERLAP, Endpoints, MadeEndpoint, Tried
 
 _endpoint = click.argument("endpoint", metavar="ENDPOINT")

@@ -13,7 +13,7 @@ from langlauf.cli.interpreter import freeze_garbage
 from langlauf.cli.options import Stopped, read_settings, server_options
 from langlauf.cli.serve import listen, load_app, open_to_others
 from langlauf.cli.stopping import run, running_until_stopped
-from langlauf.http.server import make_server
+from langlauf.server.program import make_server
 from langlauf.settings import Settings, forget_secrets
 from langlauf.telemetry import set_up_logging
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
+from langlauf.auth.caller import Caller
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.job import Accepted, Duplicate, Replayed
 from langlauf.domain.views import JobView
 from langlauf.service.control import Control
-from langlauf.service.tenant import Caller
 
 #: A person looks over so many; more at once is for a program.
 MOST_AT_ONCE = 100

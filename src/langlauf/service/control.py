@@ -3,13 +3,13 @@
 import msgspec
 
 from langlauf.analysis.registry import Registry
+from langlauf.auth.caller import Caller
 from langlauf.domain.job import CanceledBy, Submitted
 from langlauf.domain.outcome import CANCEL_MARGIN
 from langlauf.domain.redact import clean_message
 from langlauf.domain.views import CancelRequest, JobView
 from langlauf.hints import Hints
 from langlauf.service.submit import Order, Submissions
-from langlauf.service.tenant import Caller
 from langlauf.service.visible import visible
 from langlauf.store.protocol import Store
 from langlauf.telemetry.metrics import count_end

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Generic, Literal, Protocol, Self, TypeVar
 
+from langlauf.auth.caller import Caller
 from langlauf.domain.errors import StoreError, TurnedAway
 from langlauf.domain.views import JobView, Pulse
 from langlauf.hints import Hints
 from langlauf.service.places import Places
 from langlauf.service.read import Reads
 from langlauf.service.sharing import SharedReads
-from langlauf.service.tenant import Caller
 from langlauf.store.protocol import Store
 from langlauf.telemetry import tell_store_failed
 

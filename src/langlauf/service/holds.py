@@ -1,10 +1,10 @@
 """Keeping results from retention, for an org's admins."""
 
+from langlauf.auth.caller import Caller
 from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.instant import Instant
 from langlauf.domain.redact import clean_message
 from langlauf.domain.views import JobView
-from langlauf.service.tenant import Caller
 from langlauf.store.protocol import Store
 
 OPERATOR = "operator"

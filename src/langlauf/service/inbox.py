@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from langlauf.auth.caller import Caller
 from langlauf.domain.inbox import InboxPage, MarkRead, Message
 from langlauf.domain.instant import Instant
-from langlauf.service.tenant import Caller
 from langlauf.service.visible import visible
 from langlauf.store.protocol import Store
 

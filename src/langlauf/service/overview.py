@@ -5,6 +5,7 @@ from functools import partial
 
 import msgspec
 
+from langlauf.auth.caller import Caller
 from langlauf.clock import Clock
 from langlauf.domain.access import Scope
 from langlauf.domain.figures import Figures, figures
@@ -13,7 +14,6 @@ from langlauf.domain.instant import Instant, after
 from langlauf.domain.periods import Span
 from langlauf.domain.workers import WorkerSeen, known_by
 from langlauf.service.estimates import Remembered
-from langlauf.service.tenant import Caller
 from langlauf.store.protocol import Store
 
 #: Of jobs that ended in a range no more are read: the newest. It bounds what a look costs, whatever the store holds.

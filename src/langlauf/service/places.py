@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
+from langlauf.auth.rates import REFUSALS, Rates
+from langlauf.auth.rates import Kind as RateKind
 from langlauf.domain.errors import NoPlace
-from langlauf.service.rates import REFUSALS, Rates
-from langlauf.service.rates import Kind as RateKind
 
 #: A "wait" is a submission that is answered when its job has ended: synchronous, or with `Prefer: wait`.
 Kind = Literal["stream", "poll", "wait"]

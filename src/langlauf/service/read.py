@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from langlauf.auth.caller import Caller
 from langlauf.clock import Clock
 from langlauf.domain.eta import poll_after
 from langlauf.domain.instant import Instant
@@ -11,7 +12,6 @@ from langlauf.domain.job import JobRecord, Phase, phase
 from langlauf.domain.views import JobView, Pulse
 from langlauf.service.estimates import Estimates
 from langlauf.service.sharing import BatchedReads
-from langlauf.service.tenant import Caller
 from langlauf.service.visible import visible
 from langlauf.settings import Settings
 from langlauf.store.admin import Owner

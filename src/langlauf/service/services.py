@@ -3,7 +3,9 @@
 import msgspec
 
 from langlauf.analysis.registry import Registry
-from langlauf.service.access import Access
+from langlauf.auth.access import Access
+from langlauf.auth.sessions import Sessions
+from langlauf.auth.tokens import JobTokens
 from langlauf.service.control import Control
 from langlauf.service.follow import Followers
 from langlauf.service.holds import Holds
@@ -14,9 +16,7 @@ from langlauf.service.measures import Measures
 from langlauf.service.overview import Overviews
 from langlauf.service.read import Reads
 from langlauf.service.room import Room
-from langlauf.service.sessions import Sessions
 from langlauf.service.submit import Submissions
-from langlauf.service.tokens import JobTokens
 from langlauf.service.webhooks import Endpoints
 
 

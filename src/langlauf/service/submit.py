@@ -7,6 +7,7 @@ import msgspec
 from langlauf.analysis.payload import aside, is_small
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
+from langlauf.auth.caller import Caller
 from langlauf.clock import Clock, new_id
 from langlauf.domain.delivery import Subscription
 from langlauf.domain.errors import Overloaded, StoreError
@@ -28,7 +29,6 @@ from langlauf.domain.text import first_flaw
 from langlauf.domain.trace import Trace
 from langlauf.service.estimates import Estimates
 from langlauf.service.notices import Notices, Notify
-from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry.metrics import SUBMISSIONS

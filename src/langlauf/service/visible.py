@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from langlauf.auth.caller import Caller
 from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Subscription
 from langlauf.domain.event import Event
 from langlauf.domain.failures import Failure
@@ -18,7 +19,6 @@ from langlauf.domain.source import Source
 from langlauf.domain.state import Status
 from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.domain.waiting import Rank
-from langlauf.service.tenant import Caller
 from langlauf.store.protocol import Store, TenantReads
 
 

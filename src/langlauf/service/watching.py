@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from langlauf.auth.caller import Caller
 from langlauf.domain.views import Pulse
 from langlauf.service.follow import Followers, JobFollower, OrgFollower, Signal
 from langlauf.service.read import Reads
-from langlauf.service.tenant import Caller
 
 
 class Topic(Signal):

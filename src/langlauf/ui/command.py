@@ -2,8 +2,8 @@
 
 import shlex
 
-from langlauf.http.context import Context
-from langlauf.service.tenant import DEFAULT_ORG, Caller
+from langlauf.api.context import Context
+from langlauf.auth.caller import DEFAULT_ORG, Caller
 from langlauf.ui.visit import Visit
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
+from langlauf.api.openapi.samples import Schema, ref_name
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
-from langlauf.http.document.samples import Schema, ref_name
 
 #: What narrows a type, as JSON schema calls it.
 _LIMITS = (

@@ -2,7 +2,7 @@
 
 from starlette.responses import RedirectResponse, Response
 
-from langlauf.http.problems import VARY
+from langlauf.problems import VARY
 
 
 def see_other(address: str) -> Response:

@@ -6,8 +6,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Asked
 
+from langlauf.api.context import Context
 from langlauf.domain.access import Scope
-from langlauf.http.context import Context
 from langlauf.ui.assets import ADDRESS
 from langlauf.ui.jobs.actions import JobActions
 from langlauf.ui.jobs.page import JobPage

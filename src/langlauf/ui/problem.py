@@ -2,8 +2,8 @@
 
 from starlette.responses import Response
 
-from langlauf.http.document.problems import statuses_of
-from langlauf.http.problems import JOB_TITLES, TITLES, not_found
+from langlauf.api.openapi.problems import statuses_of
+from langlauf.problems import JOB_TITLES, TITLES, not_found
 from langlauf.ui.rendering import PUBLIC, Rendering
 from langlauf.ui.visit import Visit
 

@@ -7,11 +7,12 @@ import msgspec
 from markupsafe import Markup
 from starlette.responses import Response
 
-from langlauf.http.context import Context
-from langlauf.http.document.problems import OWN_CODE, problem_schemas
-from langlauf.http.document.samples import Schema, ref_name
-from langlauf.http.openapi import build_document
-from langlauf.http.problems import ProblemOut, phrase_of
+from langlauf.api.context import Context
+from langlauf.api.openapi.document import build_document
+from langlauf.api.openapi.problems import OWN_CODE, problem_schemas
+from langlauf.api.openapi.samples import Schema, ref_name
+from langlauf.api.schemas import ProblemOut
+from langlauf.problems import phrase_of
 from langlauf.ui.fields import Field, Part, fields_of, kind_of, to_json
 from langlauf.ui.rendering import PUBLIC, Rendering
 from langlauf.ui.visit import Visit

@@ -12,17 +12,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from langlauf.api.context import Context
+from langlauf.api.forms import SMALL_FORM, read_form
+from langlauf.auth.browser import CSRF_FIELD, Browsing, keep_cookie
+from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
 from langlauf.domain.access import Scope
 from langlauf.domain.errors import NoRoom, StoreUnavailable
 from langlauf.domain.keys import ALPHABET
-from langlauf.http.context import Context
-from langlauf.http.forms import SMALL_FORM, read_form
-from langlauf.http.large import counted, no_room
-from langlauf.http.mounting import path_within
-from langlauf.http.problems import TITLES, VARY, Problem, not_found
-from langlauf.http.sessions import CSRF_FIELD, Browsing, keep_cookie
-from langlauf.service.tenant import Caller
+from langlauf.problems import TITLES, VARY, Problem, not_found
+from langlauf.server.large_response import counted, no_room
+from langlauf.server.mounting import path_within
 from langlauf.telemetry import tell_store_failed
 from langlauf.ui.assets import Assets
 from langlauf.ui.formatting import machine_time, time_tag

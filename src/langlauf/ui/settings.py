@@ -2,10 +2,10 @@
 
 from starlette.responses import Response
 
-from langlauf.http.context import Context
-from langlauf.http.credentials import forbidden
-from langlauf.http.forms import read_form
-from langlauf.http.sessions import drop_cookie, from_elsewhere, keep_cookie
+from langlauf.api.context import Context
+from langlauf.api.forms import read_form
+from langlauf.auth.browser import drop_cookie, from_elsewhere, keep_cookie
+from langlauf.auth.credentials import forbidden
 from langlauf.ui.going import see_other
 from langlauf.ui.language import LANGUAGES
 from langlauf.ui.local import local_path

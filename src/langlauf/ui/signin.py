@@ -3,12 +3,12 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from langlauf.api.context import Context
+from langlauf.api.forms import read_form
+from langlauf.auth.browser import COOKIE, CSRF_FIELD, Browsing, drop_cookie, from_here, keep_cookie
+from langlauf.auth.caller import DEFAULT_ORG, usable_name
+from langlauf.auth.credentials import unauthorized
 from langlauf.domain.access import Grant, Scope
-from langlauf.http.context import Context
-from langlauf.http.credentials import unauthorized
-from langlauf.http.forms import read_form
-from langlauf.http.sessions import COOKIE, CSRF_FIELD, Browsing, drop_cookie, from_here, keep_cookie
-from langlauf.service.tenant import DEFAULT_ORG, usable_name
 from langlauf.ui.going import see_other
 from langlauf.ui.local import local_path
 from langlauf.ui.rendering import NONCE_COOKIE, Rendering

@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from langlauf.api.context import Context
+from langlauf.api.endpoints import Endpoint
+from langlauf.api.requests import choice, free_text, refuse_unknown
+from langlauf.api.sse import message, opening
+from langlauf.api.streaming import Sender, Stream
+from langlauf.auth.caller import Caller
 from langlauf.domain.access import Scope
-from langlauf.http.context import Context
-from langlauf.http.endpoints import Endpoint
-from langlauf.http.problems import bad_request
-from langlauf.http.requests import choice, free_text, refuse_unknown
-from langlauf.http.sse import message, opening
-from langlauf.http.streaming import Sender, Stream
-from langlauf.service.tenant import Caller
+from langlauf.problems import bad_request
 from langlauf.service.watching import Topic, Watcher, now_of, watching
 
 ADDRESS = "/stream"

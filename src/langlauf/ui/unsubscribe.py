@@ -6,11 +6,11 @@ program (RFC 8058), does. That request has no page of ours behind it: it is answ
 
 from starlette.responses import Response
 
+from langlauf.api.context import Context
+from langlauf.api.forms import SMALL_FORM
+from langlauf.api.requests import read_body
 from langlauf.domain.mail_address import shown_mail_address
-from langlauf.http.context import Context
-from langlauf.http.forms import SMALL_FORM
-from langlauf.http.problems import not_found
-from langlauf.http.requests import read_body
+from langlauf.problems import not_found
 from langlauf.service.mail_receivers import Receiver
 from langlauf.ui.rendering import Rendering
 from langlauf.ui.visit import Visit

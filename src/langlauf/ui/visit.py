@@ -6,8 +6,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 from starlette.requests import Request
 
+from langlauf.auth.caller import Caller
 from langlauf.domain.access import Scope
-from langlauf.service.tenant import Caller
 from langlauf.ui.language import Language
 from langlauf.ui.lists.names import FILTERS
 from langlauf.ui.local import local_path

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langlauf.auth.signing import LONGEST, Statements
+from langlauf.auth.tokens import JobToken
 from langlauf.clock import new_word
 from langlauf.domain.keys import ALPHABET, ID_LENGTH, PREFIX, SECRET_LENGTH, is_key_id, key_id_of, key_text
 from langlauf.domain.redact import MASK, redacted
-from langlauf.service.signing import LONGEST, Statements
-from langlauf.service.tokens import JobToken
 
 words = st.text(ALPHABET, min_size=SECRET_LENGTH, max_size=SECRET_LENGTH)
 ids = st.text(ALPHABET, min_size=ID_LENGTH, max_size=ID_LENGTH).map(lambda word: PREFIX + word)

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from langlauf.http.problems import Problem
-from langlauf.http.requests import parse_json
+from langlauf.api.requests import parse_json
+from langlauf.problems import Problem
 from langlauf.ui.forms.entry import Entry, Kind
 from langlauf.ui.forms.flaws import Flaw, flaw_of, in_list
 from langlauf.ui.forms.writing import TICKED

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from langlauf.api.openapi.samples import Schema, ref_name
 from langlauf.domain.redact import secret_name
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
-from langlauf.http.document.samples import Schema, ref_name
 from langlauf.ui.forms.entry import Choice, Entry, Kind
 from langlauf.ui.forms.writing import text_of
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput
+from langlauf.api.context import Context
+from langlauf.auth.caller import Caller
 from langlauf.domain.job import Accepted, Duplicate, QueueFull, Replayed, Submitted
 from langlauf.domain.views import JobView
-from langlauf.http.context import Context
-from langlauf.http.problems import not_found
+from langlauf.problems import not_found
 from langlauf.service.control import NotCancelable, NotTerminal
-from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import face
 from langlauf.ui.going import see_other
 from langlauf.ui.rendering import Rendering

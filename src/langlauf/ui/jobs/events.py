@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
+from langlauf.api.requests import choice
 from langlauf.domain.event import Event, EventType
-from langlauf.http.requests import choice
 from langlauf.ui.formatting import facts_of
 
 #: Sorts of events, by the word in the address.

@@ -2,10 +2,10 @@
 
 import msgspec
 
+from langlauf.api.context import Context
+from langlauf.auth.caller import Caller
 from langlauf.domain.job import JobRecord
 from langlauf.domain.masking import masked
-from langlauf.http.context import Context
-from langlauf.service.tenant import Caller
 from langlauf.ui.command import submission
 from langlauf.ui.formatting import Excerpt, excerpt
 from langlauf.ui.showing.subject import subject_of

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import msgspec
 from starlette.responses import Response
 
+from langlauf.api.context import Context
+from langlauf.api.wire import trace_of
+from langlauf.auth.caller import Caller
 from langlauf.domain.event import Event
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import JobRecord
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
-from langlauf.http.context import Context
-from langlauf.http.presenting import trace_of
-from langlauf.http.problems import not_found
-from langlauf.service.tenant import Caller
+from langlauf.problems import not_found
 from langlauf.ui.formatting import clock_text, glance, took
 from langlauf.ui.jobs.events import log_of
 from langlauf.ui.jobs.input import Asked, asked_of

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import msgspec
 from starlette.requests import Request
 
+from langlauf.api.requests import whole_number
 from langlauf.domain.result import Snapshot
-from langlauf.http.problems import not_found
-from langlauf.http.requests import whole_number
+from langlauf.problems import not_found
 
 _MOST_VERSIONS = 1_000_000_000
 #: So many stand beside the chosen one; the first and the newest always do.

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import msgspec
 from starlette.responses import Response
 
+from langlauf.api.context import Context
+from langlauf.auth.caller import Caller
 from langlauf.domain.failures import PLACEHOLDER, FailureGroup, over_time
 from langlauf.domain.instant import Instant, after
-from langlauf.http.context import Context
-from langlauf.http.problems import not_found
+from langlauf.problems import not_found
 from langlauf.service.bulk import MOST_AT_ONCE, repeat_many
 from langlauf.service.failures import FailureReport, failure_report
-from langlauf.service.tenant import Caller
 from langlauf.ui.going import see_other
 from langlauf.ui.lists.filters import RANGES
 from langlauf.ui.lists.jobs import deed_of, grouped

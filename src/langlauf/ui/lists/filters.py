@@ -5,11 +5,11 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
+from langlauf.api.paging import read_cursor, write_cursor
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter
-from langlauf.http.paging import read_cursor, write_cursor
-from langlauf.http.problems import Problem
+from langlauf.problems import Problem
 from langlauf.ui.visit import Visit
 
 _HOUR = 3_600.0

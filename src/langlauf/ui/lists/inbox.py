@@ -6,12 +6,12 @@ from collections.abc import Mapping
 import msgspec
 from starlette.responses import Response
 
+from langlauf.api.context import Context
+from langlauf.auth.caller import Caller
 from langlauf.domain.inbox import Message
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord
 from langlauf.domain.notification import TEMPLATES
-from langlauf.http.context import Context
-from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import face
 from langlauf.ui.going import see_other
 from langlauf.ui.rendering import Rendering

@@ -6,13 +6,13 @@ import re
 import msgspec
 from starlette.responses import Response
 
+from langlauf.api.context import Context
+from langlauf.auth.caller import Caller
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.job import JobRecord
 from langlauf.domain.state import STARTED, Status
 from langlauf.domain.views import JobPage, JobView
-from langlauf.http.context import Context
 from langlauf.service.bulk import MOST_AT_ONCE
-from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import face, took
 from langlauf.ui.going import see_other
 from langlauf.ui.lists.filters import RANGES, Filters, Place, cursor_of, filters_of, place_of

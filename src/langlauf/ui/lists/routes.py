@@ -2,8 +2,8 @@
 
 from starlette.routing import Route
 
+from langlauf.api.context import Context
 from langlauf.domain.access import Scope
-from langlauf.http.context import Context
 from langlauf.ui.lists.errors import ErrorPages
 from langlauf.ui.lists.inbox import InboxPages
 from langlauf.ui.lists.jobs import JobsPage

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from starlette.responses import Response
 
+from langlauf.api.context import Context
+from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
 from langlauf.domain.job import JobRecord
 from langlauf.domain.keys import ALPHABET
-from langlauf.http.context import Context
 from langlauf.service.bulk import MOST_AT_ONCE, cancel_many, repeat_many
-from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import face
 from langlauf.ui.going import see_other
 from langlauf.ui.lists.filters import filters_in, filters_of

@@ -4,9 +4,9 @@ import asyncio
 
 from starlette.responses import Response
 
+from langlauf.api.context import Context
+from langlauf.auth.caller import Caller
 from langlauf.domain.result import StoredResult
-from langlauf.http.context import Context
-from langlauf.service.tenant import Caller
 from langlauf.ui.rendering import Rendering
 from langlauf.ui.results.comparing import MOST_LISTED, PathChanges, RowChanges, changed_paths, changed_rows
 from langlauf.ui.results.finding import number_asked, snapshot_of, still_there, version_of

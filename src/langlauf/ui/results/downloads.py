@@ -10,13 +10,13 @@ from urllib.parse import quote
 from msgspec import Raw
 from starlette.responses import Response
 
+from langlauf.api.context import Context
+from langlauf.api.requests import choice
+from langlauf.auth.caller import Caller
 from langlauf.domain.job import JobRecord
 from langlauf.domain.result import Snapshot, StoredResult
-from langlauf.http.context import Context
-from langlauf.http.large import LargeAnswer
-from langlauf.http.problems import VARY, not_found
-from langlauf.http.requests import choice
-from langlauf.service.tenant import Caller
+from langlauf.problems import VARY, not_found
+from langlauf.server.large_response import LargeAnswer
 from langlauf.ui.rendering import PRIVATE
 from langlauf.ui.results.finding import snapshot_of, still_there, taken
 from langlauf.ui.showing.charts import rows_of

@@ -6,7 +6,7 @@ import msgspec
 
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.views import ResultView
-from langlauf.http.problems import Problem, bad_request, not_found
+from langlauf.problems import Problem, bad_request, not_found
 from langlauf.service.read import CallerReads
 from langlauf.ui.visit import Visit
 

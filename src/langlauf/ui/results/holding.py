@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
+from langlauf.api.context import Context
+from langlauf.api.holds import expired
+from langlauf.auth.caller import Caller
 from langlauf.domain.holding import ResultGone
 from langlauf.domain.views import JobView
-from langlauf.http.context import Context
-from langlauf.http.holding import expired
-from langlauf.http.problems import not_found
-from langlauf.service.tenant import Caller
+from langlauf.problems import not_found
 from langlauf.ui.going import see_other
 from langlauf.ui.visit import Visit
 

@@ -5,10 +5,10 @@ import re
 
 from starlette.responses import Response
 
-from langlauf.http.context import Context
-from langlauf.http.problems import VARY, not_found
-from langlauf.http.requests import choice
-from langlauf.service.tenant import Caller
+from langlauf.api.context import Context
+from langlauf.api.requests import choice
+from langlauf.auth.caller import Caller
+from langlauf.problems import VARY, not_found
 from langlauf.ui.results.downloads import attachment
 from langlauf.ui.results.finding import snapshot_of, still_there
 from langlauf.ui.showing.chart_theme import Theme

@@ -6,17 +6,17 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from langlauf.api.context import Context
+from langlauf.api.requests import choice
+from langlauf.api.results import LATEST, REQUESTED
+from langlauf.auth.caller import Caller
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import JobRecord
 from langlauf.domain.masking import masked
 from langlauf.domain.result import Snapshot
 from langlauf.domain.views import ResultView
-from langlauf.http.context import Context
-from langlauf.http.problems import not_found
-from langlauf.http.requests import choice
-from langlauf.http.results import LATEST, REQUESTED
+from langlauf.problems import not_found
 from langlauf.service.read import CallerReads
-from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import excerpt, face, glance, size, took
 from langlauf.ui.problem import is_known
 from langlauf.ui.rendering import Rendering

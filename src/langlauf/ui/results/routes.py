@@ -2,8 +2,8 @@
 
 from starlette.routing import Route
 
+from langlauf.api.context import Context
 from langlauf.domain.access import Scope
-from langlauf.http.context import Context
 from langlauf.ui.rendering import Rendering
 from langlauf.ui.results.comparison import ComparisonPage
 from langlauf.ui.results.downloads import Downloads

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 import msgspec
 
 from langlauf.analysis.registry import Analysis
+from langlauf.api.context import Context
+from langlauf.auth.caller import Caller
 from langlauf.domain.job import JobRecord
 from langlauf.domain.redact import redacted
-from langlauf.http.context import Context
-from langlauf.service.tenant import Caller
 from langlauf.ui.showing.table import cut
 from langlauf.ui.showing.written import NULL, is_hidden, is_text, members, text_of, written
 

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from langlauf.analysis.registry import Analysis, Registry
-from langlauf.http.context import Context
-from langlauf.http.document.samples import required_example
-from langlauf.service.tenant import Caller
+from langlauf.api.context import Context
+from langlauf.api.openapi.samples import required_example
+from langlauf.auth.caller import Caller
 from langlauf.ui.command import submission
 from langlauf.ui.fields import Field, fields_of
 from langlauf.ui.forms.entry import Entry

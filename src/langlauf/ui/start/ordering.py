@@ -9,14 +9,14 @@ import msgspec
 from msgspec.structs import replace
 
 from langlauf.analysis.schema import InvalidInput
+from langlauf.api.submit_request import read_order
+from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
 from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed
 from langlauf.domain.keys import ALPHABET
-from langlauf.http.order import read_order
-from langlauf.http.problems import Problem
+from langlauf.problems import Problem
 from langlauf.service.submit import Submissions
-from langlauf.service.tenant import Caller
 from langlauf.settings import Settings
 from langlauf.ui.forms.entry import Choice, Entry, Kind
 from langlauf.ui.forms.flaws import Flaw, flaw_of, mail_flaw, target_flaw

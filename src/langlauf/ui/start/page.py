@@ -7,13 +7,13 @@ import msgspec
 from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput
+from langlauf.api.context import Context
+from langlauf.auth.caller import Caller
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.job import JobRecord
 from langlauf.domain.views import JobFilter
-from langlauf.http.context import Context
-from langlauf.http.problems import not_found
+from langlauf.problems import not_found
 from langlauf.service.control import NotTerminal
-from langlauf.service.tenant import Caller
 from langlauf.ui.formatting import face
 from langlauf.ui.forms.flaws import Flaw
 from langlauf.ui.forms.writing import text_of

@@ -2,11 +2,11 @@
 
 import msgspec
 
+from langlauf.auth.caller import Caller
 from langlauf.domain.job import JobRecord
 from langlauf.domain.masking import masked
 from langlauf.domain.state import Status
 from langlauf.service.read import Reads
-from langlauf.service.tenant import Caller
 from langlauf.ui.forms.entry import Entry
 from langlauf.ui.forms.writing import text_of
 

@@ -2,8 +2,8 @@
 
 from starlette.routing import Route
 
+from langlauf.api.context import Context
 from langlauf.domain.access import Scope
-from langlauf.http.context import Context
 from langlauf.ui.rendering import FormPage, Rendering
 from langlauf.ui.webhooks.page import WebhookPages
 

@@ -1,0 +1,1 @@
+"""The HTTP API: each endpoint reads its request, calls one use case and writes its response."""

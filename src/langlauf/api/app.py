@@ -1,0 +1,174 @@
+"""The ASGI application: routes, and the entrance before them."""
+
+from collections.abc import Callable, Container, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from langlauf.api.context import Context
+from langlauf.api.cors import Cors
+from langlauf.api.endpoints import Handler, OpenHandler, guarded_route, open_route
+from langlauf.api.feed import Feed
+from langlauf.api.holds import Holding
+from langlauf.api.inbox import InboxApi
+from langlauf.api.jobs import Jobs
+from langlauf.api.keys import ApiKeys
+from langlauf.api.middleware import Entrance
+from langlauf.api.openapi.document import Description
+from langlauf.api.operations import OPERATIONS
+from langlauf.api.results import Results
+from langlauf.api.submit import Submitting
+from langlauf.api.system import System
+from langlauf.api.tokens import Tokens
+from langlauf.api.webhooks import ApiDeliveries, ApiWebhooks
+from langlauf.problems import Problem, not_found
+from langlauf.server.mounting import path_within
+from langlauf.server.transport import transport_of
+from langlauf.settings import Settings
+
+#: Makes the routes of the web pages, which lie above this room.
+Pages = Callable[[Context], Sequence[Route]]
+#: Makes what answers where no route does.
+Missing = Callable[[Context], ASGIApp]
+Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
+
+
+class Application:
+    """Routes behind the entrance. The routes are made when the application runs: before, there is nothing to call."""
+
+    def __init__(
+        self,
+        context: Callable[[], Context],
+        lifespan: Lifespan,
+        pages: Pages,
+        missing: Missing,
+        settings: Settings,
+        *,
+        only: Container[str] | None = None,
+    ) -> None:
+        self._current = context
+        self._pages = pages
+        self._missing = missing
+        self._only = only
+        self._lifespan = Router(lifespan=lifespan)
+        self._made_for: Context | None = None
+        self._routes: dict[tuple[str, int], list[Route]] = {}
+        self._elsewhere: ASGIApp = _nothing_here
+        self._entrance = Entrance(self._find, Cors(settings.cors_origins), settings.public_url)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(scope, receive, send)
+        else:  # an application that mounts this one goes on with its own scope; our server is done with it
+            await self._entrance(scope if transport_of(scope) else dict(scope), receive, send)
+
+    def _find(self, scope: Scope) -> ASGIApp:
+        """What answers a request, by its address and its method."""
+        context = self._current()
+        if context is not self._made_for:
+            self._routes = _by_shape([*api_routes(context, self._only), *self._pages(context)])
+            self._elsewhere = self._missing(context)
+            self._made_for = context
+        path, methods = path_within(scope), set[str]()
+        for route in self._routes.get(_shape(path), ()):
+            if (matched := route.path_regex.match(path)) is None:
+                continue
+            if route.methods is not None and scope["method"] in route.methods:
+                scope["path_params"] = matched.groupdict()
+                return route.app
+            methods |= route.methods or set()
+        return _other_method(scope["method"], methods) if methods else self._elsewhere
+
+
+def _other_method(asked: str, methods: set[str]) -> Response:
+    """OPTIONS is told which methods an address knows, and every other one that it is not among them."""
+    allow = {"Allow": ", ".join(sorted(methods | {"OPTIONS"}))}
+    if asked != "OPTIONS":
+        raise Problem(405, "method_not_allowed", "This address does not know that method.", headers=allow)
+    return Response(status_code=204, headers={**allow, "Cache-Control": "no-store"})
+
+
+def _shape(path: str) -> tuple[str, int]:
+    """What a path and its route have in common: how it begins, and how many parts it has."""
+    return path[1:].partition("/")[0], path.count("/")
+
+
+def _by_shape(routes: Sequence[Route]) -> dict[tuple[str, int], list[Route]]:
+    """Routes by their shape, so that a request is compared with a few of them."""
+    found: dict[tuple[str, int], list[Route]] = {}
+    for route in routes:
+        found.setdefault(_shape(route.path), []).append(route)
+    return found
+
+
+#: What a process without an API answers too.
+SYSTEM = frozenset({"health", "ready", "metrics"})
+
+
+def system_application(context: Callable[[], Context], lifespan: Lifespan, settings: Settings) -> Application:
+    """Health, readiness and metrics alone, for a process that serves nothing else."""
+    return Application(context, lifespan, lambda _: (), lambda _: _nothing_here, settings, only=SYSTEM)
+
+
+async def _nothing_here(_: Scope, __: Receive, ___: Send) -> None:
+    raise not_found()
+
+
+def api_routes(context: Context, only: Container[str] | None = None) -> list[Route]:
+    """Every operation that is described, or those alone, each with what answers it."""
+    submitting, results, system = Submitting(context), Results(context), System(context)
+    jobs, description = Jobs(context, submitting), Description(context)
+    keys, tokens, holding = ApiKeys(context), Tokens(context), Holding(context)
+    webhooks, deliveries = ApiWebhooks(context), ApiDeliveries(context)
+    inbox = InboxApi(context)
+    open_handlers: dict[str, OpenHandler] = {
+        "health": system.health,
+        "ready": system.ready,
+        "openapi": description.document,
+    }
+    guarded_handlers: dict[str, Handler] = {
+        "analyze": submitting.analyze,
+        "listJobs": jobs.list,
+        "jobStatus": jobs.status,
+        "jobEvents": jobs.events,
+        "feed": Feed(context).events,
+        "jobResults": jobs.results,
+        "jobNotifications": jobs.notifications,
+        "inbox": inbox.list,
+        "readInbox": inbox.read,
+        "cancelJob": jobs.cancel,
+        "retryJob": jobs.retry,
+        "createJobToken": tokens.create,
+        "result": results.result,
+        "resultViews": results.views,
+        "holdResult": holding.hold,
+        "releaseResult": holding.release,
+        "listHeld": holding.list,
+        "history": results.history,
+        "listKeys": keys.list,
+        "createKey": keys.create,
+        "revokeKey": keys.revoke,
+        "listWebhooks": webhooks.list,
+        "createWebhook": webhooks.create,
+        "getWebhookSecret": webhooks.secret,
+        "getWebhook": webhooks.one,
+        "changeWebhook": webhooks.change,
+        "removeWebhook": webhooks.remove,
+        "rotateWebhook": webhooks.rotate,
+        "testWebhook": webhooks.test,
+        "replayWebhook": webhooks.replay,
+        "listDeliveries": deliveries.list,
+        "getDelivery": deliveries.one,
+        "replayDelivery": deliveries.replay,
+        "metrics": system.metrics,
+    }
+    return [
+        open_route(one, context, open_handlers[one.name])
+        if one.scope is None
+        else guarded_route(one, context, guarded_handlers[one.name])
+        for one in OPERATIONS
+        if only is None or one.name in only
+    ]

@@ -1,0 +1,179 @@
+"""What every endpoint needs: the use cases, the settings, and who is calling."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from langlauf.analysis.schema import invalid
+from langlauf.api.requests import read_object
+from langlauf.api.responses import answer, around, tenant_headers
+from langlauf.api.schemas import JobAnswer
+from langlauf.api.wire import Links, job_out
+from langlauf.auth.allowed_hosts import refuse_strange_name
+from langlauf.auth.browser import BY_SCRIPT, READING, Browsing, from_elsewhere, session_grant
+from langlauf.auth.caller import Caller
+from langlauf.auth.caller_of_request import caller_of
+from langlauf.auth.client_address import proxy_trust
+from langlauf.auth.credentials import forbidden, grant_of, secret_in, unauthorized
+from langlauf.auth.rate_headers import count_request, count_wrong_key
+from langlauf.auth.rates import Rates
+from langlauf.domain.access import ANYBODY, GRANTABLE, OPEN, Grant, Scope
+from langlauf.domain.source import Source
+from langlauf.domain.views import JobView
+from langlauf.problems import Problem, not_found
+from langlauf.server.large_response import LargeAnswer
+from langlauf.server.mounting import root_address
+from langlauf.server.transport import hold_for_org
+from langlauf.service.services import Services
+from langlauf.settings import Settings
+
+
+class Context(msgspec.Struct, frozen=True):
+    """Shared by the endpoints of one application."""
+
+    services: Services
+    settings: Settings
+    prefix: str
+    #: whether the workers and the upkeep of this process, if it has any, are alive
+    alive: Callable[[], bool]
+    rates: Rates
+
+    async def caller(
+        self,
+        request: Request,
+        scope: Scope,
+        *,
+        in_address: str | None = None,
+        one_job: bool = False,
+        how: Browsing = BY_SCRIPT,
+        store_may_be_away: bool = False,
+    ) -> Caller:
+        """Who calls, and that they may: raises the problem where there is no such caller, or where they may not.
+
+        `one_job` says that what is called for is part of a job, and so open to a token for that job.
+        `store_may_be_away` says that it shows nothing of any org: then who may was learnt, if need be, a while ago.
+        """
+        shown = secret_in(request)
+        grant = await grant_of(
+            self.services.access, self.services.tokens, shown, in_address, store_may_be_away=store_may_be_away
+        )
+        if grant is None:
+            if in_address is None and shown is None:
+                grant = await session_grant(request, self.services.sessions, self.settings, how)
+            else:
+                self.count_wrong_key(request)
+        if grant is None:
+            raise unauthorized()
+        if grant.issuer == OPEN:
+            refuse_strange_name(request)
+            if request.method not in READING and from_elsewhere(request, self.settings):
+                raise forbidden("A page of another site may not change anything here.")
+        caller = caller_of(request, grant)
+        if grant.job_id is not None and not one_job:
+            raise forbidden("This token is for one job; it is good for nothing else.")
+        if scope not in caller.scopes:
+            raise forbidden(_scope_missing(scope))
+        hold_for_org(request.scope, caller.org_id)
+        count_request(self.rates, request, scope, caller)
+        return caller
+
+    async def holder(
+        self, request: Request, kind: Literal["job", "result"], *, in_address: str | None = None
+    ) -> Caller:
+        """Whoever has the id of a job or a result, where that is enough: they call for its org, about its job."""
+        owner = await self.services.reads.owner(kind, request.path_params[f"{kind}_id"])
+        if owner is None:
+            raise not_found()
+        grant = Grant(
+            issuer=ANYBODY,
+            org_id=owner.org_id,
+            scopes=frozenset({Scope.READ}),
+            job_id=owner.job_id,
+            shown=await self._shown_for(request, owner.org_id, in_address),
+        )
+        caller = caller_of(request, grant)
+        hold_for_org(request.scope, caller.org_id)
+        count_request(self.rates, request, Scope.READ, caller)
+        return caller
+
+    async def _shown_for(self, request: Request, org_id: str, in_address: str | None) -> Grant | None:
+        """Return the good credential of an org that a request shows although it needs none; ignore any other."""
+        try:
+            shown = secret_in(request)
+            grant = await grant_of(self.services.access, self.services.tokens, shown, in_address)
+            if grant is None and in_address is None and shown is None:
+                grant = await session_grant(request, self.services.sessions, self.settings, BY_SCRIPT)
+        except Problem:
+            return None
+        theirs = grant is not None and grant.issuer != OPEN and grant.org_id in (None, org_id)
+        return grant if theirs else None
+
+    def count_wrong_key(self, request: Request) -> None:
+        """Count a key that was shown and is not good; raise where the client's address has shown too many."""
+        peer = request.client.host if request.client else None
+        count_wrong_key(self.rates, proxy_trust(self.settings).client_of(peer, request.scope["headers"]))
+
+    def links(self, request: Request) -> Links:
+        """Absolute addresses where the public one is known, else paths that also work under a mount point."""
+        return Links(root_address(request.scope, self.settings.public_url) + self.prefix)
+
+    async def body(self, request: Request, *, optional: bool = False) -> dict[str, Any]:
+        """The request's JSON object within the limits."""
+        limits = self.settings
+        return await read_object(
+            request,
+            largest=limits.max_body,
+            deepest=limits.max_depth,
+            seconds=limits.body_seconds,
+            optional=optional,
+        )
+
+    def payload_answer(
+        self,
+        caller: Caller,
+        source: Source,
+        shape: Callable[[msgspec.Raw], msgspec.Struct],
+        *,
+        headers: Mapping[str, str],
+        cache: str = "no-store",
+        gone: Callable[[], Awaitable[object]],
+    ) -> Response:
+        """A JSON answer around a stored payload: a large one is sent in pieces."""
+        if source.whole is not None:
+            return answer(shape(msgspec.Raw(source.whole)), headers=headers, cache=cache)
+        return LargeAnswer(
+            source,
+            self.services.room,
+            caller.org_id,
+            headers=tenant_headers(headers, cache),
+            media_type="application/json",
+            gone=gone,
+            around=around(shape),
+        )
+
+    async def job_answer(self, request: Request, caller: Caller, view: JobView, status: int) -> Response:
+        """One job as an answer, with when to ask again and where it lives."""
+        moment = await self.services.reads.moment(view)
+        links = self.links(request)
+        body = JobAnswer(
+            request_id=caller.request_id, job=job_out(view.job, moment, links, operator=caller.is_operator)
+        )
+        headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(view.job.job_id)}
+        return answer(body, status, headers=headers)
+
+
+def _scope_missing(scope: Scope) -> str:
+    if scope not in GRANTABLE:
+        return "No key is good for this: it is the operator's alone, with API_AUTH_TOKEN."
+    return f"This key does not have the scope {scope}; ask for one that has."
+
+
+def convert(kind: type[Any], values: Any, prefix: str = "") -> Any:
+    """A part of a request as one of our structs; the error names the field."""
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise invalid(str(error), kind.__struct_fields__, prefix) from None

@@ -1,0 +1,191 @@
+"""The feed of an org: its outbound events over all jobs, as pages or as they happen.
+
+Both are places in what is stored. Whoever goes on from the place it was given misses nothing, whatever commits late,
+and whatever retention takes meanwhile; after the store was replaced by a copy or a backup some events may come twice,
+with the same ids.
+"""
+
+import base64
+import binascii
+import hashlib
+from functools import partial
+from typing import Annotated
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from langlauf.api.accept import wants_stream
+from langlauf.api.context import Context
+from langlauf.api.requests import free_text, header_text, refuse_unknown, whole_number
+from langlauf.api.responses import answer
+from langlauf.api.schemas import FeedAnswer
+from langlauf.api.sse import EventPage, encode_outbound, opening, position
+from langlauf.api.streaming import NextPage, PagedStream
+from langlauf.auth.caller import Caller
+from langlauf.domain.event import EventType
+from langlauf.domain.feed import FeedPage, FeedRequest, Place, outgoing
+from langlauf.domain.outbound import OUTBOUND, source_of
+from langlauf.problems import bad_request
+from langlauf.server.transport import watch_client
+from langlauf.service.follow import OrgFollower, OrgNews
+from langlauf.service.sharing import SharedReads
+
+#: Words for a place: before the oldest event that is kept, and behind the newest.
+START, LATEST = "start", "latest"
+_PAGE_EVENTS = 100
+_LONGEST_PLACE = 1_024
+_LONGEST_TYPES = 512
+_KINDS = {name: kind for kind, out in OUTBOUND.items() for name in (str(out), out.rpartition(".")[2])}
+_Number = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+_Seq = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+_place = msgspec.json.Decoder(tuple[str, str, _Number, _Number, str, _Seq])
+
+
+class Feed:
+    """The feed of each org, in both forms."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._services = context.services
+        self._source = source_of(context.settings.public_url, context.prefix)
+        self._pages: SharedReads[EventPage[Place | None]] = SharedReads(lambda page: page.last is not None)
+
+    async def events(self, request: Request, caller: Caller) -> Response:
+        """A page of the feed, at once or when there is something, or the feed as it happens."""
+        refuse_unknown(request, "after", "limit", "types", "wait")
+        kinds = _kinds_in(free_text(request, "types", _LONGEST_TYPES))
+        text = free_text(request, "after", _LONGEST_PLACE) or START
+        if wants_stream(request):
+            return await self._stream(request, caller, kinds, text)
+        wish = FeedRequest(
+            after=_read_place(text, caller.org_id, "after"),
+            latest=text == LATEST,
+            kinds=kinds,
+            limit=whole_number(request, "limit", default=50, lowest=1, highest=200),
+        )
+        wait = whole_number(request, "wait", default=0, lowest=0, highest=30)
+        page = await self._held(request, caller, wish, wait)
+        body = FeedAnswer(
+            request_id=caller.request_id,
+            events=[outgoing(told, self._source) for told in page.events],
+            next_after=write_place(page.after, caller.org_id),
+            more=page.more,
+        )
+        return answer(body)
+
+    async def _held(self, request: Request, caller: Caller, wish: FeedRequest, wait: int) -> FeedPage:
+        """The next page; with `wait`, as soon as there is something in it."""
+        reads, news = self._services.reads.of(caller), OrgNews()
+        followers = self._services.followers
+        if wish.latest:
+            end = await reads.feed(wish)
+            if not wait:
+                return end
+            wish = msgspec.structs.replace(wish, after=end.after, latest=False)
+
+        with followers.following_org(caller, news) as follower:
+
+            async def read() -> tuple[FeedPage, bool]:
+                nonlocal wish
+                page = await reads.feed(wish)
+                wish = msgspec.structs.replace(wish, after=page.after)
+                news.held = page.held
+                return page, bool(page.events) or page.more
+
+            watch = partial(watch_client, request.scope, request.receive)
+            return await followers.held(follower, wait, read, poll=watch)
+
+    async def _stream(self, request: Request, caller: Caller, kinds: frozenset[EventType], text: str) -> Response:
+        for name in ("limit", "wait"):
+            if name in request.query_params:
+                raise bad_request(f"{name} is for pages; an event stream goes on by itself.", name)
+        # A client that connects again keeps its address, so what it adds to it counts.
+        known = header_text(request, "Last-Event-ID", _LONGEST_PLACE)
+        text = known or text
+        after = _read_place(text, caller.org_id, "Last-Event-ID" if known else "after")
+        first = opening("what happens to the jobs of an org")
+        if text == LATEST:
+            after = (await self._services.reads.of(caller).feed(FeedRequest(latest=True))).after
+            first += position(write_place(after, caller.org_id))
+        news = OrgNews()
+        return FeedStream(self._context, caller, first, after, partial(self._next_page, caller, kinds, news), news)
+
+    async def _next_page(
+        self, caller: Caller, kinds: frozenset[EventType], news: OrgNews, after: Place | None
+    ) -> EventPage[Place | None]:
+        """What follows a place; streams of one org that wait for the same read it together."""
+
+        async def read() -> EventPage[Place | None]:
+            wish = FeedRequest(after=after, kinds=kinds, limit=_PAGE_EVENTS)
+            page = await self._services.reads.of(caller).feed(wish)
+            return self._encode(page, caller.org_id, moved=page.after != after)
+
+        page = await self._pages.get((caller.org_id, kinds, after), read)
+        news.held = page.held
+        return page
+
+    def _encode(self, page: FeedPage, org_id: str, *, moved: bool) -> EventPage[Place | None]:
+        body = b"".join(
+            encode_outbound(outgoing(told, self._source), write_place(told.place, org_id)) for told in page.events
+        )
+        if moved and not page.events:  # what was passed over need not be looked at again
+            body = position(write_place(page.after, org_id))
+        return EventPage(body, page.after if moved else None, page.more, over=False, held=page.held)
+
+
+class FeedStream(PagedStream[OrgFollower, Place | None]):
+    """One stream of an org's feed. It ends only by its lifetime."""
+
+    def __init__(
+        self,
+        context: Context,
+        caller: Caller,
+        first: bytes,
+        after: Place | None,
+        next_page: NextPage[Place | None],
+        news: OrgNews,
+    ) -> None:
+        look_again = context.settings.stream_heartbeat
+        super().__init__(context, caller, first, after, next_page, look_again=look_again)
+        self._news = news
+
+    def following(self) -> OrgFollower:
+        """Follows all jobs of the org."""
+        return self.followers.following_org(self.caller, self._news)
+
+
+def write_place(place: Place | None, org_id: str) -> str:
+    """A place as a client keeps it: a position and no right, for the feed of that org."""
+    if place is None:
+        return START
+    parts = (_mark(org_id), *msgspec.structs.astuple(place))
+    return base64.urlsafe_b64encode(msgspec.json.encode(parts)).decode().rstrip("=")
+
+
+def _read_place(text: str, org_id: str, name: str) -> Place | None:
+    if text in (START, LATEST):
+        return None
+    try:
+        decoded = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        org_mark, life, mark, at, job_id, seq = _place.decode(decoded)
+    except (binascii.Error, ValueError):
+        raise bad_request(f"{name} is not a place that a feed gave out; leave it out to begin anew.", name) from None
+    if org_mark != _mark(org_id):
+        raise bad_request(f"{name} is a place in the feed of another org.", name)
+    return Place(life, mark, at, job_id, seq)
+
+
+def _mark(org_id: str) -> str:
+    return hashlib.sha256(org_id.encode()).hexdigest()[:8]
+
+
+def _kinds_in(text: str | None) -> frozenset[EventType]:
+    if text is None:
+        return frozenset(OUTBOUND)
+    names = text.split(",")
+    for name in names:
+        if name not in _KINDS:
+            known = ", ".join(out.rpartition(".")[2] for out in OUTBOUND.values())
+            raise bad_request(f"types does not know {name!r}; known are {known}.", "types")
+    return frozenset(_KINDS[name] for name in names)

@@ -1,0 +1,71 @@
+"""An org's inbox: what has ended, newest first, and which of it somebody has seen."""
+
+from datetime import datetime
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from langlauf.api.context import Context, convert
+from langlauf.api.paging import list_mark, read_position, write_position
+from langlauf.api.requests import choice, free_text, refuse_unknown, whole_number
+from langlauf.api.responses import answer
+from langlauf.api.schemas import InboxAnswer, ReadAnswer, ReadBody
+from langlauf.api.wire import inbox_out
+from langlauf.auth.caller import Caller
+from langlauf.domain.instant import Instant, from_text
+from langlauf.problems import bad_request
+
+_LONGEST_PAGE = 200
+#: Unread messages are counted no further.
+MOST_COUNTED = 1_000
+
+
+class InboxApi:
+    """Everything under `/analyze/inbox`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._inbox = context.services.inbox
+
+    async def list(self, request: Request, caller: Caller) -> Response:
+        """The org's messages for people, newest first. Reading them here does not mark them."""
+        refuse_unknown(request, "limit", "cursor", "unread")
+        limit = whole_number(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
+        unread = choice(request, "unread", ("true", "false")) == "true"
+        cursor = free_text(request, "cursor")
+        mark = list_mark(caller.org_id, "inbox", "unread" if unread else "")
+        before = read_position(cursor, mark) if cursor else None
+        page = await self._inbox.page(caller, before=before, limit=limit, unread=unread)
+        next_cursor = None if page.after is None else write_position(page.after, mark)
+        headers = {}
+        if next_cursor:
+            query = request.url.include_query_params(cursor=next_cursor).query
+            headers["Link"] = f'<{self._context.links(request).base}/inbox?{query}>; rel="next"'
+        body = InboxAnswer(
+            request_id=caller.request_id,
+            notifications=[inbox_out(message) for message in page.messages],
+            unread=await self._unread(caller),
+            next_cursor=next_cursor,
+        )
+        return answer(body, headers=headers)
+
+    async def read(self, request: Request, caller: Caller) -> Response:
+        """Marks messages as seen, for the whole org. Repeating it changes nothing; neither does an id of nobody."""
+        refuse_unknown(request)
+        wish: ReadBody = convert(ReadBody, await self._context.body(request, optional=True))
+        ids = [] if wish.notification_ids is msgspec.UNSET else wish.notification_ids
+        one = [] if wish.notification_id is msgspec.UNSET else [wish.notification_id]
+        until = None if wish.until is msgspec.UNSET else _instant(wish.until)
+        if not ids and not one and until is None:
+            raise bad_request("Name what was seen: notification_id, notification_ids or until.")
+        changed = await self._inbox.read_some(caller, [*one, *ids], until)
+        return answer(ReadAnswer(request_id=caller.request_id, changed=changed, unread=await self._unread(caller)))
+
+    async def _unread(self, caller: Caller) -> int:
+        return await self._context.services.reads.of(caller).unread(most=MOST_COUNTED)
+
+
+def _instant(moment: datetime) -> Instant:
+    """Whatever lies before the first instant there is means that nothing was seen."""
+    return max(0, from_text(moment.isoformat()))

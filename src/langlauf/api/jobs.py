@@ -1,0 +1,232 @@
+"""Jobs: their status, list, log and messages, and what a person may do with them."""
+
+from functools import partial
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from langlauf.api.accept import wants_stream
+from langlauf.api.conditional import (
+    REVALIDATED,
+    Audience,
+    KeptAnswer,
+    KeptAnswers,
+    hold_mark,
+    known_tags,
+    matches,
+    not_modified,
+)
+from langlauf.api.context import Context, convert
+from langlauf.api.paging import read_cursor, write_cursor
+from langlauf.api.preferences import Preferences
+from langlauf.api.requests import choice, free_text, refuse_unknown, whole_number
+from langlauf.api.responses import answer
+from langlauf.api.schemas import (
+    CancelAnswer,
+    CancelBody,
+    EventsAnswer,
+    JobsAnswer,
+    JobStatusOut,
+    JobWithEventsOut,
+    NotificationsAnswer,
+    ResultsAnswer,
+    RetryBody,
+    ShownAnswer,
+)
+from langlauf.api.streams import Streams
+from langlauf.api.submit import Submitting
+from langlauf.api.submit_request import idempotency_key
+from langlauf.api.wire import Links, event_out, job_members, job_out, notification_out, raw, snapshot_out
+from langlauf.auth.caller import Caller
+from langlauf.domain.notification import CHANNELS, Channel
+from langlauf.domain.state import Status
+from langlauf.domain.views import JobFilter, JobView, pulse_of
+from langlauf.problems import Problem, not_found
+from langlauf.server.transport import watch_client
+from langlauf.service.control import NotCancelable, NotTerminal
+
+EVENTS_IN_STATUS = 100
+INLINE_RESULT = 256 * 1024
+_LONGEST_PAGE = 200
+
+
+class Jobs:
+    """Everything under `/analyze/jobs`."""
+
+    def __init__(self, context: Context, submitting: Submitting) -> None:
+        self._context = context
+        self._services = context.services
+        self._submitting = submitting
+        self._streams = Streams(context)
+        self._kept = KeptAnswers()
+
+    async def status(self, request: Request, caller: Caller) -> Response:
+        """One job with its latest events and, once completed, its result."""
+        refuse_unknown(request, "wait")
+        wait = whole_number(request, "wait", default=0, lowest=0, highest=30)
+        known = known_tags(request)
+        audience = Audience(
+            caller.org_id, request.path_params["job_id"], caller.is_operator, self._context.links(request).base
+        )
+        kept = self._kept.get(audience)
+        if kept is not None and await self._services.reads.pulse(caller, audience.job_id) != kept.pulse:
+            self._kept.drop(audience)
+            kept = None
+        if kept is None and (known is not None or wait):
+            view = await self._settled(request, caller, known, wait)
+            if known is not None and matches(known, self._etag(view)):
+                moment = await self._services.reads.moment(view)
+                return not_modified(self._etag(view), {"Retry-After": str(moment.poll_after)})
+        kept = kept or await self._made(caller, audience)
+        if known is not None and matches(known, kept.headers["ETag"]):
+            return not_modified(kept.headers["ETag"], {"Retry-After": kept.headers["Retry-After"]})
+        body = ShownAnswer(request_id=caller.request_id, job=msgspec.Raw(kept.job))
+        return answer(body, headers=kept.headers, cache=REVALIDATED)
+
+    async def _made(self, caller: Caller, audience: Audience) -> KeptAnswer:
+        """The answer about a job as it is now; it is kept for the next time where it will not change by itself."""
+        found = await self._services.reads.of(caller).status(
+            audience.job_id, events=EVENTS_IN_STATUS, inline_limit=INLINE_RESULT
+        )
+        if found is None:
+            raise not_found()
+        job = found.view.job
+        moment = await self._services.reads.moment(found.view)
+        members = job_members(job, moment, Links(audience.base), operator=audience.operator)
+        shown = JobStatusOut(*members, events=list(map(event_out, found.events)), result=raw(found.result))
+        headers = {"Retry-After": str(moment.poll_after), "ETag": self._etag(found.view)}
+        made = KeptAnswer(pulse_of(found.view), headers, msgspec.json.encode(shown))
+        # A result that is not shown may be one that cannot be read right now.
+        if job.terminal and (job.status is not Status.COMPLETED or found.result is not None):
+            self._kept.put(audience, made)
+        return made
+
+    async def _settled(self, request: Request, caller: Caller, known: str | None, wait: int) -> JobView:
+        """The job, as soon as it differs from what the caller has or from what it was at the request."""
+        had, watch = known, partial(watch_client, request.scope, request.receive)
+
+        def differs(view: JobView) -> bool:
+            nonlocal had
+            etag = self._etag(view)
+            had = had or etag
+            return not matches(had, etag) or view.job.terminal
+
+        view = await self._services.followers.until(caller, request.path_params["job_id"], wait, differs, poll=watch)
+        if view is None:
+            raise not_found()
+        return view
+
+    def _etag(self, view: JobView) -> str:
+        """Changes with every event, the phase, what retention takes and whether it is held; not with an estimate."""
+        job = view.job
+        expired = f"{'r' if job.result_expired_at else ''}{'e' if job.events_expired_at else ''}"
+        return f'W/"{job.event_seq}-{self._services.reads.phase(view)}{expired}{hold_mark(job)}"'
+
+    async def list(self, request: Request, caller: Caller) -> Response:
+        """The org's jobs, newest first."""
+        refuse_unknown(request, "status", "analysis", "q", "limit", "cursor")
+        limit = whole_number(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
+        status = choice(request, "status", tuple(Status))
+        cursor = free_text(request, "cursor")
+        which = JobFilter(
+            status=Status(status) if status else None,
+            analysis=free_text(request, "analysis"),
+            text=free_text(request, "q"),
+            limit=limit,
+        )
+        before = read_cursor(cursor, caller.org_id, which) if cursor else None
+        page = await self._services.reads.of(caller).jobs(msgspec.structs.replace(which, before=before))
+        links = self._context.links(request)
+        shows = partial(job_out, links=links, operator=caller.is_operator)
+        jobs = [shows(view.job, await self._services.reads.moment(view)) for view in page.views]
+        next_cursor = write_cursor(page.after, caller.org_id, which) if page.after else None
+        headers = {}
+        if next_cursor:
+            query = request.url.include_query_params(cursor=next_cursor).query
+            headers["Link"] = f'<{links.base}/jobs?{query}>; rel="next"'
+        return answer(JobsAnswer(request_id=caller.request_id, jobs=jobs, next_cursor=next_cursor), headers=headers)
+
+    async def events(self, request: Request, caller: Caller) -> Response:
+        """A page of a job's log, or all of it as it happens."""
+        refuse_unknown(request, "after", "limit")
+        view = await self._existing(caller, request)
+        if wants_stream(request):
+            return await self._streams.answer(request, caller, view)
+        after = whole_number(request, "after", default=0, lowest=0, highest=max(view.job.event_seq, 0))
+        limit = whole_number(request, "limit", default=100, lowest=1, highest=1_000)
+        events = await self._services.reads.of(caller).events(view.job.job_id, after=after, limit=limit)
+        body = EventsAnswer(
+            request_id=caller.request_id,
+            events=[event_out(event) for event in events],
+            next_after=events[-1].event_seq if events else after,
+            expired=view.job.events_expired_at is not None,
+        )
+        return answer(body)
+
+    async def results(self, request: Request, caller: Caller) -> Response:
+        """A job's snapshots, without their payloads."""
+        refuse_unknown(request)
+        view = await self._existing(caller, request)
+        snapshots = await self._services.reads.of(caller).results(view.job.job_id)
+        links = self._context.links(request)
+        results = [snapshot_out(snapshot, links) for snapshot in snapshots]
+        return answer(ResultsAnswer(request_id=caller.request_id, results=results))
+
+    async def notifications(self, request: Request, caller: Caller) -> Response:
+        """A job's messages, latest first. Reading changes nothing."""
+        refuse_unknown(request, "channel", "limit")
+        limit = whole_number(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
+        word = choice(request, "channel", CHANNELS)
+        channel: Channel | None = next((known for known in CHANNELS if known == word), None)
+        view = await self._existing(caller, request)
+        found = await self._services.reads.of(caller).notifications(view.job.job_id, channel=channel, limit=limit)
+        messages = [notification_out(one) for one in found]
+        return answer(NotificationsAnswer(request_id=caller.request_id, notifications=messages))
+
+    async def cancel(self, request: Request, caller: Caller) -> Response:
+        """Stops a job, or asks its worker to. Repeating it changes nothing."""
+        refuse_unknown(request)
+        wish: CancelBody = convert(CancelBody, await self._context.body(request, optional=True))
+        job_id = request.path_params["job_id"]
+        done = await self._services.control.cancel(caller, job_id, wish.reason)
+        if isinstance(done, NotCancelable):
+            raise Problem(409, "not_cancelable", f"{done.view.job.analysis} was registered as not cancelable.")
+        if done is None:
+            raise not_found()
+        # Read once more, job and events of one moment: a worker may have written the end meanwhile.
+        found = await self._services.reads.of(caller).status(job_id, events=EVENTS_IN_STATUS, inline_limit=0)
+        if found is None:
+            raise not_found()
+        moment = await self._services.reads.moment(found.view)
+        links = self._context.links(request)
+        events = [event_out(event) for event in found.events]
+        members = job_members(found.view.job, moment, links, operator=caller.is_operator)
+        job = JobWithEventsOut(*members, events=events)
+        headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(job_id)}
+        body = CancelAnswer(request_id=caller.request_id, job=job)
+        return answer(body, 200 if found.view.job.terminal else 202, headers=headers)
+
+    async def retry(self, request: Request, caller: Caller) -> Response:
+        """Makes a new job of one that has ended."""
+        refuse_unknown(request)
+        wish: RetryBody = convert(RetryBody, await self._context.body(request, optional=True))
+        made = await self._services.control.retry(
+            caller, request.path_params["job_id"], resume=wish.resume, idempotency_key=idempotency_key(request)
+        )
+        if made is None:
+            raise not_found()
+        if isinstance(made, NotTerminal):
+            raise Problem(
+                409,
+                "not_terminal",
+                "The job has not ended yet; cancel it first, or wait.",
+                current_state=made.view.job.status,
+            )
+        return await self._submitting.accepted(request, caller, made, Preferences())
+
+    async def _existing(self, caller: Caller, request: Request) -> JobView:
+        view = await self._services.reads.of(caller).job(request.path_params["job_id"])
+        if view is None:
+            raise not_found()
+        return view

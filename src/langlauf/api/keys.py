@@ -1,0 +1,64 @@
+"""An org's keys, for its admins: listed, made, ended. Nobody can give away more than they have."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from langlauf.api.context import Context, convert
+from langlauf.api.requests import refuse_unknown, seconds_of
+from langlauf.api.responses import answer
+from langlauf.api.schemas import CreateKeyBody, KeyAnswer, KeyOut, KeysAnswer, MadeKeyAnswer
+from langlauf.api.wire import key_fields
+from langlauf.auth.caller import Caller
+from langlauf.auth.credentials import forbidden
+from langlauf.domain.access import OPEN, USUAL, Scope
+from langlauf.domain.instant import Instant
+from langlauf.problems import bad_request, not_found
+
+
+class ApiKeys:
+    """Everything under `/analyze/keys`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._keys = context.services.keys
+
+    async def list(self, request: Request, caller: Caller) -> Response:
+        """The org's keys, oldest first, revoked and expired ones too."""
+        refuse_unknown(request)
+        keys = [KeyOut(**key_fields(key)) for key in await self._keys.list(caller.org_id)]
+        return answer(KeysAnswer(request_id=caller.request_id, keys=keys))
+
+    async def create(self, request: Request, caller: Caller) -> Response:
+        """A new key of the org. Its text is in this answer and nowhere else, ever."""
+        refuse_unknown(request)
+        wish: CreateKeyBody = convert(CreateKeyBody, await self._context.body(request, optional=True))
+        if caller.grant is not None and caller.grant.issuer == OPEN:
+            raise forbidden("The first key is made beside the server: langlauf keys create --org ORG.")
+        if not wish.name.isprintable():
+            raise bad_request("name must have characters that can be printed.", "name")
+        scopes = USUAL if wish.scopes is None else frozenset(Scope(word) for word in wish.scopes)
+        if excess := sorted(scopes - caller.scopes):
+            raise forbidden(f"This key does not have the scope {excess[0]} itself, and cannot give it.")
+        expires_at = self._expiry(caller, seconds_of(wish.expires_in, "expires_in"))
+        made = await self._keys.create(caller.org_id, name=wish.name, scopes=scopes, expires_at=expires_at)
+        self._context.services.access.forget()
+        body = MadeKeyAnswer(request_id=caller.request_id, key=made.text, **key_fields(made.key))
+        return answer(body, 201)
+
+    def _expiry(self, caller: Caller, seconds: float | None) -> Instant | None:
+        """When the new key expires: not after the one it is made with."""
+        wished = self._keys.expiry(seconds)
+        latest = caller.grant.expires_at if caller.grant is not None else None
+        if wished is not None and latest is not None and wished > latest:
+            raise forbidden("A key cannot make one that outlives it.")
+        return latest if wished is None else wished
+
+    async def revoke(self, request: Request, caller: Caller) -> Response:
+        """Ends a key of the org, and whatever was signed in or shared with it. Repeating it changes nothing."""
+        refuse_unknown(request)
+        await self._context.body(request, optional=True)
+        revoked = await self._keys.revoke(request.path_params["key_id"], org_id=caller.org_id)
+        if revoked is None:
+            raise not_found()
+        self._context.services.access.forget()
+        return answer(KeyAnswer(request_id=caller.request_id, **key_fields(revoked)))

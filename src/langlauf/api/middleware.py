@@ -1,0 +1,151 @@
+"""The outermost layer, in pure ASGI: the request id, browsers of other origins, and one shape for every error."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
+
+from langlauf.analysis.schema import InvalidInput
+from langlauf.api.cors import Cors
+from langlauf.api.endpoints import OPERATION, PAGES
+from langlauf.api.requests import read_fields
+from langlauf.auth.caller_of_request import request_id_from
+from langlauf.auth.credentials import unauthorized
+from langlauf.auth.rate_headers import FLOOD_SECONDS, HEADERS
+from langlauf.clock import draw, monotonic
+from langlauf.domain.errors import (
+    NoPlace,
+    NoRoom,
+    NotRunning,
+    Overloaded,
+    PayloadUnavailable,
+    StoreUnavailable,
+    TurnedAway,
+)
+from langlauf.problems import Problem, bad_request, not_found, problem_response
+from langlauf.server.large_response import no_room
+from langlauf.server.mounting import root_address
+from langlauf.telemetry import Fact, tell, tell_store_failed
+from langlauf.telemetry.metrics import REQUESTS
+
+_RETRY_SECONDS = "5"
+_PLACE_SECONDS, _PLACE_SPREAD = 5, 10
+_OVERLOADED_SECONDS = 1.0
+_ALWAYS = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
+_CLASSES = {number: f"{number}xx" for number in range(1, 6)}
+
+
+class Entrance:
+    """Gives each request its id, and turns every error into a problem that tells no secrets."""
+
+    def __init__(self, find: Callable[[Scope], ASGIApp], cors: Cors, public_url: str | None) -> None:
+        self._find = find
+        self._cors = cors
+        self._public_url = public_url
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await WebSocketClose()(scope, receive, send)
+            return
+        # Streams stay here for hours: nothing is held that only the beginning needs.
+        request_id, origin, preflight = self._read(scope)
+        started = False
+        began = monotonic()
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                REQUESTS.note(monotonic() - began, scope.get(OPERATION, PAGES), _CLASSES[message["status"] // 100])
+                message = {**message, "headers": _completed(message["headers"], request_id, scope)}
+                self._cors.mark(origin, message)
+            await send(message)
+
+        try:
+            await (preflight or self._find(scope))(scope, receive, send_with_id)
+        except ClientDisconnect:
+            return  # nobody is there to be answered
+        except Exception as error:
+            if started:
+                raise
+            problem = _as_problem(error, scope)
+            if problem.after:
+                await asyncio.sleep(problem.after)
+            response = problem_response(problem, request_id, root_address(scope, self._public_url))
+            await response(scope, receive, send_with_id)
+
+    def _read(self, scope: Scope) -> tuple[str, str | None, Response | None]:
+        """The id of a request, the origin of the page that sent it, and the answer to a browser that only asks."""
+        fields = read_fields(scope)
+        scope["langlauf.request_id"] = request_id_from(fields.get("x-request-id"))
+        return scope["langlauf.request_id"], fields.get("origin"), self._cors.preflight(scope["method"], fields)
+
+
+def _completed(headers: Iterable[tuple[bytes, bytes]], request_id: str, scope: Scope) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer with those that every answer has."""
+    found = [*headers, (b"x-request-id", request_id.encode())]
+    known = {name for name, _ in found}
+    found += [header for header in _ALWAYS if header[0] not in known]
+    if HEADERS in scope:
+        found += [(name.lower().encode(), value.encode()) for name, value in scope[HEADERS].items()]
+    return found
+
+
+def _as_problem(error: Exception, scope: Scope) -> Problem:
+    match error:
+        case Problem():
+            problem = error
+        case InvalidInput(field=field, message=message):
+            problem = bad_request(f"{field}: {message}" if field else message, field or None)
+        case HTTPException():
+            problem = _from_starlette(error)
+        case NoPlace() | NoRoom():
+            problem = _no_place(error) if isinstance(error, NoPlace) else no_room(error)
+        case TurnedAway():
+            problem = unauthorized()
+        case Overloaded():
+            tell(Fact.REQUEST_REFUSED, logging.DEBUG, status=503, reason=str(error))
+            problem = _unavailable("The server has too much to do right now; nothing was accepted. Try again.", "1")
+            problem.after = _OVERLOADED_SECONDS  # saying no all the time would take the time that work needs
+        case PayloadUnavailable():
+            # What is wrong with it was told where it was found.
+            problem = _unavailable("This result cannot be read right now; its job can. Try again.")
+        case StoreUnavailable():
+            tell_store_failed(error)
+            problem = _unavailable("The store does not take writes right now; nothing was accepted. Try again.")
+        case NotRunning():
+            # Without its trace, and as an exception: also the log of a foreign server then shows what is to be done.
+            tell(Fact.NOT_RUNNING, logging.ERROR, error=NotRunning(str(error)))
+            problem = _unavailable("The service is not running; nothing was accepted. Try again.")
+        case _:
+            request_id = scope["langlauf.request_id"]
+            tell(Fact.REQUEST_FAILED, logging.ERROR, error=error, path=scope["path"], request_id=request_id)
+            problem = Problem(500, "internal", "Something went wrong on our side; the request id finds it in the log.")
+    return problem
+
+
+def _unavailable(message: str, seconds: str = _RETRY_SECONDS) -> Problem:
+    return Problem(503, "unavailable", message, headers={"Retry-After": seconds})
+
+
+def _no_place(error: NoPlace) -> Problem:
+    """A jittered Retry-After, so that refused clients do not come back all at once."""
+    headers = {"Retry-After": str(_PLACE_SECONDS + int(_PLACE_SPREAD * draw()))}
+    after = FLOOD_SECONDS if error.is_flood else 0.0
+    if error.scope == "all":
+        message = "Too many event streams, long polls and synchronous requests are open; try again."
+        return Problem(503, "unavailable", message, headers=headers, after=after)
+    who = "of this org" if error.scope == "org" else "with this credential"
+    message = f"Too many event streams, long polls and synchronous requests {who} are open; close some, or try again."
+    return Problem(429, "rate_limited", message, headers=headers, after=after)
+
+
+def _from_starlette(error: HTTPException) -> Problem:
+    if error.status_code == 404:  # noqa: PLR2004
+        return not_found()
+    return Problem(error.status_code, "bad_request", str(error.detail), headers=error.headers)

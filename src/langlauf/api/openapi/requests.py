@@ -1,0 +1,116 @@
+"""Request bodies: what each registered analysis takes, flat or under `input`, with examples that fit."""
+
+import msgspec
+
+from langlauf.analysis.registry import Analysis, Registry
+from langlauf.api import schemas, webhook_schemas
+from langlauf.api.openapi.samples import required_example
+from langlauf.api.openapi.shapes import Document, Struct, json_content, ref, request_schemas
+from langlauf.api.operations import OPERATIONS, Operation
+
+ANALYZE = "AnalyzeRequest"
+#: What to send; without one, what the schema gives away.
+_EXAMPLES: Document = {
+    "CancelBody": {"reason": "no longer needed"},
+    "RetryBody": {"resume": True},
+    "HoldBody": {"reason": "wanted for the audit of 2026"},
+    "ReadBody": {"until": "2026-03-02T09:30:04Z"},
+    "TokenBody": {"expires_in": "10m"},
+    "CreateKeyBody": {"name": "nightly import", "scopes": ["submit", "read"]},
+    "CreateWebhookBody": {
+        "url": "https://hooks.example.com/jobs",
+        "name": "warehouse",
+        "events": ["completed", "failed"],
+    },
+    "ChangeWebhookBody": {"enabled": False},
+    "RotateBody": {"overlap": "12h"},
+    "ReplayBody": {"since": "2026-03-02T08:00:00Z"},
+}
+#: Bodies that must name something.
+_NOT_EMPTY = ("ReadBody",)
+_TIMEOUT: Document = {
+    "anyOf": [
+        {"type": "number", "exclusiveMinimum": 0},
+        {"type": "string", **schemas.DURATION_TEXT},
+        {"type": "null"},
+    ],
+    "description": "Lowers the time limit of an attempt: seconds, or a text like `30m`.",
+}
+_TEXT = (
+    "Parameters of an analysis, flat or under `input`. Whole numbers are written without a decimal point, and none "
+    "lies beyond 2^53 - 1, also where anything may stand. Texts may hold neither NUL nor half of a surrogate "
+    "pair, and nothing may be nested deeper than the server's limit."
+)
+
+
+def request_components(registry: Registry) -> Document:
+    """The schemas of all bodies."""
+    fixed = [_struct(one.body) for one in OPERATIONS if one.body is not None and one.body != ANALYZE]
+    made = request_schemas([schemas.Options, *fixed, *(analysis.input_type for analysis in registry)])
+    for name in _NOT_EMPTY:
+        made[name] = {**made[name], "minProperties": 1}
+    shapes = [shape for analysis in registry for shape in _shapes(analysis, registry.default)]
+    return {**made, ANALYZE: {"anyOf": shapes, "description": _TEXT}}
+
+
+def request_body(operation: Operation, registry: Registry) -> Document:
+    """The body of one operation; it must be there where something in it must be."""
+    name = operation.body or ""
+    if name == ANALYZE:
+        return {"required": True, "content": json_content(ref(name), _submissions(registry))}
+    value = _EXAMPLES.get(name) or _required_example(_struct(name))
+    needed = name in _NOT_EMPTY or any(field.required for field in msgspec.structs.fields(_struct(name)))
+    return {"required": needed, "content": json_content(ref(name), {"body": {"value": value}})}
+
+
+def _struct(name: str) -> Struct:
+    """The struct that reads a body: it has the name that the table of operations gives."""
+    found: Struct = getattr(schemas if hasattr(schemas, name) else webhook_schemas, name)
+    return found
+
+
+def _required_example(kind: Struct) -> Document:
+    _, parts = msgspec.json.schema_components([kind])
+    return required_example(parts[kind.__name__], parts)
+
+
+def _shapes(analysis: Analysis, default: str | None) -> list[Document]:
+    is_default = analysis.name == default
+    name: Document = {"enum": [analysis.name, None]} if is_default else {"const": analysis.name}
+    common = {
+        "analysis": {**name, "description": analysis.description},
+        "timeout_seconds": _TIMEOUT,
+        "options": {"anyOf": [ref(schemas.Options), {"type": "null"}]},
+    }
+    named = [] if is_default else ["analysis"]
+    own = request_schemas([analysis.input_type])[analysis.input_type.__name__]
+    flat = {
+        "type": "object",
+        "title": f"{analysis.name}, flat",
+        "properties": {**own.get("properties", {}), **common},
+        "required": [*own.get("required", []), *named],
+        "additionalProperties": False,
+    }
+    nested = {
+        "type": "object",
+        "title": f"{analysis.name}, under input",
+        "properties": {"input": ref(analysis.input_type), **common},
+        "required": ["input", *named],
+        "additionalProperties": False,
+    }
+    return [flat, nested]
+
+
+def _submissions(registry: Registry) -> Document:
+    """One per analysis, and how to ask for a job instead of an answer; what does not fit is left out."""
+    made: Document = {}
+    for analysis in registry:
+        values = _required_example(analysis.input_type)
+        try:
+            msgspec.convert(values, analysis.input_type)
+        except msgspec.ValidationError:
+            continue
+        later = {"analysis": analysis.name, "input": values, "options": {"async_mode": {"requested": True}}}
+        made[analysis.name] = {"summary": "Wait for the result", "value": {"analysis": analysis.name, **values}}
+        made[f"{analysis.name}.async"] = {"summary": "Have it accepted as a job", "value": later}
+    return made

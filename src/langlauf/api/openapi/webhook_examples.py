@@ -1,0 +1,89 @@
+"""Examples of answers about endpoints and deliveries: one that works, and a message that arrived at the second try."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from langlauf.api import webhook_schemas as shapes
+
+_ENDPOINT_ID = "01a1e22c-1f00-7c55-8d21-6b1f8f7a9c03"
+_MESSAGE_ID = "01a1e22d-6bc1-4e0b-9a53-2f7d3e90a6c4"
+_ORG = "acme"
+_URL = "https://hooks.example.com/jobs"
+_MADE = datetime(2026, 3, 1, 8, 0, 0, tzinfo=UTC)
+_ENDED = datetime(2026, 3, 2, 9, 30, 4, tzinfo=UTC)
+_SENT = datetime(2026, 3, 2, 9, 30, 9, tzinfo=UTC)
+
+
+def webhook_answers(common: dict[str, Any], job_id: str, result_id: str) -> dict[str, msgspec.Struct]:
+    """The examples by name."""
+    delivery = _delivery(job_id, result_id)
+    shown = "whsec_…"
+    return {
+        "endpoints": shapes.EndpointsAnswer(**common, webhooks=[_endpoint()]),
+        "endpoint": shapes.EndpointAnswer(**common, webhook=_endpoint()),
+        "added": shapes.MadeEndpointAnswer(**common, webhook=_endpoint(), secret=shown),
+        "org_secret": shapes.OrgSecretAnswer(**common, secret=shown, former_secret=None),
+        "removed": shapes.RemovedAnswer(**common, endpoint_id=_ENDPOINT_ID),
+        "tried": shapes.TestAnswer(**common, taken=True, seconds=0.184, status_code=204, error=None, reply=None),
+        "replayed": shapes.ReplayAnswer(**common, replayed=12, more=False),
+        "deliveries": shapes.DeliveriesAnswer(**common, deliveries=[delivery], next_cursor=None),
+        "delivery": shapes.DeliveryAnswer(**common, delivery=delivery, attempts=_attempts()),
+        "again": shapes.ReplayedAnswer(
+            **common, delivery=msgspec.structs.replace(delivery, delivery_status="pending", scheduled_at=_SENT)
+        ),
+    }
+
+
+def _endpoint() -> shapes.EndpointOut:
+    return shapes.EndpointOut(
+        endpoint_id=_ENDPOINT_ID,
+        org_id=_ORG,
+        url=_URL,
+        name="warehouse",
+        events=["completed", "failed"],
+        status="working",
+        created_at=_MADE,
+        secret_version=1,
+        former_secret_until=None,
+        disabled_at=None,
+        disabled_reason=None,
+        failures=0,
+        failing_since=None,
+        paused_until=None,
+    )
+
+
+def _delivery(job_id: str, result_id: str) -> shapes.DeliveryOut:
+    return shapes.DeliveryOut(
+        notification_id=_MESSAGE_ID,
+        job_id=job_id,
+        org_id=_ORG,
+        channel="webhook",
+        template_key="async.job.completed",
+        delivery_status="sent",
+        attempt_count=2,
+        last_error=None,
+        dedupe_key=f"{job_id}:webhook:async.job.completed:{_ENDPOINT_ID}",
+        scheduled_at=_SENT,
+        sent_at=_SENT,
+        created_at=_ENDED,
+        payload_json={"job_id": job_id, "status": "completed", "event_seq": 3, "result_id": result_id},
+        endpoint_id=_ENDPOINT_ID,
+        target=_URL,
+    )
+
+
+def _attempts() -> list[shapes.AttemptOut]:
+    failed = shapes.AttemptOut(
+        attempt=1,
+        at=_ENDED,
+        seconds=0.21,
+        status="pending",
+        status_code=503,
+        error="the receiver answered 503",
+        reply="back in a minute",
+    )
+    taken = shapes.AttemptOut(attempt=2, at=_SENT, seconds=0.18, status="sent", status_code=204, error=None, reply=None)
+    return [taken, failed]

@@ -1,0 +1,258 @@
+"""Reading requests: body, ids, query parameters. Whatever cannot be read becomes a 400 that names it."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import msgspec
+from starlette.datastructures import Headers, QueryParams
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Scope
+
+from langlauf.analysis.payload import aside
+from langlauf.domain.text import first_flaw, is_plain
+from langlauf.problems import Problem, bad_request
+from langlauf.server.transport import transport_of
+from langlauf.settings import LONGEST_DURATION, duration
+
+JSON = "application/json"
+#: Nobody means a number with so many digits.
+_ABSURD = 13
+#: Checking a body takes many times as long as reading it: one that is larger is checked beside the event loop.
+_LARGE = 65_536
+#: Where the scope of a request has its header fields, read once.
+_FIELDS = "langlauf.fields"
+_NO_PARAMETERS = QueryParams()
+
+
+class Fields(Headers):
+    """The header fields of a request by name. Blanks around a value are no part of it, and not every server takes them
+    away."""
+
+    def __init__(self, sent: Iterable[tuple[bytes, bytes]]) -> None:
+        self._list = [(name, value.strip(b" \t")) for name, value in sent]
+        self._values: dict[str, list[str]] = {}
+        for name, value in self._list:
+            self._values.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+
+    def __getitem__(self, key: str) -> str:
+        return self._values[key.lower()][0]
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and key.lower() in self._values
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The first value of a field."""
+        found = self._values.get(key.lower())
+        return default if found is None else found[0]
+
+    def getlist(self, key: str) -> list[str]:
+        """All values of a field."""
+        return self._values.get(key.lower(), [])
+
+
+def read_fields(scope: Scope) -> Fields:
+    """The header fields of a request, for all that look at it from here on."""
+    fields = scope[_FIELDS] = Fields(scope["headers"])
+    scope["headers"] = fields.raw
+    return fields
+
+
+def forget_fields(scope: Scope) -> None:
+    """Let go of the header fields, for a request that stays and has no more use for them."""
+    scope.pop(_FIELDS, None)
+    scope["headers"] = []
+
+
+class ReadRequest(Request):
+    """A request whose header fields were read once, and whose parameters cost nothing where it has none."""
+
+    @property
+    def headers(self) -> Headers:
+        """The header fields."""
+        fields: Fields = self.scope[_FIELDS]
+        return fields
+
+    @property
+    def query_params(self) -> QueryParams:
+        """The parameters in the address."""
+        return super().query_params if self.scope["query_string"] else _NO_PARAMETERS
+
+
+async def read_object(
+    request: Request, *, largest: int, deepest: int, seconds: float, optional: bool = False
+) -> dict[str, Any]:
+    """The request's JSON object; with `optional`, no body at all counts as an empty one."""
+    body = await read_body(request, largest, seconds)
+    if optional and not body:
+        return {}
+    _check_media_type(request)
+    value = await aside(parse_json, body, deepest) if len(body) > _LARGE else parse_json(body, deepest)
+    if not isinstance(value, dict):
+        raise bad_request("The body must be a JSON object.")
+    return value
+
+
+async def read_body(request: Request, largest: int, seconds: float) -> bytes:
+    """The whole body within a time: other servers than ours have no deadline of their own."""
+    if transport_of(request.scope) is not None:
+        return await _counted(request, largest)
+    try:
+        async with asyncio.timeout(seconds):
+            return await _counted(request, largest)
+    except TimeoutError:
+        message = f"The body of the request took longer than {seconds:g} s."
+        raise Problem(408, "request_timeout", message, headers=_last_answer(request)) from None
+
+
+async def _counted(request: Request, largest: int) -> bytes:
+    """Counts while it reads: what a header promises is not trusted.
+
+    One that promises too much is: nothing of the body is read, and a client that asks first (`Expect`) sends nothing.
+    """
+    promised = request.headers.get("content-length", "")
+    if promised.isascii() and promised.isdigit() and (len(promised) > _ABSURD or int(promised) > largest):
+        raise _too_large(request, largest)
+    parts, size, more = list[bytes](), 0, True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        more = message.get("more_body", False)
+        if size > largest:
+            raise _too_large(request, largest)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _too_large(request: Request, largest: int) -> Problem:
+    message = f"The body has more than {largest:,} bytes."
+    return Problem(413, "payload_too_large", message, headers=_last_answer(request), limit_bytes=largest)
+
+
+def _last_answer(request: Request) -> dict[str, str]:
+    """Says that the connection ends, since the rest of the body is not read; later versions have streams for that."""
+    return {"Connection": "close"} if request.scope["http_version"].startswith("1") else {}
+
+
+def _check_media_type(request: Request) -> None:
+    kind, *parameters = request.headers.get("content-type", "").lower().split(";")
+    charsets = [one.partition("=")[2].strip(' "') for one in parameters if one.strip().startswith("charset=")]
+    if kind.strip() != JSON or set(charsets) - {"utf-8"}:
+        raise Problem(
+            415,
+            "unsupported_media_type",
+            "Send the body as Content-Type: application/json, in UTF-8.",
+            headers={"Accept": JSON},
+        )
+    if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise Problem(
+            415,
+            "unsupported_media_type",
+            "Send the body without a Content-Encoding.",
+            headers={"Accept-Encoding": "identity"},
+        )
+
+
+def parse_json(body: bytes, deepest: int) -> Any:
+    """JSON that every store can keep: no duplicate names, NUL, half surrogates, NaN or integers beyond 64 bits."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise bad_request(f"The body is not valid JSON: {error}.") from None
+    except RecursionError:
+        raise bad_request(f"The body is nested deeper than {deepest} levels.") from None
+    if not is_plain(body, deepest) and (flaw := first_flaw(value, deepest)):
+        field, _, detail = flaw.rpartition(": ")
+        raise bad_request(f"{field}: {detail}.", None if field == "the value" else field)
+    # A name that stands twice takes its colon with it when it is read, unless an escape brings in another one.
+    if b"\\u003" in body or msgspec.json.encode(value).count(b":") != body.count(b":"):
+        json.loads(body, object_pairs_hook=_refuse_duplicates)
+    return value
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise bad_request(f"The name {twice!r} stands twice in one object.", twice)
+    return found
+
+
+def whole_number(request: Request, name: str, *, default: int, lowest: int, highest: int) -> int:
+    """A query parameter that is a whole number within limits."""
+    text = _single(request, name)
+    return default if text is None else _whole_number(text, name, lowest, highest)
+
+
+def header_number(request: Request, name: str, *, default: int, highest: int) -> int:
+    """A header that is a whole number from 0 up; an empty one counts as not given."""
+    text = header_text(request, name)
+    return _whole_number(text, name, 0, highest) if text else default
+
+
+def header_text(request: Request, name: str, longest: int = 256) -> str | None:
+    """A header that is any text up to a length; an empty one counts as not given."""
+    values = request.headers.getlist(name)
+    if len(values) > 1:
+        raise bad_request(f"{name} is given more than once.", name)
+    if values and len(values[0]) > longest:
+        raise bad_request(f"{name} must be a text of at most {longest} characters.", name)
+    return values[0] if values and values[0] else None
+
+
+def _whole_number(text: str, name: str, lowest: int, highest: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < _ABSURD and lowest <= int(text) <= highest):
+        raise bad_request(f"{name} must be a whole number from {lowest} to {highest}.", name)
+    return int(text)
+
+
+def choice(request: Request, name: str, choices: tuple[str, ...]) -> str | None:
+    """A query parameter that is one of a few words."""
+    text = _single(request, name)
+    if text is not None and text not in choices:
+        raise bad_request(f"{name} must be one of {', '.join(choices)}.", name)
+    return text
+
+
+def free_text(request: Request, name: str, longest: int = 256) -> str | None:
+    """A query parameter that is any text up to a length; an empty one counts as not given."""
+    text = _single(request, name)
+    if text is not None and (len(text) > longest or "\x00" in text):
+        raise bad_request(f"{name} must be a text of at most {longest} characters.", name)
+    return text or None
+
+
+def seconds_of(value: float | str | None, name: str, *, longest: float = LONGEST_DURATION) -> float | None:
+    """A member of a body that is a duration: seconds, or a text like 30m."""
+    if value is None:
+        return None
+    try:
+        seconds = duration(value) if isinstance(value, str) else float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= longest:
+        raise bad_request(f"{name} must be over 0 and at most {longest:g} seconds, or a text like 30m.", name)
+    return seconds
+
+
+def refuse_unknown(request: Request, *known: str) -> None:
+    """A parameter that this address does not know is a mistake worth telling."""
+    if request.scope["query_string"]:
+        for name in request.query_params:
+            if name not in known:
+                _unknown(name, known)
+
+
+def _unknown(name: str, known: tuple[str, ...]) -> NoReturn:
+    raise bad_request(f"There is no parameter {name!r} here; known are {', '.join(known) or 'none'}.", name)
+
+
+def _single(request: Request, name: str) -> str | None:
+    values = request.query_params.getlist(name) if request.scope["query_string"] else []
+    if len(values) > 1:
+        raise bad_request(f"{name} is given more than once.", name)
+    return values[0] if values else None

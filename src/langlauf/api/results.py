@@ -1,0 +1,148 @@
+"""Results: the permanent link of a snapshot, and an org's history."""
+
+from functools import partial
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from langlauf.analysis.payload import LARGE, aside
+from langlauf.api.conditional import REVALIDATED, known_tags, matches, not_modified
+from langlauf.api.context import Context
+from langlauf.api.requests import choice, refuse_unknown, whole_number
+from langlauf.api.responses import answer
+from langlauf.api.schemas import HistoryAnswer, HistoryEntryOut, ResultAnswer, ViewsAnswer
+from langlauf.api.wire import raw
+from langlauf.auth.caller import Caller
+from langlauf.domain.instant import to_datetime, to_text
+from langlauf.domain.views import HistoryEntry, ResultView
+from langlauf.problems import Problem, not_found
+
+LATEST, REQUESTED = "latest", "requested"
+_FARTHEST_OFFSET = 1_000_000
+
+
+class Results:
+    """Everything under `/analyze/results`, and `/analyze/history`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._reads = context.services.reads
+
+    async def result(self, request: Request, caller: Caller) -> Response:
+        """A snapshot: the newest of its job, or exactly this one."""
+        refuse_unknown(request, "view")
+        view = choice(request, "view", (LATEST, REQUESTED)) or LATEST
+        known = known_tags(request)
+        found = await self._existing(request, caller, view)
+        etag = _etag(found)
+        if known is not None and matches(known, etag):
+            return not_modified(etag)
+        job, delivered = found.job, found.delivered.snapshot
+        source = await self._reads.of(caller).source(delivered.result_id)
+        if source is None:
+            # Retention may have taken it since the row was read: then the row says so by now.
+            await self._existing(request, caller, view)
+            raise not_found()
+
+        def shape(payload: msgspec.Raw) -> ResultAnswer:
+            return ResultAnswer(
+                request_id=caller.request_id,
+                result_id=delivered.result_id,
+                job_id=job.job_id,
+                job_status=job.status,
+                cancel_reason=job.cancel_reason,
+                error_code=job.error_code,
+                result_kind=delivered.result_kind,
+                result_seq=delivered.result_seq,
+                created_at=to_datetime(delivered.created_at),
+                result=payload,
+                summary=raw(delivered.summary_json),
+                requested_result_id=found.requested.result_id,
+                requested_result_kind=found.requested.result_kind,
+                projection_mode="latest" if view == LATEST else "requested",
+            )
+
+        return self._context.payload_answer(
+            caller,
+            source,
+            shape,
+            headers={"ETag": etag},
+            cache=REVALIDATED,
+            gone=partial(self._existing, request, caller, view),
+        )
+
+    async def views(self, request: Request, caller: Caller) -> Response:
+        """What people are to see of a snapshot; its payload is not read for it."""
+        refuse_unknown(request, "view")
+        view = choice(request, "view", (LATEST, REQUESTED)) or LATEST
+        found = await self._existing(request, caller, view)
+        etag = _etag(found)
+        known = known_tags(request)
+        if known is not None and matches(known, etag):
+            return not_modified(etag)
+        delivered = found.delivered.snapshot
+        body = ViewsAnswer(
+            request_id=caller.request_id,
+            result_id=delivered.result_id,
+            job_id=found.job.job_id,
+            result_kind=delivered.result_kind,
+            result_seq=delivered.result_seq,
+            views=raw(await self._reads.of(caller).views(delivered.result_id) or "[]"),
+        )
+        return answer(body, headers={"ETag": etag}, cache=REVALIDATED)
+
+    async def _existing(self, request: Request, caller: Caller, view: str) -> ResultView:
+        """What there is to deliver, without its payload."""
+        result_id = request.path_params["result_id"]
+        found = await self._reads.of(caller).result(result_id, latest=view == LATEST, payload=False)
+        if found is None:
+            raise not_found()
+        if found.delivered.snapshot.removed_at is not None:
+            when = found.delivered.snapshot.removed_at
+            message = f"Retention removed this result at {to_text(when)}."
+            raise Problem(410, "expired", message, job_id=found.job.job_id, expired_at=to_datetime(when))
+        return found
+
+    async def history(self, request: Request, caller: Caller) -> Response:
+        """The org's jobs that have a result, newest first."""
+        refuse_unknown(request, "limit", "offset")
+        limit = whole_number(request, "limit", default=50, lowest=1, highest=200)
+        offset = whole_number(request, "offset", default=0, lowest=0, highest=_FARTHEST_OFFSET)
+        entries, total = await self._reads.of(caller).history(limit=limit, offset=offset)
+        history = await self._entries(entries)
+        body = HistoryAnswer(request_id=caller.request_id, history=history, total=total, limit=limit, offset=offset)
+        return answer(body)
+
+    async def _entries(self, entries: list[HistoryEntry]) -> list[HistoryEntryOut]:
+        """Inputs may be large: then they are looked into beside the event loop."""
+
+        def out() -> list[HistoryEntryOut]:
+            return [_entry_out(entry) for entry in entries]
+
+        return await aside(out) if sum(len(entry.payload) for entry in entries) > LARGE else out()
+
+
+def _etag(found: ResultView) -> str:
+    """A snapshot never changes; what its answer tells of the job does, at the job's end and when it is held.
+
+    It is weak because every answer has its own request id, and to be asked again because retention takes results away.
+    """
+    return f'W/"{found.delivered.snapshot.result_id}-{found.job.status}"'
+
+
+def _entry_out(entry: HistoryEntry) -> HistoryEntryOut:
+    values: dict[str, Any] = msgspec.json.decode(entry.payload)
+    return HistoryEntryOut(
+        result_id=entry.result_id,
+        job_id=entry.job_id,
+        created_at=to_datetime(entry.created_at),
+        query=_text(values.get("query")),
+        intelligence_mode=_text(values.get("intelligence_mode")),
+        status=entry.status,
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,192 @@
+"""How server-sent events are sent: bounded in number and length, alive while nothing happens, ended cleanly."""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Generic, Protocol, TypeVar
+
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from langlauf.api.accept import EVENT_STREAM
+from langlauf.api.context import Context
+from langlauf.api.requests import forget_fields
+from langlauf.api.sse import HEARTBEAT, EventPage
+from langlauf.auth.caller import Caller
+from langlauf.clock import draw
+from langlauf.domain.errors import StoreError
+from langlauf.problems import VARY
+from langlauf.server.transport import cut, watch_client
+from langlauf.service.follow import Leaves, Signal
+from langlauf.telemetry import Fact, tell, tell_store_failed
+
+HEADERS = {"Cache-Control": "no-store", "Vary": f"{VARY}, Last-Event-ID", "X-Accel-Buffering": "no"}
+_SENT = {"Content-Type": f"{EVENT_STREAM}; charset=utf-8", **HEADERS}
+#: The headers of every stream as they are sent: one list for all.
+_RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _SENT.items()]
+#: The last tenth of a lifetime is drawn: streams that began together do not all end together.
+_DRAWN_LIFETIME = 0.1
+
+
+class Waiting(Leaves, Protocol):
+    """Who waits for something to send: woken by its event."""
+
+    event: Signal
+    left: bool
+
+    @property
+    def turned_away(self) -> bool:
+        """Whether the caller may no longer see it."""
+
+
+W = TypeVar("W", bound=Waiting)
+P = TypeVar("P")
+#: Reads what is behind a position.
+NextPage = Callable[[P], Awaitable[EventPage[P]]]
+
+
+class Stream(Response, ABC, Generic[W]):
+    """One stream, sent by itself in the task of its request."""
+
+    def __init__(self, context: Context, caller: Caller, first: bytes, *, job_id: str | None = None) -> None:
+        self.status_code = 200
+        self.background = None
+        self.raw_headers = _RAW_HEADERS
+        self.followers = context.services.followers
+        self.caller = caller
+        self._settings = context.settings
+        self._first = first
+        self._job_id = job_id
+
+    @abstractmethod
+    def following(self) -> AbstractContextManager[W]:
+        """Follows what the stream is about, for as long as the block lasts."""
+
+    @abstractmethod
+    async def follow(self, waiting: W, /, sender: "Sender", ends_at: float) -> None:
+        """Sends until there is nothing more to send, or until that time of the loop."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            await send(self._start())
+            await send({"type": "http.response.body", "body": b""})
+            return
+        forget_fields(scope)
+        with self.followers.places.take(self.caller.counted_as, "stream"), self.following() as waiting:
+            end_watch = watch_client(scope, receive, waiting)
+            sender = Sender(send, self._settings.stream_patience)
+            try:
+                await sender.pass_on(self._start())
+                await self._serve(waiting, sender)
+            except TimeoutError:
+                tell(Fact.STREAM_CUT, job_id=self._job_id, request_id=self.caller.request_id)
+                cut(scope)
+            except OSError:
+                return  # some servers say so when the client is gone
+            except asyncio.CancelledError:  # another server than ours stops, and waits no longer
+                await sender.end_now()
+                raise
+            finally:
+                end_watch()
+
+    def _start(self) -> Message:
+        return {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+
+    async def _serve(self, waiting: W, sender: "Sender") -> None:
+        """Sends until there is a reason to end; whatever goes wrong ends the stream where the client can go on."""
+        try:
+            await sender.send(self._first)
+            lifetime = self._settings.stream_lifetime * (1 - _DRAWN_LIFETIME * draw())
+            await self.follow(waiting, sender, asyncio.get_running_loop().time() + lifetime)
+        except OSError:  # the client is gone, or does not read: nothing more can be sent
+            raise
+        except StoreError as error:
+            tell_store_failed(error)
+        except Exception as error:  # noqa: BLE001 - the head of the answer is sent; the client comes back and goes on
+            tell(Fact.REQUEST_FAILED, logging.ERROR, error=error, request_id=self.caller.request_id)
+        await sender.end()
+
+    async def wait(self, waiting: W, sender: "Sender", until: float) -> None:
+        """Until there may be something to send, or the time is over; a comment now and then tells that all is well."""
+        while not waiting.event.is_set():
+            wake_at = min(until, sender.sent_at + self._settings.stream_heartbeat)
+            if await waiting.event.wait_until(wake_at) or wake_at == until:
+                return
+            await sender.send(HEARTBEAT)
+
+    def over(self, waiting: W) -> bool:
+        """Whether there is nobody any more to send anything to."""
+        return waiting.left or waiting.turned_away or self.followers.closing
+
+
+class PagedStream(Stream[W], Generic[W, P]):
+    """A stream that is a position in something that is stored: what there is from there on, and then what comes.
+
+    It holds one page at the most, and nothing of the store while it waits.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        caller: Caller,
+        first: bytes,
+        position: P,
+        next_page: "NextPage[P]",
+        *,
+        job_id: str | None = None,
+        look_again: float | None = None,
+    ) -> None:
+        super().__init__(context, caller, first, job_id=job_id)
+        self.position = position
+        self._next_page = next_page
+        self._look_again = look_again
+
+    async def follow(self, waiting: W, /, sender: "Sender", ends_at: float) -> None:
+        """Sends what there is, and then what comes; without a word, looks again after so many seconds."""
+        loop = asyncio.get_running_loop()
+        while not self.over(waiting) and loop.time() < ends_at:
+            waiting.event.clear()
+            page = await self._next_page(self.position)
+            if page.body:
+                await sender.send(page.body)
+            if page.last is not None:
+                self.position = page.last
+            if page.over:
+                return
+            if not page.more:
+                del page  # nothing is held while nothing happens
+                until = ends_at if self._look_again is None else min(ends_at, loop.time() + self._look_again)
+                await self.wait(waiting, sender, until)
+
+
+class Sender:
+    """Sends parts of one answer, each within a time: `TimeoutError` where the client does not read."""
+
+    __slots__ = ("_patience", "_send", "sent_at")
+
+    def __init__(self, send: Send, patience: float) -> None:
+        self._send = send
+        self._patience = patience
+        self.sent_at = 0.0
+
+    async def send(self, body: bytes, *, more: bool = True) -> None:
+        """Sends bytes; waits while too many are on their way."""
+        await self.pass_on({"type": "http.response.body", "body": body, "more_body": more})
+        self.sent_at = asyncio.get_running_loop().time()
+
+    async def pass_on(self, message: Message) -> None:
+        """Hands a message to the server, which may have to wait for the client."""
+        async with asyncio.timeout(self._patience):
+            await self._send(message)
+
+    async def end(self) -> None:
+        """The clean end."""
+        await self.send(b"", more=False)
+
+    async def end_now(self) -> None:
+        """The same where nothing may wait any more: for a client that reads."""
+        self._patience = 0.0
+        with suppress(OSError, RuntimeError):  # no time is left, or the answer had not begun
+            await self.end()

@@ -1,0 +1,237 @@
+"""`POST /analyze`: at once with 202, or waited for."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NoReturn
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from langlauf.api.context import Context
+from langlauf.api.preferences import Preferences, read_preferences
+from langlauf.api.requests import refuse_unknown
+from langlauf.api.responses import answer
+from langlauf.api.schemas import AcceptedAnswer, SyncAnswer
+from langlauf.api.submit_request import idempotency_key, read_order
+from langlauf.api.wire import job_out
+from langlauf.auth.caller import Caller
+from langlauf.domain.job import Accepted, Duplicate, JobRecord, KeyReused, QueueFull, Replayed, Submitted
+from langlauf.domain.state import Status
+from langlauf.domain.views import JobView
+from langlauf.problems import Problem
+from langlauf.server.transport import watch_client
+from langlauf.service.follow import Leaves
+from langlauf.service.submit import Order
+
+_CALLER_LEFT = "the caller of a synchronous request went away"
+_STATUS_OF_CODE = {"timeout": 504, "timeout_max_retries": 504, "network_error": 502, "validation_error": 422}
+
+
+class Submitting:
+    """Accepts work."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._services = context.services
+        self._callers = _SynchronousCallers()
+
+    async def analyze(self, request: Request, caller: Caller) -> Response:
+        """Runs an analysis: waits for its result, or accepts it as a job."""
+        refuse_unknown(request)
+        body = await self._context.body(request)
+        order, mode = read_order(body, idempotency_key(request), checked=True)
+        preferences = read_preferences(request.headers.getlist("prefer"))
+        asynchronous = mode.requested or preferences.respond_async
+        if asynchronous and not preferences.wait_seconds:
+            submitted = await self._services.submissions.submit(caller, order)
+            return await self.accepted(request, caller, submitted, preferences)
+        # Taken before anything is accepted: a caller that is refused may come back with the same request.
+        with self._services.followers.places.take(caller.counted_as, "wait"):
+            if asynchronous:
+                submitted = await self._services.submissions.submit(caller, order)
+                return await self.accepted(request, caller, submitted, preferences)
+            submitted = await self._services.submissions.submit(caller, _always_accepted(order))
+            return await self._synchronous(request, caller, submitted)
+
+    async def accepted(
+        self, request: Request, caller: Caller, submitted: Submitted, preferences: Preferences
+    ) -> Response:
+        """202 with the job, or its result where the caller waits and it ends in time."""
+        job = await self._job_or_problem(request, caller, submitted)
+        links, reads = self._context.links(request), self._services.reads
+        headers = {} if isinstance(submitted, Accepted) else {"Idempotent-Replayed": "true"}
+        if preferences.applied:
+            headers["Preference-Applied"] = preferences.applied
+        if preferences.wait_seconds:
+            view = await self._until_ended(caller, job, preferences.wait_seconds, _Client(request))
+            if view.job.terminal:
+                return await self._ended(request, caller, view.job, headers)
+            job, moment = view.job, await reads.moment(view)
+        elif isinstance(submitted, Accepted):
+            moment = reads.first_moment(job)
+        else:  # it may be running by now: then its lease belongs to the picture
+            view = await reads.of(caller).job(job.job_id) or JobView(job, None)
+            job, moment = view.job, await reads.moment(view)
+        headers |= {"Location": links.job(job.job_id), "Retry-After": str(moment.poll_after)}
+        body = AcceptedAnswer(request_id=caller.request_id, job=job_out(job, moment, links))
+        return answer(body, 202, headers=headers)
+
+    async def _synchronous(self, request: Request, caller: Caller, submitted: Submitted) -> Response:
+        job = await self._job_or_problem(request, caller, submitted)
+        limit = self._context.settings.sync_limit
+        replayed = isinstance(submitted, Replayed)
+        client = _Client(request)
+        counted = self._callers.enter(job.job_id, first=not replayed)
+        try:
+            view = await self._until_ended(caller, job, limit, client)
+        finally:
+            was_last = counted and self._callers.leave(job.job_id)
+        headers = {"Idempotent-Replayed": "true"} if replayed else {}
+        if not view.job.terminal and self._services.followers.closing:
+            raise Problem(
+                503,
+                "unavailable",
+                "The server is about to stop; the job goes on, ask for it by its id.",
+                headers={"Retry-After": "5", "Content-Location": self._context.links(request).job(job.job_id)},
+                job_id=job.job_id,
+            )
+        if not view.job.terminal and client.left:
+            if was_last:
+                await self._services.control.cancel(caller, job.job_id, _CALLER_LEFT, by="system")
+            raise ClientDisconnect
+        if not view.job.terminal:
+            if not replayed:
+                reason = f"no result within {limit:g} s of a synchronous request"
+                await self._services.control.cancel(caller, job.job_id, reason, by="system")
+            raise Problem(
+                504,
+                "timeout",
+                f"No result within {limit:g} s; ask for it with Prefer: respond-async.",
+                headers={**headers, "Content-Location": self._context.links(request).job(job.job_id)},
+                job_id=job.job_id,
+            )
+        return await self._ended(request, caller, view.job, headers)
+
+    async def _until_ended(self, caller: Caller, job: JobRecord, seconds: float, client: "_Client") -> JobView:
+        view = await self._services.followers.until(
+            caller, job.job_id, seconds, lambda view: view.job.terminal, watch=client.watch
+        )
+        return view or JobView(job, None)
+
+    async def _ended(self, request: Request, caller: Caller, job: JobRecord, headers: dict[str, str]) -> Response:
+        """How a job ended, as the answer to whoever waited for it."""
+        links = self._context.links(request)
+        headers = {**headers, "Content-Location": links.job(job.job_id)}
+        if job.status is Status.COMPLETED and job.result_id:
+            return await self._found(caller, job.job_id, job.result_id, headers)
+        if job.status is Status.CANCELED:
+            raise Problem(
+                409, "canceled", f"The job was canceled: {job.cancel_reason}", headers=headers, job_id=job.job_id
+            )
+        code = job.error_code or "internal"
+        status = 422 if job.retry_hint == "check_input_and_retry" else _STATUS_OF_CODE.get(code, 500)
+        raise Problem(
+            status,
+            code,
+            job.error_message or code,
+            headers=headers,
+            job_id=job.job_id,
+            retryable=job.retryable,
+            retry_hint=job.retry_hint,
+        )
+
+    async def _found(self, caller: Caller, job_id: str, result_id: str, headers: dict[str, str]) -> Response:
+        async def gone() -> NoReturn:
+            message = "Retention removed the result of this job."
+            raise Problem(410, "expired", message, headers=headers, job_id=job_id)
+
+        def shape(payload: msgspec.Raw) -> SyncAnswer:
+            return SyncAnswer(request_id=caller.request_id, result=payload, result_id=result_id, job_id=job_id)
+
+        source = await self._services.reads.of(caller).source(result_id)
+        if source is None:
+            await gone()
+        return self._context.payload_answer(caller, source, shape, headers=headers, gone=gone)
+
+    async def _job_or_problem(self, request: Request, caller: Caller, submitted: Submitted) -> JobRecord:
+        if isinstance(submitted, Accepted | Replayed):
+            return submitted.job
+        if isinstance(submitted, KeyReused):
+            raise Problem(
+                422,
+                "idempotency_mismatch",
+                "This Idempotency-Key was used with another payload; send a new key.",
+                field="Idempotency-Key",
+            )
+        if isinstance(submitted, QueueFull):
+            raise _queue_full(submitted)
+        return await self._refuse_duplicate(request, caller, submitted)
+
+    async def _refuse_duplicate(self, request: Request, caller: Caller, duplicate: Duplicate) -> JobRecord:
+        links = self._context.links(request)
+        known = await self._services.reads.of(caller).job(duplicate.job.job_id)
+        moment = await self._services.reads.moment(known or JobView(duplicate.job, None))
+        raise Problem(
+            409,
+            "duplicate_job",
+            "The same analysis with the same input has not ended yet; follow that job, or set allow_duplicate.",
+            headers={"Location": links.job(duplicate.job.job_id), "Retry-After": str(moment.poll_after)},
+            job=job_out(duplicate.job, moment, links),
+        )
+
+
+class _Client:
+    """The client of a request that waits for the end of its job: without it, the wait for the job is over as well."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._follower: Leaves | None = None
+        self.left = False
+
+    def watch(self, follower: Leaves) -> Callable[[], object]:
+        """Begin to watch the client."""
+        self._follower = follower
+        return watch_client(self._request.scope, self._request.receive, self)
+
+    def leave(self) -> None:
+        """The client went away."""
+        self.left = True
+        if self._follower is not None:
+            self._follower.leave()
+
+
+class _SynchronousCallers:
+    """Counts who waits for each job that a synchronous request has made: without the last of them it has no use.
+
+    More than one waits where a request is repeated with its Idempotency-Key.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: Counter[str] = Counter()
+
+    def enter(self, job_id: str, *, first: bool) -> bool:
+        """Count a caller; return False for one that repeats a request of another kind, or one that is over."""
+        if not first and job_id not in self._waiting:
+            return False
+        self._waiting[job_id] += 1
+        return True
+
+    def leave(self, job_id: str) -> bool:
+        """Count a caller out, and return whether it was the last."""
+        self._waiting[job_id] -= 1
+        if self._waiting[job_id]:
+            return False
+        del self._waiting[job_id]
+        return True
+
+
+def _queue_full(full: QueueFull) -> Problem:
+    """The caller's own queue, or one it may avoid, is its business; the server being full is not."""
+    status = 503 if full.scope == "all" else 429
+    return Problem(status, "queue_full", full.reason, headers={"Retry-After": str(full.retry_after)})
+
+
+def _always_accepted(order: Order) -> Order:
+    """A synchronous request is never refused as a duplicate: its caller wants an answer, not a link."""
+    return msgspec.structs.replace(order, allow_duplicate=True)

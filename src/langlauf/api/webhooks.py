@@ -1,0 +1,245 @@
+"""An org's endpoints and its deliveries, for its admins."""
+
+from collections.abc import Awaitable
+from datetime import datetime
+from typing import TypeVar, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from langlauf.analysis.schema import InvalidInput
+from langlauf.api.context import Context, convert
+from langlauf.api.paging import read_cursor, write_cursor
+from langlauf.api.requests import choice, free_text, refuse_unknown, whole_number
+from langlauf.api.responses import answer
+from langlauf.api.webhook_schemas import (
+    ChangeWebhookBody,
+    CreateWebhookBody,
+    DeliveriesAnswer,
+    DeliveryAnswer,
+    EndpointAnswer,
+    EndpointOut,
+    EndpointsAnswer,
+    MadeEndpointAnswer,
+    OrgSecretAnswer,
+    RemovedAnswer,
+    ReplayAnswer,
+    ReplayBody,
+    ReplayedAnswer,
+    RotateBody,
+    TestAnswer,
+)
+from langlauf.api.webhook_wire import attempt_out, delivery_out, endpoint_out, tried_fields
+from langlauf.auth.caller import Caller
+from langlauf.auth.rate_headers import count_apart
+from langlauf.auth.rates import Kind
+from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryFilter, Endpoint
+from langlauf.domain.instant import Instant, from_text
+from langlauf.domain.notification import DELIVERY_STATUSES, DeliveryStatus
+from langlauf.problems import Problem, not_found
+from langlauf.service.webhooks import (
+    MOST_REPLAYED,
+    USUAL_OVERLAP,
+    EndpointDisabled,
+    EndpointExists,
+    MadeEndpoint,
+    TooManyEndpoints,
+)
+from langlauf.settings import duration
+
+T = TypeVar("T")
+
+
+class ApiWebhooks:
+    """Everything under `/analyze/webhooks`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._webhooks = context.services.webhooks
+
+    async def list(self, request: Request, caller: Caller) -> Response:
+        """The org's endpoints, oldest first, and how each is doing."""
+        refuse_unknown(request)
+        found = [self._out(one) for one in await self._webhooks.endpoints(caller.org_id)]
+        return answer(EndpointsAnswer(request_id=caller.request_id, webhooks=found))
+
+    async def create(self, request: Request, caller: Caller) -> Response:
+        """A new endpoint. Its secret is in this answer and nowhere else, ever."""
+        refuse_unknown(request)
+        wish: CreateWebhookBody = convert(CreateWebhookBody, await self._context.body(request, optional=True))
+        made = await refusing(
+            self._webhooks.add(caller.org_id, wish.url, name=wish.name, subjects=wish.events or FINAL_SUBJECTS)
+        )
+        address = f"{self._context.links(request).base}/webhooks/{made.endpoint.endpoint_id}"
+        return answer(self._with_secret(caller, made), 201, headers={"Location": address})
+
+    async def secret(self, request: Request, caller: Caller) -> Response:
+        """The org's own secret, the same whenever it is asked for."""
+        refuse_unknown(request)
+        secret, former, *_ = (*self._webhooks.org_secrets(caller.org_id), None, None)
+        return answer(OrgSecretAnswer(request_id=caller.request_id, secret=secret, former_secret=former))
+
+    async def one(self, request: Request, caller: Caller) -> Response:
+        """One endpoint."""
+        refuse_unknown(request)
+        return self._answer(caller, await self._webhooks.one(caller.org_id, _id(request)))
+
+    async def change(self, request: Request, caller: Caller) -> Response:
+        """Changes what is named. One that is switched off gives up what waits; switched on, it starts afresh."""
+        refuse_unknown(request)
+        wish: ChangeWebhookBody = convert(ChangeWebhookBody, await self._context.body(request, optional=True))
+        changed = await self._webhooks.change(
+            caller.org_id, _id(request), name=wish.name, subjects=wish.events, enabled=wish.enabled
+        )
+        return self._answer(caller, changed)
+
+    async def remove(self, request: Request, caller: Caller) -> Response:
+        """Forgets an endpoint."""
+        refuse_unknown(request)
+        if not await self._webhooks.remove(caller.org_id, _id(request)):
+            raise not_found()
+        return answer(RemovedAnswer(request_id=caller.request_id, endpoint_id=_id(request)))
+
+    async def rotate(self, request: Request, caller: Caller) -> Response:
+        """A new secret, which is in this answer and nowhere else."""
+        refuse_unknown(request)
+        wish: RotateBody = convert(RotateBody, await self._context.body(request, optional=True))
+        made = await self._webhooks.rotate(caller.org_id, _id(request), overlap_seconds=_overlap(wish.overlap))
+        if made is None:
+            raise not_found()
+        return answer(self._with_secret(caller, made))
+
+    async def test(self, request: Request, caller: Caller) -> Response:
+        """Sends a test event, and tells what came back."""
+        refuse_unknown(request)
+        await self._context.body(request, optional=True)
+        if await self._webhooks.one(caller.org_id, _id(request)) is None:
+            raise not_found()
+        count_apart(self._context.rates, request, Kind.WEBHOOK_TEST, caller.org_id, "Too many test events")
+        tried = await self._webhooks.test(caller.org_id, _id(request))
+        if tried is None:
+            raise not_found()
+        return answer(TestAnswer(request_id=caller.request_id, **tried_fields(tried)))
+
+    async def replay(self, request: Request, caller: Caller) -> Response:
+        """Sends again what the endpoint did not take."""
+        refuse_unknown(request)
+        wish: ReplayBody = convert(ReplayBody, await self._context.body(request, optional=True))
+        if await self._webhooks.one(caller.org_id, _id(request)) is None:
+            raise not_found()
+        count_apart(self._context.rates, request, Kind.REPLAY, caller.org_id, "Too many replays")
+        replayed = await refusing(self._webhooks.replay_failed(caller.org_id, _id(request), since=_instant(wish.since)))
+        if replayed is None:
+            raise not_found()
+        body = ReplayAnswer(request_id=caller.request_id, replayed=replayed, more=replayed >= MOST_REPLAYED)
+        return answer(body, 202)
+
+    def _out(self, endpoint: Endpoint) -> EndpointOut:
+        return endpoint_out(endpoint, self._webhooks.clock.now())
+
+    def _answer(self, caller: Caller, endpoint: Endpoint | None) -> Response:
+        if endpoint is None:
+            raise not_found()
+        return answer(EndpointAnswer(request_id=caller.request_id, webhook=self._out(endpoint)))
+
+    def _with_secret(self, caller: Caller, made: MadeEndpoint) -> MadeEndpointAnswer:
+        return MadeEndpointAnswer(request_id=caller.request_id, webhook=self._out(made.endpoint), secret=made.secret)
+
+
+class ApiDeliveries:
+    """Everything under `/analyze/deliveries`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._webhooks = context.services.webhooks
+
+    async def list(self, request: Request, caller: Caller) -> Response:
+        """A page of the org's deliveries, newest first."""
+        refuse_unknown(request, "endpoint", "job", "status", "limit", "cursor")
+        limit = whole_number(request, "limit", default=50, lowest=1, highest=200)
+        which = DeliveryFilter(
+            endpoint_id=free_text(request, "endpoint"),
+            job_id=free_text(request, "job"),
+            status=cast("DeliveryStatus | None", choice(request, "status", DELIVERY_STATUSES)),
+            limit=limit + 1,
+        )
+        cursor = free_text(request, "cursor")
+        before = None if cursor is None else read_cursor(cursor, caller.org_id, which)
+        found = await self._webhooks.deliveries(caller.org_id, msgspec.structs.replace(which, before=before))
+        endpoints = await self._webhooks.endpoints(caller.org_id)
+        page, headers, following = found[:limit], {}, None
+        if len(found) > limit:
+            following = write_cursor((page[-1].created_at, page[-1].notification_id), caller.org_id, which)
+            address = request.url.include_query_params(cursor=following)
+            headers["Link"] = f'<{self._context.links(request).base}/deliveries?{address.query}>; rel="next"'
+        body = DeliveriesAnswer(
+            request_id=caller.request_id,
+            deliveries=[delivery_out(one, endpoints) for one in page],
+            next_cursor=following,
+        )
+        return answer(body, headers=headers)
+
+    async def one(self, request: Request, caller: Caller) -> Response:
+        """One delivery with its attempts."""
+        refuse_unknown(request)
+        found = await self._webhooks.delivery(caller.org_id, request.path_params["notification_id"])
+        if found is None:
+            raise not_found()
+        endpoints = await self._webhooks.endpoints(caller.org_id)
+        body = DeliveryAnswer(
+            request_id=caller.request_id,
+            delivery=delivery_out(found.message, endpoints),
+            attempts=[attempt_out(one) for one in found.attempts],
+        )
+        return answer(body)
+
+    async def replay(self, request: Request, caller: Caller) -> Response:
+        """Sends one again. One that waits anyway is left as it is."""
+        refuse_unknown(request)
+        await self._context.body(request, optional=True)
+        notification_id = request.path_params["notification_id"]
+        if await self._webhooks.delivery(caller.org_id, notification_id) is None:
+            raise not_found()
+        count_apart(self._context.rates, request, Kind.REPLAY, caller.org_id, "Too many replays")
+        message = await refusing(self._webhooks.replay(caller.org_id, notification_id))
+        if message is None:
+            raise not_found()
+        endpoints = await self._webhooks.endpoints(caller.org_id)
+        return answer(ReplayedAnswer(request_id=caller.request_id, delivery=delivery_out(message, endpoints)), 202)
+
+
+async def refusing(use: Awaitable[T]) -> T:
+    """What a use case refuses, as the problem that says so."""
+    try:
+        return await use
+    except EndpointExists as error:
+        raise Problem(409, "endpoint_exists", _sentence(error), field="url") from None
+    except TooManyEndpoints as error:
+        raise Problem(400, "bad_request", _sentence(error)) from None
+    except EndpointDisabled as error:
+        raise Problem(409, "endpoint_disabled", _sentence(error)) from None
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return text[:1].upper() + text[1:] + "."
+
+
+def _id(request: Request) -> str:
+    found: str = request.path_params["endpoint_id"]
+    return found
+
+
+def _overlap(value: float | str | None) -> float:
+    """Seconds; none at all ends the secret before at once."""
+    if value is None:
+        return USUAL_OVERLAP
+    try:
+        return duration(value) if isinstance(value, str) else float(value)
+    except ValueError as error:
+        raise InvalidInput("overlap", f"overlap: {error}") from None
+
+
+def _instant(moment: datetime | None) -> Instant | None:
+    return None if moment is None else from_text(moment.isoformat())

@@ -1,0 +1,161 @@
+"""Records become the shapes on the wire."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec.structs import astuple
+
+from langlauf.api.schemas import EventOut, InboxOut, JobOut, NotificationOut, SnapshotOut
+from langlauf.domain.event import Event
+from langlauf.domain.fields import SEEN_FIELDS, is_time
+from langlauf.domain.inbox import Message
+from langlauf.domain.instant import Instant, to_datetime
+from langlauf.domain.job import JobRecord
+from langlauf.domain.keys import Key
+from langlauf.domain.notification import Notification
+from langlauf.domain.result import Snapshot
+from langlauf.service.read import Moment
+
+_NULL = msgspec.Raw(b"null")
+_TIMES = [place for place, name in enumerate(SEEN_FIELDS) if is_time(name)]
+_ESTIMATE, _DETAILS, _TIMEOUT = map(SEEN_FIELDS.index, ("estimated_seconds", "error_meta", "timeout_seconds"))
+_PHASE = SEEN_FIELDS.index("status") + 1
+
+
+class Links(msgspec.Struct, frozen=True):
+    """Where things are, seen from the caller: behind a public address, under a mount point, with the API's prefix."""
+
+    base: str
+
+    def job(self, job_id: str) -> str:
+        """The status of a job."""
+        return f"{self.base}/jobs/{job_id}"
+
+    def result(self, result_id: str) -> str:
+        """The permanent link of a result."""
+        return f"{self.base}/results/{result_id}"
+
+
+def raw(text: str | None) -> msgspec.Raw:
+    """Stored JSON text, to be sent as it is."""
+    return _NULL if text is None else msgspec.Raw(text.encode())
+
+
+def _time(instant: Instant | None) -> datetime | None:
+    return None if instant is None else to_datetime(instant)
+
+
+def _shown_meta(text: str | None, *, operator: bool) -> dict[str, Any] | None:
+    """Error details; the trace is for the operator alone."""
+    if text is None:
+        return None
+    meta = msgspec.json.decode(text, type=dict[str, Any])
+    if not operator:
+        meta.pop("trace", None)
+    return meta or None
+
+
+def trace_of(job: JobRecord) -> str | None:
+    """Where the job went wrong, for the operator; None where that is not known."""
+    meta = _shown_meta(job.error_meta, operator=True) or {}
+    trace = meta.get("trace")
+    return trace if isinstance(trace, str) else None
+
+
+def _number(value: float) -> int | float:
+    return int(value) if value == int(value) else value
+
+
+def job_out(job: JobRecord, moment: Moment, links: Links, *, operator: bool = False) -> JobOut:
+    """A job on the wire, as the operator or as its org sees it."""
+    return JobOut(*job_members(job, moment, links, operator=operator))
+
+
+def job_members(job: JobRecord, moment: Moment, links: Links, *, operator: bool = False) -> list[Any]:
+    """The members of a job on the wire, in their order."""
+    members: list[Any] = [*astuple(job)[: len(SEEN_FIELDS)]]
+    for place in _TIMES:
+        if (at := members[place]) is not None:
+            members[place] = to_datetime(at)
+    members[_ESTIMATE] = moment.estimated_seconds
+    members[_DETAILS] = _shown_meta(job.error_meta, operator=operator)
+    members[_TIMEOUT] = _number(job.timeout_seconds)
+    members.insert(_PHASE, moment.phase)
+    members.append(links.job(job.job_id))
+    members.append(links.result(job.result_id) if job.result_id else None)
+    return members
+
+
+def event_out(event: Event) -> EventOut:
+    """An event on the wire."""
+    return EventOut(
+        event_id=event.event_id,
+        job_id=event.job_id,
+        org_id=event.org_id,
+        event_type=event.event_type,
+        event_seq=event.event_seq,
+        occurred_at=to_datetime(event.occurred_at),
+        actor_type=event.actor_type,
+        payload_json=raw(event.payload_json),
+        trace_id=event.trace_id,
+        request_id=event.request_id,
+    )
+
+
+def snapshot_out(snapshot: Snapshot, links: Links) -> SnapshotOut:
+    """A snapshot on the wire."""
+    return SnapshotOut(
+        result_id=snapshot.result_id,
+        job_id=snapshot.job_id,
+        result_kind=snapshot.result_kind,
+        result_seq=snapshot.result_seq,
+        schema_version=snapshot.schema_version,
+        created_at=to_datetime(snapshot.created_at),
+        summary_json=raw(snapshot.summary_json),
+        result_url=links.result(snapshot.result_id) + "?view=requested",
+    )
+
+
+def notification_out(notification: Notification) -> NotificationOut:
+    """A message on the wire."""
+    return NotificationOut(**notification_fields(notification))
+
+
+def inbox_out(message: Message) -> InboxOut:
+    """A message of the inbox on the wire."""
+    read_at = _time(message.notification.read_at)
+    return InboxOut(**notification_fields(message.notification), read_at=read_at, unread=message.unread)
+
+
+def notification_fields(notification: Notification) -> dict[str, Any]:
+    """A message on the wire, in parts. Where it goes is not among them: an address may be a person's."""
+    return {
+        "notification_id": notification.notification_id,
+        "job_id": notification.job_id,
+        "org_id": notification.org_id,
+        "channel": notification.channel,
+        "template_key": notification.template_key,
+        "delivery_status": notification.delivery_status,
+        "attempt_count": notification.attempt_count,
+        "last_error": notification.last_error,
+        "dedupe_key": notification.dedupe_key,
+        "scheduled_at": to_datetime(notification.scheduled_at),
+        "sent_at": _time(notification.sent_at),
+        "created_at": to_datetime(notification.created_at),
+        "payload_json": raw(notification.payload_json),
+    }
+
+
+def key_fields(key: Key) -> dict[str, Any]:
+    """A key on the wire, in parts."""
+    return {
+        "key_id": key.key_id,
+        "org_id": key.org_id,
+        "name": key.name,
+        "scopes": sorted(key.scopes),
+        "created_at": to_datetime(key.created_at),
+        "expires_at": _time(key.expires_at),
+        "revoked_at": _time(key.revoked_at),
+        "last_used_at": _time(key.last_used_at),
+    }

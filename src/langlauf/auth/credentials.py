@@ -1,0 +1,88 @@
+"""What a request shows to prove who calls. Keys come in headers, never in an address.
+
+A token for one job may also come in the address, because a browser's `EventSource` cannot send headers. It is taken out
+of the request before anything else looks at it.
+"""
+
+from urllib.parse import unquote_plus
+
+from starlette.requests import Request
+
+from langlauf.auth.access import Access
+from langlauf.auth.tokens import PREFIX, JobTokens
+from langlauf.domain.access import OPEN, Grant
+from langlauf.problems import Problem, bad_request
+
+ADDRESS_TOKEN = "access_token"  # noqa: S105 - a name
+_TOKEN = PREFIX.encode()
+_CHALLENGE = 'Bearer realm="langlauf"'
+
+
+def unauthorized() -> Problem:
+    """The one 401: nothing shown, malformed, unknown, revoked, expired, all the same to the byte."""
+    return Problem(
+        401,
+        "unauthorized",
+        "Show a valid key as Authorization: Bearer <key>.",
+        headers={"WWW-Authenticate": _CHALLENGE},
+    )
+
+
+def forbidden(message: str) -> Problem:
+    """403: who calls is known, and may not."""
+    return Problem(403, "forbidden", message)
+
+
+async def grant_of(
+    access: Access,
+    tokens: JobTokens,
+    shown: bytes | None,
+    in_address: str | None,
+    *,
+    store_may_be_away: bool = False,
+) -> Grant | None:
+    """What a request shows, in a header or in its address, stands for; None where it is not good for anything."""
+    if not access.fresh:
+        await (access.refresh_if_possible() if store_may_be_away else access.refresh())
+    if in_address is not None:
+        if shown is not None and shown != in_address.encode():
+            raise bad_request("access_token and a header show different things; send one of them.", ADDRESS_TOKEN)
+        return await tokens.grant(in_address)
+    if shown is not None and shown.startswith(_TOKEN):
+        return await tokens.grant(shown.decode("ascii", "replace"))
+    return access.by_issuer(OPEN) or await access.by_secret(shown or b"")
+
+
+def take_address_token(request: Request) -> str | None:
+    """The token in the address, which has none from here on: nothing behind this can log it, link it or refuse it."""
+    if not request.scope["query_string"]:
+        return None
+    parts = request.scope["query_string"].decode("latin-1").split("&")
+    pairs = [(unquote_plus(part.partition("=")[0]), part) for part in parts]
+    found = [unquote_plus(part.partition("=")[2]) for name, part in pairs if name == ADDRESS_TOKEN]
+    if not found:
+        return None
+    request.scope["query_string"] = "&".join(part for name, part in pairs if name != ADDRESS_TOKEN).encode("latin-1")
+    if len(found) > 1:
+        raise bad_request("access_token is given more than once.", ADDRESS_TOKEN)
+    return found[0]
+
+
+def secret_in(request: Request) -> bytes | None:
+    """The key in `Authorization: Bearer` or `X-API-Key`, byte by byte as it was sent."""
+    line, alias = _once(request, "Authorization"), _once(request, "X-API-Key")
+    scheme, _, bearer = (line or "").partition(" ")
+    # Other schemes are left to whatever stands before this server.
+    shown = bearer.strip() if scheme.lower() == "bearer" else None
+    alias = alias.strip() if alias is not None else None
+    if shown is not None and alias is not None and shown != alias:
+        raise bad_request("Authorization and X-API-Key show different keys; send one of them.", "Authorization")
+    found = alias if shown is None else shown
+    return None if found is None else found.encode("latin-1")
+
+
+def _once(request: Request, name: str) -> str | None:
+    values = request.headers.getlist(name)
+    if len(values) > 1:
+        raise bad_request(f"{name} is given more than once.", name)
+    return values[0] if values else None

@@ -1,0 +1,85 @@
+"""Tokens for one job: what an org gives to a page of its own, so that a browser sees that job and nothing else.
+
+A token is signed and not stored: it names its org, its job, its end, and the key it was made with. Whoever checks it
+asks whether that key is still good, so revoking the key ends its tokens, and there is nothing to clean up.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from langlauf.auth.access import Access
+from langlauf.auth.caller import Caller
+from langlauf.auth.signing import Statements
+from langlauf.domain.access import Grant, Scope
+from langlauf.domain.instant import Instant, after
+from langlauf.store.admin import AccessStore
+
+PREFIX = "llt_"
+#: What a token lives unless something else is asked for, and at the most.
+USUAL_SECONDS = 3_600.0
+LONGEST_SECONDS = 86_400.0
+_PURPOSE = "job tokens"
+
+
+class JobToken(msgspec.Struct, frozen=True, array_like=True):
+    """What a token says."""
+
+    issuer: str
+    org_id: str
+    job_id: str
+    expires_at: Instant
+    #: whether it may also stop the job
+    cancel: bool = False
+
+
+class MadeToken(NamedTuple):
+    """A new token, and when it ends."""
+
+    text: str
+    expires_at: Instant
+
+
+class JobTokens:
+    """Makes tokens, and tells what one stands for."""
+
+    def __init__(self, access: Access, store: AccessStore) -> None:
+        self._access = access
+        self._store = store
+        self._statements: Statements[JobToken] | None = None
+
+    async def _signed(self) -> Statements[JobToken]:
+        if self._statements is None:
+            self._statements = Statements(JobToken, PREFIX, await self._store.signing_secret(_PURPOSE))
+        return self._statements
+
+    async def make(self, caller: Caller, job_id: str, seconds: float, *, cancel: bool = False) -> MadeToken:
+        """A token for a job that the caller can see. It ends with what the caller came with, at the latest.
+
+        With `cancel` it also stops that job, as long as the key behind it may.
+        """
+        grant = caller.grant
+        if grant is None:
+            raise ValueError("a token is made by somebody who came with a key")
+        expires_at = after(self._access.now(), seconds)
+        if grant.expires_at is not None:
+            expires_at = min(expires_at, grant.expires_at)
+        token = JobToken(grant.issuer, caller.org_id, job_id, expires_at, cancel)
+        return MadeToken((await self._signed()).write(token), expires_at)
+
+    async def grant(self, text: str) -> Grant | None:
+        """What a token stands for; None where it is not ours, is over, or the key behind it is."""
+        token = (await self._signed()).read(text)
+        if token is None or self._access.now() >= token.expires_at:
+            return None
+        behind = self._access.by_issuer(token.issuer)
+        if behind is None or behind.org_id not in (None, token.org_id):
+            return None
+        self._access.used(token.issuer)
+        return Grant(
+            issuer=token.issuer,
+            org_id=token.org_id,
+            scopes=behind.scopes & ({Scope.READ, Scope.CANCEL} if token.cancel else {Scope.READ}),
+            expires_at=token.expires_at,
+            job_id=token.job_id,
+        )

@@ -1,1 +1,0 @@
-"""The HTTP contract: request shape, one call of a use case, response shape."""

@@ -1,0 +1,162 @@
+"""Large answers, sent in pieces: the next one is read when the client has taken the last, and not before.
+
+What is in memory of an answer is a piece and what is on its way, both counted in the room that all answers share. A
+client that does not read keeps that much until it is cut off, like any other that takes nothing of its answer.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from langlauf.clock import draw
+from langlauf.domain.errors import NoRoom, PayloadGone, StoreError
+from langlauf.domain.source import SMALL, Source
+from langlauf.problems import Problem
+from langlauf.server.transport import cut, transport_of, watch_client
+from langlauf.service.room import Room
+from langlauf.telemetry import Fact, tell
+
+#: What is handed to the connection at once.
+_SLICE = 65_536
+#: What may be on its way to a client that does not read: the mark at which a connection is full, and a slice over it.
+_ON_ITS_WAY = 2 * _SLICE
+_RETRY_SECONDS, _RETRY_SPREAD = 2, 5
+
+
+class LargeAnswer(Response):
+    """An answer around a stored payload, which is passed on as it is.
+
+    `gone` is asked where the payload is no longer there although it was a moment ago: it raises what there is to say.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        room: Room,
+        org_id: str,
+        *,
+        headers: Mapping[str, str],
+        media_type: str,
+        gone: Callable[[], Awaitable[object]],
+        around: tuple[bytes, bytes] = (b"", b""),
+    ) -> None:
+        self.status_code = 200
+        self.background = None
+        self.media_type = media_type
+        self._source = source
+        self._room = room
+        self._org_id = org_id
+        self._gone = gone
+        self._around = around
+        length = sum(map(len, around)) + source.size
+        self.init_headers({**headers, "Content-Length": str(length)})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        if scope["method"] == "HEAD":
+            await send(start)
+            await send(_part(b"", more=False))
+            return
+        with self._room.share(self._org_id) as share:
+            share.take(_ON_ITS_WAY)
+            share.take(self._source.holds, self._source.share)
+            first = [await self._first()]
+            with _client(scope, receive) as client:
+                await send(start)
+                try:
+                    await self._send(first.pop(), client, send)
+                except StoreError as error:
+                    # Half of it is sent, and its length was told: without its end no client takes it for the whole.
+                    tell(Fact.ANSWER_CUT, logging.WARNING, org_id=self._org_id, reason=str(error))
+                    if transport_of(scope) is None:
+                        raise
+                    cut(scope)
+
+    async def _first(self) -> bytes | memoryview:
+        """The first piece, before anything is said: then it can still be said that there is none."""
+        try:
+            return await self._source.read(0)
+        except PayloadGone:
+            await self._gone()
+            raise
+
+    async def _send(self, piece: bytes | memoryview, client: "_Client", send: Send) -> None:
+        before, after = self._around
+        await send(_part(before))
+        position = 0
+        while not client.left:
+            for start in range(0, len(piece), _SLICE):
+                await send(_part(bytes(piece[start : start + _SLICE])))
+                await asyncio.sleep(0)  # a quick client takes a whole piece without a pause, and others wait meanwhile
+            position += len(piece)
+            if position == self._source.size:
+                await send(_part(after, more=False))
+                return
+            piece = b""  # let go of, before the client has room for the next
+            await send(_part(b""))
+            piece = await self._source.read(position)
+
+
+class Held(Response):
+    """An answer that is in memory already and large: it is counted until it is sent, and sent in slices."""
+
+    def __init__(self, response: Response, room: Room, org_id: str) -> None:
+        self.status_code = response.status_code
+        self.background = None
+        self.raw_headers = response.raw_headers
+        self._body = bytes(response.body)
+        self._room = room
+        self._org_id = org_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as every answer
+        start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        with self._room.share(self._org_id) as share:
+            share.take(len(self._body))
+            await send(start)
+            for position in range(0, len(self._body), _SLICE):
+                more = position + _SLICE < len(self._body)
+                await send(_part(self._body[position : position + _SLICE], more=more))
+                await asyncio.sleep(0)
+
+
+class _Client:
+    """The client that an answer is for."""
+
+    left = False
+
+    def leave(self) -> None:
+        self.left = True
+
+
+@contextmanager
+def _client(scope: Scope, receive: Receive) -> Iterator[_Client]:
+    """Notices when the client leaves: a server does not tell an application that only sends."""
+    client = _Client()
+    end = watch_client(scope, receive, client)
+    try:
+        yield client
+    finally:
+        end()
+
+
+def _part(body: bytes, *, more: bool = True) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+def counted(response: Response, room: Room, org_id: str) -> Response:
+    """The answer as it is; where it holds much in memory, one that is counted for as long as that lasts."""
+    body = getattr(response, "body", b"")
+    return Held(response, room, org_id) if len(body) > SMALL else response
+
+
+def no_room(error: NoRoom) -> Problem:
+    """A jittered Retry-After, so that refused clients do not come back all at once."""
+    headers = {"Retry-After": str(_RETRY_SECONDS + int(_RETRY_SPREAD * draw()))}
+    if error.scope == "org":
+        message = "Too many large answers of this org are on their way; read them, or try again."
+        return Problem(429, "rate_limited", message, headers=headers)
+    return Problem(503, "unavailable", "Too many large answers are on their way; try again.", headers=headers)
