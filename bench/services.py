@@ -18,8 +18,8 @@ import asyncpg
 
 from bench.processes import DidNotStart, free_port, running
 from bench.progress import say
-from tests.support.missing import Missing
 from tests.support.postgres import own_server
+from tests.support.tiers import Missing
 
 _START_SECONDS = 20.0
 #: As Debian installs it: what the tests set smaller is set back.

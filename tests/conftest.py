@@ -11,11 +11,10 @@ import pytest
 
 from langlauf.clock import new_id
 from tests.long import TEST_IDS, is_long
-from tests.support.missing import Missing
 from tests.support.postgres import RUN, begin_run, fresh_database, shared_server
+from tests.support.process_environment import isolate
 from tests.support.server import ServerProcess, serving
-from tests.support.surroundings import isolate
-from tests.support.tiers import ALL, SEED_NAME, choose_seed
+from tests.support.tiers import ALL, SEED_NAME, Missing, choose_seed
 from tests.support.time_limit import time_limit
 
 #: Seconds for each of setup, test and teardown: many times what any takes alone on a quiet machine.

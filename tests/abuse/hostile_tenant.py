@@ -19,8 +19,8 @@ import httpx2
 import uvloop
 
 from tests.abuse.flood import read_answer
-from tests.support.post_office import PostOffice, post_office
 from tests.support.receiver import Handler, Receiver, receiving
+from tests.support.smtp_server import PostOffice, post_office
 
 ORG = "hostile"
 _PAUSE_AFTER_REFUSAL = 0.05

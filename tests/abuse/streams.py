@@ -17,8 +17,8 @@ import httpx2
 from tests.abuse.ordinary import slowest
 from tests.faults.plan import Plan
 from tests.faults.report import Figure, all_of, at_most, never, told, took
+from tests.support.event_stream import Stream
 from tests.support.server import ServerProcess, serving
-from tests.support.streaming import Stream
 
 #: What is promised of a stream in which nothing happens.
 MOST_KIB = 30.0

@@ -15,7 +15,7 @@ from langlauf.clock import new_id
 from tests.abuse.corpus import BODIES, CURSORS, HEADER_VALUES, HEADERS, METHODS, QUERIES, RAW_IDS, TEXTS
 from tests.support.live import GATES, Live, live
 from tests.support.postgres_stores import migrated_database
-from tests.support.wire import Reply, Wire
+from tests.support.raw_http import Reply, Wire
 
 
 @contextmanager

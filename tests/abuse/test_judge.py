@@ -3,7 +3,7 @@
 import pytest
 
 from tests.abuse.test_corpus import assert_answer
-from tests.support.wire import Reply
+from tests.support.raw_http import Reply
 
 BODY = (
     b'{"type":"/problems/bad_request","title":"x","status":400,"detail":"x","ok":false,"error":"bad_request",'

@@ -8,7 +8,7 @@ import pytest
 from langlauf.clock import new_id
 from langlauf.store.blobs.location import open_blobs
 from langlauf.store.blobs.protocol import Blobs
-from tests.support.object_store import CREDENTIALS, ObjectStore, object_store
+from tests.blobs.object_store import CREDENTIALS, ObjectStore, object_store
 
 SECONDS = 20.0
 PLACES = ("files", "objects")

@@ -17,10 +17,10 @@ from langlauf.domain.retry import Backoff
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.blobs.names import ref_of
 from langlauf.store.sqlite.driver import SqliteStore
+from tests.blobs.blob_stores import SilentBlobs, keys_in, open_with, play_with
 from tests.blobs.conftest import Open
-from tests.support.orders import ORG, claim, look, started
-from tests.support.places import SilentBlobs, keys_in, open_with, play_with
 from tests.support.stores import DAY, LEASE_SECONDS, SetClock
+from tests.support.submissions import ORG, claim, look, started
 from tests.support.tiers import at_scale
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)

@@ -19,8 +19,8 @@ from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.verify import check_file
+from tests.blobs.blob_stores import open_with, play_with
 from tests.blobs.conftest import Open
-from tests.support.places import open_with, play_with
 from tests.support.stores import DAY, Maker, SetClock
 
 LARGE = '{"text":"' + "Zürich " * 50 + '"}'

@@ -20,13 +20,13 @@ from langlauf.store.blobs.owner import BlobsOfAnother
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.tools.backup import back_up, put_back
+from tests.blobs.blob_stores import keys_in, open_with
 from tests.blobs.conftest import Open
-from tests.support.commands import run_command
-from tests.support.orders import ORG, started
-from tests.support.places import keys_in, open_with
 from tests.support.postgres import fresh_database
 from tests.support.postgres_stores import migrated_database
+from tests.support.server import run_command
 from tests.support.stores import DAY, SetClock
+from tests.support.submissions import ORG, started
 
 _POLICY = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
 _LARGE = '"' + "x" * 200 + '"'

@@ -13,7 +13,7 @@ from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.blobs.objects import Bucket, ObjectBlobs
 from langlauf.store.blobs.protocol import KEYS_PER_PAGE, Blobs
 from tests.blobs.conftest import SECONDS, Open
-from tests.support.object_store import CREDENTIALS, ObjectStore
+from tests.blobs.object_store import CREDENTIALS, ObjectStore
 
 KEY = "store/acme/job-1/" + "a" * 64
 OTHER = "store/acme/job-1/" + "b" * 64

@@ -10,8 +10,8 @@ import pytest
 
 from langlauf.client import Client
 from tests.blobs.conftest import PLACES
+from tests.blobs.object_store import CREDENTIALS, ObjectStore
 from tests.http.test_errors import assert_problem
-from tests.support.object_store import CREDENTIALS, ObjectStore
 from tests.support.server import ROOT, SAMPLE_APP, ServerProcess, command, environment, serving
 
 LARGE = "Zürich " * 400_000

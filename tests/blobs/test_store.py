@@ -15,10 +15,10 @@ from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.blobs.names import read_ref
 from langlauf.store.source import PIECE
 from langlauf.store.sqlite.driver import SqliteStore
+from tests.blobs.blob_stores import INLINE_BYTES, SilentBlobs, keys_in, play_with
 from tests.blobs.conftest import Open
-from tests.support.orders import ORG, accept, started
-from tests.support.places import INLINE_BYTES, SilentBlobs, keys_in, play_with
 from tests.support.stores import SetClock, query
+from tests.support.submissions import ORG, accept, started
 
 #: They stay in the row, whatever their payload does.
 VIEWS = '[{"kind":"table","at":""}]'

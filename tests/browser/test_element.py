@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator
 
 from langlauf.clock import new_id
 from tests.browser.conftest import PATIENCE
+from tests.browser.cuttable_proxy import Line, line_to
 from tests.browser.reading import assert_accessible, assert_fits
 from tests.support.keys import OPERATOR
-from tests.support.line import Line, line_to
 from tests.support.live import GATES, Live, live
 
 

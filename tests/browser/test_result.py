@@ -9,7 +9,7 @@ from langlauf.clock import new_id
 from tests.browser.conftest import OpenTab
 from tests.browser.reading import assert_accessible, assert_fits
 from tests.support.live import GATES, Live, live
-from tests.support.showing import showing_app
+from tests.support.view_samples import showing_app
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, Page, Response, expect
 from langlauf import Job, Langlauf
 from tests.browser.conftest import OpenTab, listened
 from tests.browser.reading import assert_accessible, assert_fits
-from tests.support.foreign import uvicorn
 from tests.support.live import Live, live, sample_app
+from tests.support.uvicorn_process import uvicorn
 
 #: In bytes, as they are sent, without compression.
 LIGHT = 100_000

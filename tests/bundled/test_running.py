@@ -9,10 +9,10 @@ from langlauf.bundled import app as bundled
 from langlauf.domain.showing import views_from
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
+from tests.bundled import counted_app as counted
 from tests.bundled.clustering.test_analysis import blobs
 from tests.bundled.ontology.documents import AFTER, BEFORE
-from tests.support import counted
-from tests.support.working import ORG, done, result, run
+from tests.support.running_app import ORG, done, result, run
 
 _PATIENCE = {"LANGLAUF_LEASE_SECONDS": "15"}  # scikit-learn is loaded by the first job
 

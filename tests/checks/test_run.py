@@ -15,7 +15,7 @@ _SLEEPER = "import time\ndef a_child_that_sleeps():\n    print(flush=True)\n    
 _SURROUNDINGS = """
 import os, signal, sys, time
 from pathlib import Path
-from tests.support.surroundings import isolate
+from tests.support.process_environment import isolate
 isolate(Path(sys.argv[1]))
 umask = os.umask(0o022)
 names = sorted(set(os.environ) - {"PATH", "TMPDIR", "CI"})
@@ -68,7 +68,7 @@ def test_what_is_missing_leaves_tests_out_and_is_told_in_a_line(tmp_path: Path, 
     """One line for each thing, with the number of tests; in `make test-all` they fail instead."""
     (tmp_path / "conftest.py").write_text("from tests.conftest import *", "utf-8")
     (tmp_path / "test_moon.py").write_text(
-        "from tests.support.missing import Missing\n"
+        "from tests.support.tiers import Missing\n"
         "def test_one(): raise Missing('There is no moon.')\n"
         "def test_two(): raise Missing('There is no moon.')\n"
         "def test_three(): pass\n",

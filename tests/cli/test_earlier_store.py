@@ -18,8 +18,8 @@ from langlauf.settings import load_settings
 from langlauf.store.sqlite.verify import verify_file
 from langlauf.store.tools.drivers import copy_store
 from langlauf.store.tools.location import SqlitePlace
-from tests.support.earlier import FULL, earlier_store
 from tests.support.stores import Maker, SetClock, query
+from tests.support.v1_store import FULL, earlier_store
 
 COMMANDS = [
     ("migrate", "--store"),

@@ -10,10 +10,9 @@ import httpx2
 import pytest
 
 from langlauf.domain.keys import hash_of
-from tests.support.commands import run_command
 from tests.support.keys import bearer
 from tests.support.processes import eventually
-from tests.support.server import ROOT, SAMPLE_APP, command, environment, serving
+from tests.support.server import ROOT, SAMPLE_APP, command, environment, run_command, serving
 
 KEY = re.compile(r"llk_[0-9A-Za-z]{50}")
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.support.commands import run_command
 from tests.support.network import check_namespaces
-from tests.support.server import command, environment
+from tests.support.server import command, environment, run_command
 from tests.support.stores import Maker, SetClock, query, with_store
 
 _MOUNT = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'

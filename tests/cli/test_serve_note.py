@@ -8,7 +8,7 @@ from langlauf import Langlauf
 from langlauf.bootstrap import Runtime
 from langlauf.cli.serve import _welcome
 from langlauf.service.keys import Keys
-from tests.support.working import run
+from tests.support.running_app import run
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from typing import Any
 import apsw
 import httpx2
 
-from tests.support.commands import run_command
 from tests.support.processes import eventually
-from tests.support.server import ROOT, SAMPLE_APP, command, environment, serving
+from tests.support.server import ROOT, SAMPLE_APP, command, environment, run_command, serving
 
 
 def _serve(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:

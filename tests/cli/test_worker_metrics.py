@@ -11,8 +11,8 @@ import httpx2
 
 from tests.support.keys import bearer
 from tests.support.live import live
+from tests.support.metrics_scrape import read_scrape
 from tests.support.sample_app import app as sample
-from tests.support.scraping import read_scrape
 from tests.support.server import ROOT, SAMPLE_APP, command, environment
 
 _WHERE = re.compile(r"on (http://\S+)/metrics")

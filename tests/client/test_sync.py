@@ -20,7 +20,7 @@ from langlauf.client import (
 )
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.state import Status
-from tests.support.lossy import losing
+from tests.client.lossy_relay import losing
 from tests.support.server import ServerProcess
 
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tests.delivery.dns_server import Answers, naming
 from tests.delivery.rig import Rig, rig
 from tests.support.certificates import make_certificate
-from tests.support.dns import Answers, naming
 from tests.support.receiver import receiving
 
 PUBLIC, PUBLIC_SIX = "1.2.3.4", "2606:4700::1234"

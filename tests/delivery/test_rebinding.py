@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.delivery.rebinding import INNER, NAMES, SILENT, SPELLED
 from tests.support.network import check_namespaces
-from tests.support.surroundings import check_ipv6
+from tests.support.process_environment import check_ipv6
 
 
 def test_no_webhook_goes_inward(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import apsw
 import pytest
 
+from tests.faults.recording_disk import Disk
 from tests.support.live import live
-from tests.support.power import Disk
 from tests.support.stores import query
 
 

@@ -18,7 +18,7 @@ from tests.support.processes import eventually
 from tests.support.server import ROOT, ServerProcess, command, environment, serving, working
 from tests.support.stores import query
 
-STUBBORN_APP = "tests.support.stubborn_app:app"
+STUBBORN_APP = "tests.faults.stubborn_app:app"
 _ASYNC = {"async_mode": {"requested": True, "allow_duplicate": True}}
 #: Seconds for what must not wait for anything that lasts ten minutes here; a busy machine may need most of them.
 PROMPT = 60.0

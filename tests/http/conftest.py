@@ -10,9 +10,9 @@ import pytest
 
 from langlauf.domain.access import GRANTABLE
 from tests.http.closed import Closed, run_job
-from tests.support.beds import bed_of
 from tests.support.keys import OPERATOR, bearer, make_key
 from tests.support.live import Live, live
+from tests.support.store_kinds import bed_of
 
 #: Stores by the names that the ids of tests have.
 STORES = ("sqlite", "postgres")

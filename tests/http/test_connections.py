@@ -18,7 +18,7 @@ from langlauf.settings import load_settings
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live, live
 from tests.support.processes import eventually
-from tests.support.wire import Wire, get, post
+from tests.support.raw_http import Wire, get, post
 
 HEAD, BODY, WRITE = 0.5, 0.8, 0.5
 LARGEST = 500_000

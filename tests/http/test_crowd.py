@@ -13,7 +13,7 @@ from langlauf.server.connection_limit import RESERVE
 from tests.http.test_waits import synchronous
 from tests.support.live import GATES, Live, live
 from tests.support.processes import eventually
-from tests.support.wire import Wire, get, post
+from tests.support.raw_http import Wire, get, post
 
 LIMIT = 16
 #: of LIMIT connections, one org may wait on so many

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.http.test_errors import assert_problem
-from tests.support.beds import bed_of
 from tests.support.live import Live, live
 from tests.support.server import ROOT, command, environment
+from tests.support.store_kinds import bed_of
 
 
 def _clean_up(store: Path | str) -> dict[str, dict[str, int]]:

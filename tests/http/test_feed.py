@@ -14,11 +14,10 @@ from langlauf.clock import new_id
 from langlauf.domain.outbound import CloudEvent, OutboundType
 from tests.http.closed import Closed
 from tests.http.test_errors import assert_problem
+from tests.support.event_stream import ServerEvent, Stream, feed_of, port_of
 from tests.support.keys import bearer
 from tests.support.live import GATES, Live, live
 from tests.support.server import ROOT, command, environment
-from tests.support.sse import ServerEvent
-from tests.support.streaming import Stream, feed_of, port_of
 
 FEED = "/analyze/events"
 STREAM = {"Accept": "text/event-stream"}

@@ -10,8 +10,8 @@ import pytest
 from langlauf.clock import new_id
 from tests.http.test_errors import assert_problem
 from tests.http.test_expiry import _clean_up
-from tests.support.beds import bed_of
 from tests.support.live import GATES, Live, live
+from tests.support.store_kinds import bed_of
 
 pytestmark = pytest.mark.both_stores
 ASYNC = {"Prefer": "respond-async"}

@@ -8,8 +8,8 @@ import pytest
 
 from langlauf import Job, Langlauf
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
-from tests.support.beds import bed_of
 from tests.support.live import Live, live
+from tests.support.store_kinds import bed_of
 
 pytestmark = pytest.mark.both_stores
 

@@ -9,9 +9,9 @@ from langlauf.api.conditional import Audience, KeptAnswer, KeptAnswers
 from langlauf.domain.views import Pulse
 from tests.http.closed import Closed
 from tests.http.test_errors import assert_problem
-from tests.support.beds import bed_of
 from tests.support.keys import OPERATOR, bearer
 from tests.support.live import Live, live
+from tests.support.store_kinds import bed_of
 
 _PULSE = Pulse(3, result_expired=False, events_expired=False, lease_expires_at=None)
 

@@ -13,11 +13,11 @@ from langlauf.api import requests
 from langlauf.clock import new_id
 from langlauf.service.room import Room
 from langlauf.store.source import PIECE, Pieces
-from tests.support.beds import Bed, bed_of
 from tests.support.live import Live, live
 from tests.support.processes import eventually
+from tests.support.raw_http import Wire, get
+from tests.support.store_kinds import Bed, bed_of
 from tests.support.stores import query
-from tests.support.wire import Wire, get
 
 in_both = pytest.mark.both_stores
 #: A database gives one copy for all, which stays.

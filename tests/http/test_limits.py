@@ -13,8 +13,8 @@ from langlauf.domain.job import NewJob, Submitted
 from langlauf.service.estimates import Estimates
 from tests.http.test_errors import assert_problem
 from tests.support.live import GATES, Live, live
+from tests.support.raw_http import Wire, post
 from tests.support.stores import query
-from tests.support.wire import Wire, post
 
 ASYNC = {"Prefer": "respond-async"}
 

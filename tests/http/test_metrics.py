@@ -16,12 +16,12 @@ from langlauf import Langlauf
 from tests.docs.pages import read, rows, words
 from tests.http.closed import lose_store
 from tests.http.test_errors import assert_problem
+from tests.support.event_stream import port_of, stream_of
 from tests.support.keys import bearer
 from tests.support.live import GATES, Live, live, sample_app
-from tests.support.plain import dies
+from tests.support.metrics_scrape import Scraped, read_scrape
+from tests.support.plain_app import dies
 from tests.support.processes import eventually
-from tests.support.scraping import Scraped, read_scrape
-from tests.support.streaming import port_of, stream_of
 
 QUICK = {
     "LANGLAUF_MAX_RUNNING": "3",

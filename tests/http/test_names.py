@@ -9,7 +9,7 @@ from tests.http.closed import Closed
 from tests.http.test_errors import assert_problem
 from tests.support.keys import bearer
 from tests.support.live import Live, live
-from tests.support.wire import Wire
+from tests.support.raw_http import Wire
 
 STRANGE = [
     "evil.example",

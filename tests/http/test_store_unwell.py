@@ -10,10 +10,10 @@ import httpx2
 import pytest
 
 from tests.http.test_errors import assert_problem
-from tests.support.beds import Bed, bed_of
 from tests.support.live import Live, live
 from tests.support.postgres import execute
 from tests.support.processes import eventually
+from tests.support.store_kinds import Bed, bed_of
 
 
 class Scene(NamedTuple):

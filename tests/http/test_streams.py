@@ -11,9 +11,9 @@ import pytest
 
 from langlauf.clock import new_id
 from tests.http.test_errors import assert_problem
+from tests.support.event_stream import Stream, port_of, stream_of
 from tests.support.live import GATES, Live, live
 from tests.support.server import ROOT, command, environment
-from tests.support.streaming import Stream, port_of, stream_of
 
 STREAM = {"Accept": "text/event-stream"}
 

@@ -19,9 +19,9 @@ from langlauf.clock import new_id
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.reads import SqliteTenantReads
-from tests.support.crafting import lengthen_log
+from tests.support.event_stream import port_of, stream_of
 from tests.support.live import GATES, live, sample_app
-from tests.support.streaming import port_of, stream_of
+from tests.support.sqlite_edits import lengthen_log
 
 
 @pytest.fixture

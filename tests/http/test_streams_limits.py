@@ -15,11 +15,11 @@ import pytest
 from langlauf.auth.caller import Caller
 from langlauf.clock import new_id
 from tests.http.test_errors import assert_problem
-from tests.support.crafting import lengthen_log
+from tests.support.event_stream import PATIENCE, Stream, port_of, stream_of
 from tests.support.keys import bearer, make_key
 from tests.support.live import GATES, Live, live
-from tests.support.streaming import PATIENCE, Stream, port_of, stream_of
-from tests.support.wire import Wire, get
+from tests.support.raw_http import Wire, get
+from tests.support.sqlite_edits import lengthen_log
 
 CUT = 'langlauf_facts_total{fact="stream_cut"}'
 STREAM = {"Accept": "text/event-stream"}

@@ -11,11 +11,10 @@ import httpx2
 import pytest
 
 from langlauf.clock import new_id
-from tests.support.crafting import change, lengthen_log
+from tests.support.event_stream import ServerEvent, Stream, port_of, stream_of
 from tests.support.live import GATES, live
 from tests.support.server import serving
-from tests.support.sse import ServerEvent
-from tests.support.streaming import Stream, port_of, stream_of
+from tests.support.sqlite_edits import change, lengthen_log
 
 SEED = 20_261_116
 CLIENTS = 20

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import httpx2
 
-from tests.support.crafting import lengthen_log
+from tests.support.event_stream import Stream
 from tests.support.server import ServerProcess, serving
-from tests.support.streaming import Stream
+from tests.support.sqlite_edits import lengthen_log
 
 #: Seconds in which a stop that waits for no client has ended on a busy machine; streams would go on for half an hour.
 PROMPT = 25.0

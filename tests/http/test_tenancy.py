@@ -14,10 +14,10 @@ from langlauf.domain.access import GRANTABLE, Scope
 from langlauf.service.keys import MadeKey
 from tests.http.statements import recorded
 from tests.http.strangers import Ask, Owned, asks, seen, unknown_ids
-from tests.support.beds import Bed, bed_of
 from tests.support.keys import bearer, make_key
 from tests.support.live import GATES, Live, live
 from tests.support.postgres import fetch
+from tests.support.store_kinds import Bed, bed_of
 
 pytestmark = pytest.mark.both_stores
 #: Makes the headers that somebody of an org sends.

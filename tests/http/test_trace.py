@@ -11,7 +11,7 @@ import pytest
 from langlauf.client import Client, SubmitOptions
 from langlauf.settings import load_settings
 from tests.support.live import Live, live, sample_app
-from tests.support.traced import app
+from tests.support.traced_app import app
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 OTHER = "0af7651916cd43dd8448eb211c80319c"

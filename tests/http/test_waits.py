@@ -13,7 +13,7 @@ from langlauf.clock import new_id
 from tests.http.test_errors import assert_problem
 from tests.support.live import GATES, Live, live
 from tests.support.processes import eventually
-from tests.support.wire import Wire
+from tests.support.raw_http import Wire
 
 STREAM = {"Accept": "text/event-stream"}
 WAITING = {"Prefer": "respond-async, wait=20"}

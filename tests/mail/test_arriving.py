@@ -9,7 +9,7 @@ import pytest
 from langlauf.domain.notification import Notification
 from langlauf.telemetry import Fact
 from tests.delivery.rig import Rig, rig
-from tests.support.post_office import PASSWORD, PostOffice, Taken, post_office_beside
+from tests.support.smtp_server import PASSWORD, PostOffice, Taken, post_office_beside
 
 FROM = "Jobs <jobs@sender.example>"
 TO = "who@mail.example"

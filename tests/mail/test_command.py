@@ -11,7 +11,7 @@ from langlauf.cli.main import main
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.mail import MailServer, Sender, read_mail_server, read_sender
 from langlauf.settings import load_settings
-from tests.support.post_office import PASSWORD, PostOffice, post_office_beside
+from tests.support.smtp_server import PASSWORD, PostOffice, post_office_beside
 
 TO = "who@mail.example"
 

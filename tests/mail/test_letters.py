@@ -28,8 +28,8 @@ from langlauf.store.protocol import Store
 from langlauf.ui.language import LANGUAGES, load_language
 from langlauf.ui.letters.cleaning import one_line
 from langlauf.ui.letters.writing import Letters, trial_letter
-from tests.support.orders import ORG, claim, new_job
 from tests.support.stores import SetClock, opened
+from tests.support.submissions import ORG, claim, new_job
 
 PUBLIC = "https://jobs.example/app/"
 SENDER = Sender("jobs@sender.example", "Jobs")

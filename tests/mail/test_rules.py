@@ -13,8 +13,8 @@ from tests.delivery.rig import rig
 from tests.http.test_errors import assert_problem
 from tests.mail.test_arriving import FROM, PUBLIC, TO, Post, texts
 from tests.support.live import live
-from tests.support.post_office import post_office_beside
 from tests.support.postgres import fresh_database
+from tests.support.smtp_server import post_office_beside
 from tests.ui.outline import assert_page
 
 FIELD = "options.async_mode.notify.email"

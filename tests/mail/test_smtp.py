@@ -14,8 +14,8 @@ from langlauf.delivery.mail.message import mail_bytes
 from langlauf.delivery.mail.smtp import Answer, send
 from langlauf.domain.mail import Letter, Sender, read_mail_server
 from tests.support.certificates import make_certificate
-from tests.support.post_office import PASSWORD, USER, PostOffice, post_office
 from tests.support.processes import eventually
+from tests.support.smtp_server import PASSWORD, USER, PostOffice, post_office
 from tests.support.stores import START
 
 SENDER = Sender("jobs@sender.example", "Jobs")

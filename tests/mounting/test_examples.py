@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 import pytest
 
 from langlauf.client import Client
-from tests.support.foreign import Foreign, uvicorn
+from tests.support.uvicorn_process import Foreign, uvicorn
 from tests.ui.outline import Outline
 
 FRAMEWORKS = ("starlette", "fastapi", "django")

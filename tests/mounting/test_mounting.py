@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from langlauf import Langlauf
 from langlauf.domain.errors import LanglaufError, RegistrationError
 from langlauf.settings import load_settings
-from tests.support.foreign import uvicorn
 from tests.support.live import sample_app
+from tests.support.uvicorn_process import uvicorn
 
 Scene = Callable[[httpx2.AsyncClient], Awaitable[None]]
 TWO = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.earlier_table import EARLIER
+from tests.postgres.adopted_table import EARLIER
 from tests.support.postgres import execute
 
 

@@ -17,10 +17,10 @@ import click
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.roles import roles_sql
-from tests.support.orders import accept
 from tests.support.outbox import told
 from tests.support.postgres import address, execute, fetch, fresh_database, shared_server
 from tests.support.stores import Maker, SetClock
+from tests.support.submissions import accept
 
 ORGS = ("org-a", "org-b")
 _JOBS = 5

@@ -12,7 +12,7 @@ import pytest
 
 from langlauf.compat import adopt as adopting
 from langlauf.compat.earlier_table import CannotAdopt
-from tests.support.earlier_table import CHECK, EARLIER, ROWS, adopt, facts, migrate
+from tests.postgres.adopted_table import CHECK, EARLIER, ROWS, adopt, facts, migrate
 from tests.support.postgres import address, execute, fetch, fresh_database, own_server
 
 # -- the function ------------------------------------------------------------------------------------------------------

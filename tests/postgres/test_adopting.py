@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.support.earlier_table import CHECK, EARLIER, RESULT, ROWS, adopt, facts, migrate
+from tests.postgres.adopted_table import CHECK, EARLIER, RESULT, ROWS, adopt, facts, migrate
 from tests.support.postgres import execute, fetch, fresh_database
 
 

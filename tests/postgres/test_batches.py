@@ -13,9 +13,9 @@ from langlauf.hints import Hints
 from langlauf.store.group_commit import Recording
 from langlauf.store.postgres import recording, submitting
 from langlauf.store.postgres.driver import PostgresStore
-from tests.support.orders import ORG, accept, claim, event_types, new_job
 from tests.support.postgres_stores import migrated_database
 from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import ORG, accept, claim, event_types, new_job
 
 Scene = Callable[[list[PostgresStore], SetClock], Awaitable[None]]
 

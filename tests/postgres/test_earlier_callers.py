@@ -19,9 +19,9 @@ from langlauf.hints import Hints
 from langlauf.settings import BY_NAME
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.verifying import check_database
-from tests.support.orders import accept
 from tests.support.postgres import address, execute, fetch, fresh_database, own_server
 from tests.support.stores import LEASE_SECONDS, Maker, SetClock
+from tests.support.submissions import accept
 
 Scene = Callable[[Any, SetClock], Awaitable[None]]
 JOB = "SELECT * FROM check_job_timeouts()"

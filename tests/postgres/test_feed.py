@@ -11,10 +11,10 @@ import msgspec
 from langlauf.domain.feed import FeedEvent, FeedRequest, Place
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
-from tests.support.orders import ORG, new_job
 from tests.support.postgres import fresh_database
 from tests.support.postgres_stores import migrated_database
 from tests.support.stores import SetClock
+from tests.support.submissions import ORG, new_job
 
 #: A job of which nothing but events is there.
 _LATE = "01a1ec83-4ddf-7703-b81f-c1d4b9bb0315"

@@ -10,10 +10,10 @@ from langlauf.hints import Hints
 from langlauf.store.migrate import migrations_in
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.migrating import PACKAGE, functions_in, migrate
-from tests.support.noted import NOTE, ask, program_with_a_note
-from tests.support.orders import accept, look
+from tests.support.extra_field import NOTE, ask, program_with_a_note
 from tests.support.postgres import fetch
 from tests.support.stores import SetClock
+from tests.support.submissions import accept, look
 
 #: How the view of jobs begins.
 VIEW = ", ".join(JOB_FIELDS[:5])

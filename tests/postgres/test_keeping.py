@@ -16,11 +16,11 @@ from langlauf.compat.sqlite_import import import_v1 as import_into_file
 from langlauf.domain.errors import StoreError
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.verifying import check_database
-from tests.support.beds import Bed, bed_of
-from tests.support.breaking import Breakable, breakable
-from tests.support.earlier import FULL, earlier_store
+from tests.support.broken_store import Breakable, breakable
 from tests.support.postgres import execute, fetch
+from tests.support.store_kinds import Bed, bed_of
 from tests.support.stores import Maker, SetClock
+from tests.support.v1_store import FULL, earlier_store
 
 _CHANGES = {
     "trigger api_keys.api_keys_stay is missing": "DROP TRIGGER api_keys_stay ON api_keys",

@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 from langlauf.cli.main import main
 from langlauf.store.postgres.roles import roles_sql
 from langlauf.store.protocol import Store
-from tests.support.beds import bed_of
-from tests.support.earlier import FULL
 from tests.support.postgres import address, execute, fresh_database, shared_server
+from tests.support.store_kinds import bed_of
 from tests.support.stores import Maker, SetClock
+from tests.support.v1_store import FULL
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from langlauf.domain.attempt import Claim, Lease, Partial, Progress
 from langlauf.domain.outcome import Completed
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
-from tests.support.orders import accept, claim
 from tests.support.postgres import fetch
 from tests.support.postgres_stores import migrated_database
 from tests.support.processes import eventually
 from tests.support.stores import SetClock
+from tests.support.submissions import accept, claim
 
 _BATCHES, _SIZE = 4, 32
 _JOBS = _BATCHES * _SIZE

@@ -12,8 +12,8 @@ from langlauf.cli.main import main
 from langlauf.client import Client, NotFound
 from langlauf.store.postgres.opening import migrate_database
 from tests.postgres.isolation import let_in
+from tests.support.metrics_scrape import read_scrape
 from tests.support.postgres import address, fresh_database
-from tests.support.scraping import read_scrape
 from tests.support.server import ServerProcess, serving, working
 
 _SECRET = "hunter22"

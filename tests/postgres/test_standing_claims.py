@@ -7,11 +7,11 @@ import pytest
 from langlauf.domain.attempt import ClaimRequest, Handed
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
-from tests.support.orders import accept, claim
 from tests.support.postgres import fetch
 from tests.support.postgres_stores import migrated_database
 from tests.support.relay import Loss, relayed
 from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import accept, claim
 
 REQUEST = ClaimRequest(worker_id="w", slots=2, analyses=("survey",), lease_seconds=LEASE_SECONDS, max_running=1_000)
 _TRANSACTIONS = "SELECT DISTINCT xmin::text FROM langlauf.event_rows"

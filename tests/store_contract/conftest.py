@@ -13,8 +13,8 @@ from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
-from tests.support.beds import Bed, bed_of
 from tests.support.postgres_stores import ReusedDatabase
+from tests.support.store_kinds import Bed, bed_of
 from tests.support.stores import SetClock
 
 Body = Callable[[Store, SetClock], Awaitable[None]]

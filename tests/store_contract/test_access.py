@@ -12,8 +12,8 @@ from langlauf.domain.instant import after
 from langlauf.domain.keys import HashedKey, Key, hash_of
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import new_job
 from tests.support.stores import START, SetClock
+from tests.support.submissions import new_job
 
 
 def _hashed(key_id: str = "llk_aaaaaaaaaaaa", org_id: str = "org-a", **fields: object) -> HashedKey:

@@ -6,8 +6,8 @@ from langlauf.domain.instant import Instant, after
 from langlauf.domain.outcome import Completed, Retry
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import accept, claim, started
 from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import accept, claim, started
 
 
 def _told(found: Backlog) -> dict[str, dict[str, int]]:

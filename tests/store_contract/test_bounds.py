@@ -9,8 +9,8 @@ from langlauf.domain.event import Event
 from langlauf.domain.outcome import Completed, Released, Retry
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import ORG, claim, event_types, look, started, wish_to_cancel
 from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import ORG, claim, event_types, look, started, wish_to_cancel
 
 #: The sixth event is the last that tells of progress; the first two are those of the start.
 FEW_EVENTS = Bounds(events=10)

@@ -5,8 +5,8 @@ from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import accept, claim, event_types, look, started, wish_to_cancel
 from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import accept, claim, event_types, look, started, wish_to_cancel
 
 
 def test_jobs_are_claimed_in_the_order_they_came(harness: Harness) -> None:

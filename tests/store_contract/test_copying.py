@@ -29,11 +29,11 @@ from langlauf.store.tools.location import place_of
 from langlauf.store.tools.store_copy import digest_of
 from langlauf.store.tools.tables import TABLES
 from langlauf.store.tools.verify import Watch
-from tests.support.beds import Bed, bed_of
-from tests.support.earlier import FULL
 from tests.support.outbox import told
 from tests.support.postgres import fetch
+from tests.support.store_kinds import Bed, bed_of
 from tests.support.stores import LEASE_SECONDS, Maker, SetClock
+from tests.support.v1_store import FULL
 
 #: A copy that kills itself after so many steps.
 _KILLED = """

@@ -23,8 +23,8 @@ from langlauf.domain.notification import Notification
 from langlauf.domain.outcome import Canceled, Completed, Failed
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import ORG, accept, claim, started, wish_to_cancel
 from tests.support.stores import SetClock
+from tests.support.submissions import ORG, accept, claim, started, wish_to_cancel
 
 CLAIM_SECONDS = 30.0
 HOOK = Subscription(channel="webhook", target="https://hook.example/a", lane="https://hook.example")

@@ -12,8 +12,8 @@ from langlauf.domain.errors import StoreError
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.store_contract.test_deliveries import CLAIM_SECONDS, completed, ended, endpoint, outbox, request
-from tests.support.beds import Bed, bed_of
 from tests.support.postgres import execute, fetch
+from tests.support.store_kinds import Bed, bed_of
 from tests.support.stores import Maker, SetClock
 
 Probe = Callable[[Store, SetClock], Awaitable[None]]

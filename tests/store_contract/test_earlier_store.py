@@ -13,10 +13,10 @@ from langlauf.domain.instant import from_text
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.protocol import Store
 from langlauf.store.tools.location import place_of
-from tests.support.beds import Bed, bed_of
-from tests.support.earlier import NOON, WRITTEN_BY_ITS_CODE, Document, earlier_store
-from tests.support.orders import started
+from tests.support.store_kinds import Bed, bed_of
 from tests.support.stores import DAY, Maker, SetClock
+from tests.support.submissions import started
+from tests.support.v1_store import NOON, WRITTEN_BY_ITS_CODE, Document, earlier_store
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

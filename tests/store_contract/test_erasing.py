@@ -19,7 +19,7 @@ from langlauf.maintenance.erasure import erase, look
 from langlauf.store.admin import KEYS, KNOWN_AS, OF_JOBS
 from langlauf.store.protocol import Store
 from langlauf.store.tools.location import PostgresPlace, SqlitePlace
-from tests.support.beds import Bed
+from tests.support.store_kinds import Bed
 from tests.support.stores import Maker, SetClock
 
 TABLES = {

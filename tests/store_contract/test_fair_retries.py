@@ -8,8 +8,8 @@ from langlauf.domain.outcome import Completed, Released, Retry
 from langlauf.domain.retry import Backoff
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import accept, claim
 from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import accept, claim
 
 _ROUNDS = 40
 _ORGS = ("org-a", "org-b", "org-c")

@@ -19,9 +19,9 @@ from langlauf.store.protocol import Store
 from langlauf.store.tools.drivers import copy_store
 from langlauf.store.tools.location import place_of
 from tests.store_contract.conftest import Harness
-from tests.support.beds import Bed, bed_of
-from tests.support.orders import ORG, accept, claim, new_job, started, wish_to_cancel
+from tests.support.store_kinds import Bed, bed_of
 from tests.support.stores import DAY, Maker, SetClock
+from tests.support.submissions import ORG, accept, claim, new_job, started, wish_to_cancel
 
 FAILED = Failed(code="internal", message="no", retryable=False)
 _EVENTS_GO = RetentionPolicy(final_results=None, partial_results=None, events=DAY, jobs=None)

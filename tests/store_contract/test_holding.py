@@ -10,7 +10,7 @@ from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.views import JobView
 from langlauf.maintenance.retention import clean_up
 from langlauf.store.protocol import Store
-from tests.support.beds import Bed
+from tests.support.store_kinds import Bed
 from tests.support.stores import DAY, Maker, SetClock
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)

@@ -23,8 +23,8 @@ from langlauf.domain.state import Status
 from langlauf.domain.views import Depth
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import ORG, accept, claim, event_types, look, new_job, wish_to_cancel
 from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import ORG, accept, claim, event_types, look, new_job, wish_to_cancel
 
 HOSTS = 4
 ANALYSES = ("survey", "census")

@@ -7,8 +7,8 @@ from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.blobs.names import ref_of
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import ORG, accept, started
 from tests.support.stores import DAY, SetClock
+from tests.support.submissions import ORG, accept, started
 
 REFS = [str(ref_of(bytes([number]))) for number in range(3)]
 DAYS = RetentionPolicy(final_results=7 * DAY, partial_results=DAY, events=None, jobs=None)

@@ -12,8 +12,8 @@ from langlauf.maintenance.erasure import erase
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import ORG, started
 from tests.support.stores import DAY, SetClock
+from tests.support.submissions import ORG, started
 
 _LIMIT = 100
 _SMALL, _LARGE, _LARGER = '"small"', '"' + "x" * 200 + '"', '"' + "y" * 300 + '"'

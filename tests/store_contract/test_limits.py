@@ -6,8 +6,8 @@ from langlauf.domain.outcome import Completed, Released, Retry
 from langlauf.domain.retry import Backoff
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import accept, claim, new_job, wish_to_cancel
 from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import accept, claim, new_job, wish_to_cancel
 
 
 async def _accept_many(store: Store, clock: SetClock, count: int, **rules: str) -> None:

@@ -18,9 +18,9 @@ from langlauf.store.postgres import lists as postgres_lists
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite import lists as sqlite_lists
 from tests.store_contract.conftest import Harness
-from tests.support.beds import Bed
-from tests.support.orders import ORG, accept, claim, new_job, started, wish_to_cancel
+from tests.support.store_kinds import Bed
 from tests.support.stores import DAY, Maker, SetClock
+from tests.support.submissions import ORG, accept, claim, new_job, started, wish_to_cancel
 
 
 async def failed(store: Store, clock: SetClock, code: str = "internal", message: str = "no", **rules: Any) -> str:

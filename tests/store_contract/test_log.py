@@ -7,8 +7,8 @@ from langlauf.domain.outcome import Completed
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import ORG, accept, look, started, wish_to_cancel
 from tests.support.stores import DAY, LEASE_SECONDS, SetClock
+from tests.support.submissions import ORG, accept, look, started, wish_to_cancel
 
 PLENTY = 1_000_000
 

@@ -9,8 +9,8 @@ from langlauf.domain.rate import Rate
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.store_contract.test_deliveries import HOOK, MAIL, completed, request
-from tests.support.orders import ORG
 from tests.support.stores import SetClock
+from tests.support.submissions import ORG
 
 WHO = "who@mail.example"
 MANY = Rate(1_000, 3_600)

@@ -5,8 +5,8 @@ from langlauf.domain.attempt import Progress
 from langlauf.domain.outcome import Completed
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import ORG, accept, claim, started, wish_to_cancel
 from tests.support.stores import SetClock
+from tests.support.submissions import ORG, accept, claim, started, wish_to_cancel
 
 
 def test_every_change_of_a_job_changes_the_mark_of_its_org(harness: Harness) -> None:

@@ -6,8 +6,8 @@ from langlauf.domain.outcome import Completed, Failed, Retry
 from langlauf.domain.overview import NOTHING, Ended, Overview, Queue
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import accept, started, wish_to_cancel
 from tests.support.stores import SetClock
+from tests.support.submissions import accept, started, wish_to_cancel
 
 _MOST = 100
 

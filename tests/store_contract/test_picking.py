@@ -15,8 +15,8 @@ from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.outcome import Completed, Released, Retry
 from langlauf.domain.retry import Backoff
 from langlauf.store.protocol import Store
-from tests.support.orders import accept, claim, wish_to_cancel
 from tests.support.stores import LEASE_SECONDS, SetClock, opened
+from tests.support.submissions import accept, claim, wish_to_cancel
 from tests.support.tiers import at_scale
 
 ORGS = ("org-a", "org-b", "org-c", "org-d", "org-e")

@@ -20,8 +20,8 @@ from langlauf.domain.views import JobFilter, JobPage, LogPage
 from langlauf.store.protocol import JobReads, OrgReads, Store, TenantReads
 from langlauf.store.source import PIECE
 from tests.store_contract.conftest import Harness
-from tests.support.orders import ORG, accept, started, wish_to_cancel
 from tests.support.stores import DAY, SetClock
+from tests.support.submissions import ORG, accept, started, wish_to_cancel
 
 FAILED = Failed(code="internal", message="no", retryable=False)
 Read = Callable[[TenantReads, str, str], Awaitable[Any]]

@@ -6,8 +6,8 @@ import pytest
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.maintenance.retention import clean_up, report_json
 from langlauf.store.protocol import Store
-from tests.support.beds import Bed
 from tests.support.outbox import leave_pending
+from tests.support.store_kinds import Bed
 from tests.support.stores import DAY, Maker, SetClock
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)

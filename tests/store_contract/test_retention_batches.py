@@ -16,8 +16,8 @@ from langlauf.store.postgres.retiring import PostgresShelf
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.retention import SqliteShelf
-from tests.support.beds import Bed
 from tests.support.outbox import leave_pending
+from tests.support.store_kinds import Bed
 from tests.support.stores import DAY, Maker, SetClock
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)

@@ -23,7 +23,7 @@ from langlauf.store.retention import Pace, RetireBatch, Shelf
 from langlauf.store.sqlite.retention import SqliteShelf
 from tests.scale import retention
 from tests.scale.__main__ import postgres_store, sqlite_store
-from tests.support.beds import Bed
+from tests.support.store_kinds import Bed
 from tests.support.stores import DAY, Maker, SetClock
 
 AT_ONCE = RetentionPolicy(final_results=0, partial_results=0, events=0, jobs=DAY)

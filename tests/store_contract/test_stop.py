@@ -14,8 +14,8 @@ from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import ORG, accept, claim, event_types, look, started, wish_to_cancel
 from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import ORG, accept, claim, event_types, look, started, wish_to_cancel
 
 NO_BACKOFF = Backoff(0, 0)
 GRACE = 5.0

@@ -8,8 +8,8 @@ from langlauf.domain.job import Accepted, Duplicate, KeyReused, QueueFull, Repla
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import ORG, accept, claim, event_types, look, new_job, wish_to_cancel
 from tests.support.stores import SetClock
+from tests.support.submissions import ORG, accept, claim, event_types, look, new_job, wish_to_cancel
 
 
 def test_an_accepted_job_is_there_with_its_first_event_and_its_input(harness: Harness) -> None:

@@ -11,9 +11,9 @@ from langlauf.domain.views import PastRun
 from langlauf.maintenance.retention import clean_up
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.beds import Bed
-from tests.support.orders import ORG, started
+from tests.support.store_kinds import Bed
 from tests.support.stores import DAY, Maker, SetClock
+from tests.support.submissions import ORG, started
 
 VIEWS = '[{"kind":"markdown","text":"half"}]'
 OTHER = '[{"kind":"table","at":"/rows"}]'

@@ -6,8 +6,8 @@ from langlauf.domain.outcome import Completed
 from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, known_by
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.orders import accept, claim_for
 from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import accept, claim_for
 
 
 def report(clock: SetClock, worker_id: str = "w-1", **changes: object) -> WorkerReport:

@@ -5,8 +5,7 @@ import shutil
 import subprocess
 import sys
 
-from tests.support.missing import Missing
-from tests.support.tiers import ALL
+from tests.support.tiers import ALL, Missing
 
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 #: As root Chromium runs without its sandbox; it looks for nothing outside of this machine.

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
-from tests.support.missing import Missing
+from tests.support.tiers import Missing
 
 #: For benchmarks of networks: no real host has such an address.
 _NETS = tuple(f"198.{second}.{third}" for second in (18, 19) for third in range(256))

@@ -10,7 +10,7 @@ from langlauf.domain.delivery import (
     EndpointChange,
     Subscription,
 )
-from tests.support.beds import Bed
+from tests.support.store_kinds import Bed
 from tests.support.stores import Maker
 
 HOOK = Subscription(channel="webhook", target="https://hook.example/a", lane="https://hook.example")

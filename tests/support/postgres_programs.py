@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.locks import locked
-from tests.support.missing import Missing
+from tests.support.tiers import Missing
 
 OLDEST = 15
 #: Says where the programs come from: `system` or `wheel`. Without it the machine's own are preferred.

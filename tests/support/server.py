@@ -10,6 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from click.testing import CliRunner
+
+from langlauf.cli.main import main
+
 ROOT = Path(__file__).parents[2]
 SAMPLE_APP = "tests.support.sample_app:app"
 #: Variables of tests that their analyses read as well.
@@ -35,6 +39,14 @@ def environment(**extra: str) -> dict[str, str]:
 def command(*words: str) -> list[str]:
     """The command line of `langlauf …`."""
     return [sys.executable, "-m", "langlauf", *words]
+
+
+def run_command(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run `langlauf …` to its end. Where signals or terminals matter, start a process instead."""
+    done = CliRunner().invoke(main, words, prog_name="langlauf", env=settings)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
 
 
 class ServerProcess:

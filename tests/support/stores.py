@@ -21,7 +21,7 @@ from langlauf.domain.views import CancelRequest
 from langlauf.hints import Hints
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
-from tests.support.writable import make_writable
+from tests.support.sqlite_edits import make_writable
 
 T = TypeVar("T")
 DAY = 86_400.0

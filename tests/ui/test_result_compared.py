@@ -11,7 +11,7 @@ from langlauf.ui.results import comparing
 from langlauf.ui.results.comparing import changed_paths, changed_rows
 from langlauf.ui.showing.written import items, written
 from tests.support.live import GATES, Live, live
-from tests.support.showing import ATTACK, showing_app
+from tests.support.view_samples import ATTACK, showing_app
 from tests.ui.outline import assert_page
 
 

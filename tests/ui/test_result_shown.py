@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.support.live import Live, live
-from tests.support.showing import ATTACK, BARS, CITIES, EXACT, PLACES, SVG, png, showing_app
+from tests.support.view_samples import ATTACK, BARS, CITIES, EXACT, PLACES, SVG, png, showing_app
 from tests.ui.outline import Outline, assert_page
 
 _NUMBERED = re.compile(r"views/(\d+)")
@@ -109,7 +109,7 @@ def test_pictures_and_files_are_sent_so_that_they_cannot_run(server: Live) -> No
 def test_a_picture_that_is_none_can_only_be_saved(server: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     """SVG under the name of a picture is bytes; the checks of an analysis are not trusted."""
     monkeypatch.setattr(
-        "tests.support.showing.all_views", lambda: [_image("image/svg+xml"), _image("image/png"), _file()]
+        "tests.support.view_samples.all_views", lambda: [_image("image/svg+xml"), _image("image/png"), _file()]
     )
     address = result(server, "shown", place="Zürich")
     made = assert_page(server.http.get(address))

@@ -12,7 +12,7 @@ from langlauf.ui.showing import charts, drawing
 from langlauf.ui.showing.chart_theme import MARKS, MUTED, TEXT, Theme, config_of
 from langlauf.ui.showing.charts import Refused, axes_of, harmless, rows_of
 from langlauf.ui.showing.drawing import DrawingBoard, Drawn, NotDrawn
-from tests.support.showing import ATTACK, BARS
+from tests.support.view_samples import ATTACK, BARS
 from tests.ui.test_colours import contrast
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from langlauf.ui.showing.markdown import html_of
 from langlauf.ui.showing.pictures import Picture, download_type, file_name, picture_of
-from tests.support.showing import ATTACK, MARKDOWN, SVG, png
+from tests.support.view_samples import ATTACK, MARKDOWN, SVG, png
 from tests.ui.outline import Outline
 
 ALLOWED = {

@@ -17,8 +17,8 @@ from langlauf.domain.views import JobView
 from langlauf.service.estimates import Estimates
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.driver import SqliteStore
-from tests.support.orders import accept, claim, look, wish_to_cancel
 from tests.support.stores import SetClock, opened
+from tests.support.submissions import accept, claim, look, wish_to_cancel
 
 #: What a run of each analysis takes here, to the second.
 SECONDS = {"survey": 10.0, "census": 40.0}

@@ -22,8 +22,8 @@ from langlauf.service.sharing import SharedReads
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.telemetry import COUNTS, Fact
-from tests.support.orders import started
 from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import started
 
 CALLER = insider("org-a")
 

@@ -11,7 +11,7 @@ from langlauf.client.shapes import JobSummary
 from langlauf.domain.fields import JOB_FIELDS, SEEN_FIELDS, is_time, unbound
 from langlauf.domain.job import CanceledBy, JobRecord, SeenJob
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
-from tests.support.noted import CHANGES, NOTE, ask, program_with_a_note
+from tests.support.extra_field import CHANGES, NOTE, ask, program_with_a_note
 
 SOURCE = Path(__file__).parents[2] / "src" / "langlauf"
 

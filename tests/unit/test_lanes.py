@@ -2,8 +2,8 @@
 
 import asyncio
 
-from tests.support.orders import accept, claim
 from tests.support.stores import SetClock, opened
+from tests.support.submissions import accept, claim
 
 
 def test_an_org_stands_at_one_place_in_all_its_lanes() -> None:

@@ -12,8 +12,8 @@ from langlauf.store import bounded_scan
 from langlauf.store.sqlite import lists
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.live import live
-from tests.support.orders import ORG, accept, wish_to_cancel
 from tests.support.stores import SetClock, opened
+from tests.support.submissions import ORG, accept, wish_to_cancel
 
 MANY = 300
 

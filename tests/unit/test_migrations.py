@@ -17,9 +17,9 @@ from langlauf.store.sqlite.store_copy import target_of
 from langlauf.store.sqlite.verify import check_file
 from langlauf.store.tools.store_copy import Progress
 from langlauf.store.tools.tables import BY_NAME
-from tests.support.orders import claim
 from tests.support.schema_dump import dump
 from tests.support.stores import START, SetClock, query, with_store
+from tests.support.submissions import claim
 
 HASH = "ab" * 32
 

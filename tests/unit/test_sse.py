@@ -9,7 +9,7 @@ from langlauf.api.accept import quality
 from langlauf.api.sse import HEARTBEAT, encode, opening
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.views import LogPage
-from tests.support.sse import EventParser, ServerEvent
+from tests.support.event_stream import EventParser, ServerEvent
 
 STREAM, JSON = "text/event-stream", "application/json"
 

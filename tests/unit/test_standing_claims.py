@@ -10,8 +10,8 @@ from langlauf.domain.errors import StoreUnavailable
 from langlauf.hints import Hints
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.standing_claims import StandingClaims
-from tests.support.orders import accept, new_job
 from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import accept, new_job
 
 REQUEST = ClaimRequest(worker_id="w", slots=2, analyses=("survey",), lease_seconds=LEASE_SECONDS, max_running=1_000)
 

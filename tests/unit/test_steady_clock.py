@@ -23,9 +23,9 @@ from langlauf.store.sqlite import connection
 from langlauf.store.sqlite.clock import TOLERANCE, settled
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.verify import check_file
-from tests.support.machine import HOUR, Machine
 from tests.support.server import ROOT, environment
 from tests.support.stores import LEASE_SECONDS, Maker, SetClock, opened, query
+from tests.unit.machine_clock import HOUR, Machine
 
 INSTANTS = st.integers(0, 2**52)
 

@@ -11,8 +11,8 @@ from langlauf.domain.attempt import Progress
 from langlauf.domain.feed import FeedRequest
 from langlauf.domain.outcome import Released
 from langlauf.store.sqlite.driver import SqliteStore
-from tests.support.orders import accept, claim, new_job, started
 from tests.support.stores import SetClock, opened
+from tests.support.submissions import accept, claim, new_job, started
 
 MANY = 5_000
 #: A few steps more or less for a deeper tree are no growth.

@@ -21,8 +21,8 @@ from langlauf.store.sqlite.verify import verify_file
 from langlauf.store.tools.location import SqlitePlace
 from langlauf.store.tools.store_copy import Row
 from langlauf.store.tools.tables import Table
-from tests.support.earlier import FULL, NOON, Document, bring, earlier_store
 from tests.support.stores import DAY, Maker, SetClock, play, query
+from tests.support.v1_store import FULL, NOON, Document, bring, earlier_store
 
 
 def export(path: Path) -> Document:

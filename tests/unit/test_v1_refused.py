@@ -8,8 +8,8 @@ import pytest
 
 from langlauf.compat.sqlite_import import import_v1
 from langlauf.domain.errors import StoreError
-from tests.support.earlier import FULL, NOON, Document, bring, earlier_store
 from tests.support.stores import query
+from tests.support.v1_store import FULL, NOON, Document, bring, earlier_store
 
 
 def broken(**parts: Any) -> Document:

@@ -15,9 +15,9 @@ from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.verify import check_file, verify_file
 from langlauf.store.tools.verify import RULES
-from tests.support.beds import bed_of
-from tests.support.breaking import Breakable, breakable
+from tests.support.broken_store import Breakable, breakable
 from tests.support.outbox import told
+from tests.support.store_kinds import bed_of
 from tests.support.stores import DAY, Maker, SetClock, query, with_store
 
 Sound = tuple[Path, dict[str, str], int]

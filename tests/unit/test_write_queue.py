@@ -18,8 +18,8 @@ from langlauf.domain.outcome import Completed
 from langlauf.hints import Hints
 from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, letters_of
 from langlauf.store.sqlite.driver import SqliteStore
-from tests.support.orders import accept, new_job, started
 from tests.support.stores import SetClock, opened, query
+from tests.support.submissions import accept, new_job, started
 
 
 class CountingStore(SqliteStore):

@@ -10,7 +10,7 @@ from langlauf import Job, Langlauf
 from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.store.sqlite.verify import verify_file
-from tests.support.working import ORG, done, result, run
+from tests.support.running_app import ORG, done, result, run
 
 
 async def _events(runtime: Runtime, job_id: str) -> list[tuple[str, str]]:

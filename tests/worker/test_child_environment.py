@@ -12,9 +12,9 @@ from langlauf import Langlauf
 from langlauf.bootstrap import Runtime
 from langlauf.settings import SECRETS
 from langlauf.worker.processes.environment import child_environment
+from tests.support.running_app import done, result, run
 from tests.support.server import environment, serving
-from tests.support.snooping import app
-from tests.support.working import done, result, run
+from tests.worker.environment_app import app
 
 SECRET = "hunter2secret"
 OPERATORS = {
@@ -141,7 +141,7 @@ def test_analyses_of_a_server_find_no_secret(tmp_path: Path) -> None:
         "LANGLAUF_CHILD_ENV": "DATABASE_URL",
     }
     operators = set(OPERATORS) & SECRETS | {"LANGLAUF_STORE"}
-    with serving(tmp_path / "store.db", app="tests.support.snooping:app", settings=settings) as server:
+    with serving(tmp_path / "store.db", app="tests.worker.environment_app:app", settings=settings) as server:
         head = {"Authorization": f"Bearer {SECRET}", "X-Org-Id": "default-org"}
         for analysis in ("snoop", "snoop_on_loop"):
             answer = httpx2.post(

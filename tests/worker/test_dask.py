@@ -23,10 +23,10 @@ from langlauf.domain.state import Status
 from langlauf.worker.dask import executor, wire
 from langlauf.worker.dask.connection import Session
 from tests.support.certificates import make_certificate
-from tests.support.chunks import chunks_app
-from tests.support.dask import DaskCluster, dask_cluster
+from tests.support.running_app import ORG, Body, done, ended, kinds, result, run
 from tests.support.server import ROOT, command, environment
-from tests.support.working import ORG, Body, done, ended, kinds, result, run
+from tests.worker.dask_app import chunks_app
+from tests.worker.dask_cluster import DaskCluster, dask_cluster
 
 WAYS_TO_FAIL = ("value", "transient", "permanent", "flaky", "exit", "nan", "large", "memory", "die")
 
@@ -122,7 +122,7 @@ def test_only_the_name_of_the_runner_and_bytes_are_sent(
     foreign = {name for name in names if not name.startswith(("dask.", "builtins."))}
     assert foreign == {"_operator.call", "pkgutil.resolve_name"}
     assert b"langlauf.worker.dask.runner:run_chunk" in bytes(first)
-    assert b"tests.support.plain:cube" in bytes(first)
+    assert b"tests.support.plain_app:cube" in bytes(first)
     assert graph["code"].data == (), "no source code goes along, whatever is configured"
 
 
@@ -251,7 +251,7 @@ def test_without_the_extra_the_program_says_what_to_install(tmp_path: Path) -> N
     (tmp_path / "distributed.py").write_text("raise ModuleNotFoundError('none', name='distributed')\n", "utf-8")
     known = environment(LANGLAUF_EXECUTOR="dask://127.0.0.1:8786")
     known["PYTHONPATH"] = os.pathsep.join((str(tmp_path), known["PYTHONPATH"]))
-    words = command("worker", "tests.support.chunks:app", "--store", "memory://")
+    words = command("worker", "tests.worker.dask_app:app", "--store", "memory://")
     ended = subprocess.run(words, env=known, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1
     assert "needs the package distributed: pip install 'langlauf[dask]'" in ended.stderr

@@ -13,11 +13,11 @@ from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.state import Status
 from langlauf.worker.dask import connection
-from tests.support.chunks import chunks_app
-from tests.support.dask import DaskCluster, dask_cluster
 from tests.support.processes import alive, eventually
+from tests.support.running_app import ORG, Body, cancel, done, ended, lines_of, result, run
 from tests.support.server import serving
-from tests.support.working import ORG, Body, cancel, done, ended, lines_of, result, run
+from tests.worker.dask_app import chunks_app
+from tests.worker.dask_cluster import DaskCluster, dask_cluster
 
 #: For tests in which a lease ends.
 SHORT_LEASE = {"LANGLAUF_LEASE_SECONDS": "3"}
@@ -102,7 +102,7 @@ def test_chunks_end_with_the_worker_that_asked_for_them(
     """Killed, Dask notices; paused, nobody does, but its signs of life fail to come before its lease is over."""
     ledger = tmp_path / "ledger"
     settings = {"LANGLAUF_EXECUTOR": cluster.executor, **(SHORT_LEASE if how is signal.SIGSTOP else {})}
-    with serving(tmp_path / "store.db", app="tests.support.chunks:app", settings=settings) as server:
+    with serving(tmp_path / "store.db", app="tests.worker.dask_app:app", settings=settings) as server:
         with Client(server.url) as client:
             client.submit("maps", function="tick", items=_ticking(ledger, 4))
         eventually(lambda: ledger.exists() and ledger.stat().st_size > 500)

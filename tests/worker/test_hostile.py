@@ -14,11 +14,11 @@ import pytest
 from langlauf import Langlauf
 from langlauf.bootstrap import Runtime
 from langlauf.domain.state import Status
-from tests.support.hostile import app
-from tests.support.plain import app as plain_app
+from tests.support.plain_app import app as plain_app
 from tests.support.processes import alive, parent
+from tests.support.running_app import cancel, done, ended, lines_of, result, run
 from tests.support.server import environment
-from tests.support.working import cancel, done, ended, lines_of, result, run
+from tests.worker.hostile_app import app
 
 
 def test_a_function_may_use_a_pool_of_its_own(tmp_path: Path) -> None:

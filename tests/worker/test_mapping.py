@@ -11,8 +11,8 @@ from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.job import Accepted
 from langlauf.domain.state import Status
-from tests.support.plain import app
-from tests.support.working import ORG, cancel, done, ended, kinds, lines_of, result, run
+from tests.support.plain_app import app
+from tests.support.running_app import ORG, cancel, done, ended, kinds, lines_of, result, run
 
 
 def _items(file: Path, count: int, **fails: str) -> list[dict[str, Any]]:

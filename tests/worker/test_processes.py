@@ -14,9 +14,9 @@ from langlauf.bootstrap import Runtime
 from langlauf.domain.errors import RegistrationError
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter
-from tests.support.plain import add, app, waits
+from tests.support.plain_app import add, app, waits
 from tests.support.processes import alive, parent
-from tests.support.working import ORG, cancel, done, ended, kinds, lines_of, result, run
+from tests.support.running_app import ORG, cancel, done, ended, kinds, lines_of, result, run
 
 
 async def _gone(pid: int, seconds: float = 60) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.support.processes import alive, eventually, parent
 from tests.support.server import ServerProcess, serving
 
-_APP = "tests.support.plain:app"
+_APP = "tests.support.plain_app:app"
 _QUICK = {"LANGLAUF_SWEEP_SECONDS": "0.2", "LANGLAUF_POLL_SECONDS": "0.1"}
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support.collector import Collector, collecting
 from tests.support.server import command, environment, serving, working
+from tests.worker.otel_collector import Collector, collecting
 
-APP = "tests.support.traced:app"
+APP = "tests.support.traced_app:app"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLER = "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{CALLER}-01"

@@ -10,7 +10,7 @@ from typing import Any
 from langlauf import Job, Langlauf
 from langlauf.bootstrap import Runtime
 from langlauf.domain.state import Status
-from tests.support.working import cancel, done, ended, run
+from tests.support.running_app import cancel, done, ended, run
 
 #: More jobs than a small pool of threads would have.
 _MANY = 5

@@ -11,8 +11,8 @@ from langlauf.bootstrap import Runtime
 from langlauf.domain.showing import LARGEST_VIEWS, AnyView, views_from
 from langlauf.domain.views import JobView
 from langlauf.worker import looking_back
-from tests.support import plain
-from tests.support.working import ORG, done, result, run
+from tests.support import plain_app as plain
+from tests.support.running_app import ORG, done, result, run
 
 SHOWN: list[list[AnyView]] = [[views.markdown("So far")], [views.table(at="/rows")]]
 

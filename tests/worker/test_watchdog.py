@@ -14,7 +14,7 @@ import pytest
 from tests.support.processes import worker_processes
 from tests.support.server import serving
 
-_APP = "tests.support.blocking:app"
+_APP = "tests.worker.blocking_app:app"
 _ASYNC = {"Prefer": "respond-async"}
 _QUICK = {"LANGLAUF_SWEEP_SECONDS": "0.2", "LANGLAUF_POLL_SECONDS": "0.1"}
 #: Long enough that a keeper that a very busy machine lets wait acts before it is over.
@@ -55,7 +55,7 @@ def test_code_that_blocks_the_loop_is_stopped_and_the_server_lives(tmp_path: Pat
         [crash] = [event["payload_json"]["crash"] for event in job["events"] if event["event_type"] == "job.lease_lost"]
         assert http.get("/health").status_code == 200
     assert (job["status"], job["attempt"], job["retry_count"]) == ("completed", 2, 0)
-    assert re.fullmatch(r"its event loop blocked for \d+\.\d s in support/blocking\.py:\d+", crash)
+    assert re.fullmatch(r"its event loop blocked for \d+\.\d s in worker/blocking_app\.py:\d+", crash)
     entries = _entries(ledger)
     [second_start] = [moment for moment, _, word in entries if word == "start 2"]
     assert all(moment < second_start for moment, _, word in entries if word in ("start 1", "alive"))
@@ -76,7 +76,7 @@ def test_a_job_that_blocks_again_and_again_is_given_up(tmp_path: Path, how: str)
         (tmp_path / "open").touch()
         beside = _until(http, f"/analyze/jobs/{neighbour}", lambda job: job["finished_at"] is not None)
     assert (job["status"], job["error_code"], job["attempt"]) == ("failed", "worker_lost", 3)
-    assert re.search(r"event loop blocked for \d+\.\d s in support/blocking\.py:\d+", job["error_message"])
+    assert re.search(r"event loop blocked for \d+\.\d s in worker/blocking_app\.py:\d+", job["error_message"])
     assert beside["status"] == "completed"
     assert how == "lock" or beside["attempt"] <= 2, "at most one loss"
 

@@ -14,7 +14,7 @@ from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.state import Status
 from langlauf.telemetry import COUNTS, Fact
-from tests.support.working import cancel, ended, kinds, run
+from tests.support.running_app import cancel, ended, kinds, run
 
 
 def test_several_jobs_run_at_once_but_not_more_than_allowed(tmp_path: Path) -> None:

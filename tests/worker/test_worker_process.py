@@ -11,7 +11,7 @@ import pytest
 from tests.support.processes import alive, eventually, worker_processes
 from tests.support.server import ServerProcess, serving
 
-_APP = "tests.support.dying_app:app"
+_APP = "tests.worker.dying_app:app"
 #: Leases are long: what is lost is started again at once all the same.
 _LEASE = {"LANGLAUF_LEASE_SECONDS": "600", "LANGLAUF_SWEEP_SECONDS": "600"}
 

@@ -17,8 +17,8 @@ from tests.faults.judging import look_at
 from tests.faults.ledger import SHARED
 from tests.faults.plan import Plan
 from tests.faults.report import Figure, all_of, at_least, at_most, never, told
+from tests.support.event_stream import Stream, port_of
 from tests.support.processes import worker_processes
-from tests.support.streaming import Stream, port_of
 
 LEASE = 2.0
 SWEEP = 0.3

@@ -15,9 +15,9 @@ from langlauf.hints import Hints
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.driver import SqliteStore
-from tests.support.moves import make_move
 from tests.support.stores import Maker, SetClock
 from tests.support.tiers import at_scale
+from tests.unit.domain.job_actions import make_move
 
 #: What a row needs besides its status, so that only the transition can be what is refused.
 FILL = {

@@ -9,7 +9,7 @@ from langlauf import Langlauf, PlainJob
 from langlauf.analysis.payload import Result
 from langlauf.bundled.clustering import clustering
 from langlauf.bundled.ontology import ontology
-from tests.support.plain import note
+from tests.support.plain_app import note
 
 
 def counted_clustering(job: PlainJob, table: str, file: str, dies_at: int) -> Result:

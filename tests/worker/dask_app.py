@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from langlauf import Job, Langlauf, PermanentError, PlainJob, TransientError
-from tests.support.plain import Flaky, cube, note, square
+from tests.support.plain_app import Flaky, cube, note, square
 from tests.support.processes import parent
 
 

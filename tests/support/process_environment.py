@@ -6,7 +6,7 @@ import socket
 import time
 from pathlib import Path
 
-from tests.support.missing import Missing
+from tests.support.tiers import Missing
 
 #: What programs need to be found and to keep temporary files, and what steers the run itself.
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "CI", "VIRTUAL_ENV", "PY_COLORS", "COVERAGE_PROCESS_START")

@@ -1,7 +1,7 @@
-"""A program whose jobs have one field more: a copy of this one with a few lines in three files, and what comes of it.
+"""A copy of this program whose jobs have one more field, and the places where a value of that field comes out.
 
-`python -m tests.support.noted URL FOLDER`, run by such a program, brings a job with a note to a store and tells where
-the note came out.
+`python -m tests.support.extra_field URL FOLDER`, run by the copy, stores a job with a note in a store and prints every
+shape in which the note was found.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ from langlauf.hints import Hints
 from langlauf.service.read import Moment
 from langlauf.store.tools.drivers import copy_store
 from langlauf.store.tools.location import place_of
-from tests.support.earlier import earlier_store
-from tests.support.orders import look
+from tests.support.submissions import look
+from tests.support.v1_store import earlier_store
 
 NOTE = "weighed twice"
 _SQLITE, _POSTGRES = "store/sqlite/migrations/0001_store.sql", "store/postgres/migrations/0001_tables.sql"
@@ -57,7 +57,7 @@ def program_with_a_note(folder: Path) -> Path:
 
 def ask(program: Path, url: str, folder: Path) -> dict[str, Any]:
     """Lets that program bring a job to a store; returns what it told."""
-    command = [sys.executable, "-m", "tests.support.noted", url, str(folder)]
+    command = [sys.executable, "-m", "tests.support.extra_field", url, str(folder)]
     surroundings = {**os.environ, "PYTHONPATH": str(program)}
     root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, env=surroundings, capture_output=True, text=True, check=False, timeout=60)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from langlauf import Job, Langlauf, PlainJob
-from tests.support.plain import note
+from tests.support.plain_app import note
 
 
 def _double(number: int) -> int:

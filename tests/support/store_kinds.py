@@ -16,8 +16,8 @@ from langlauf.store.sqlite.verify import check_file
 from langlauf.store.tools.verify import Violation
 from tests.support.postgres import execute, fetch
 from tests.support.postgres_stores import migrated_database
+from tests.support.sqlite_edits import GUARDS
 from tests.support.stores import Maker, SetClock, query
-from tests.support.writable import GUARDS
 
 T = TypeVar("T")
 Scene = Callable[[Store, Maker, SetClock], Awaitable[T]]

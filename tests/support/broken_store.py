@@ -19,8 +19,8 @@ from langlauf.store.sqlite.verify import check_file
 from langlauf.store.tools.verify import Violation, check
 from tests.support.outbox import told
 from tests.support.postgres import execute, fetch, fresh_database
+from tests.support.sqlite_edits import GUARDS, make_writable
 from tests.support.stores import Maker, SetClock, with_store
-from tests.support.writable import GUARDS, make_writable
 
 #: What the faults are written with, for a database that does not have it.
 _WORDS = """
