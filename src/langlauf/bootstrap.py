@@ -57,9 +57,9 @@ from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.tools.location import Place, PostgresPlace, SqlitePlace, place_of
-from langlauf.telemetry import Fact, tell
-from langlauf.telemetry.metrics import know_analyses
-from langlauf.tracing import end_tracing, set_up_tracing
+from langlauf.telemetry.log import LogEvent, log_event
+from langlauf.telemetry.metrics import register_analyses
+from langlauf.telemetry.tracing import end_tracing, set_up_tracing
 from langlauf.worker import processes
 from langlauf.worker.worker import Worker
 from langlauf.worker.worker_process import WorkerProcess
@@ -140,7 +140,7 @@ def _take_over(place: SqlitePlace, default_analysis: str | None) -> None:
     if place.earlier is not None:
         report = import_v1(place.path, place.earlier, default_analysis=default_analysis or UNNAMED)
         if report.imported:
-            tell(Fact.STORE_IMPORTED, source=str(place.earlier), jobs=report.jobs)
+            log_event(LogEvent.STORE_IMPORTED, source=str(place.earlier), jobs=report.jobs)
     if default_analysis is not None and place.path != MEMORY and Path(place.path).exists():
         name_jobs(place.path, default_analysis)
 
@@ -291,7 +291,7 @@ async def _write_last_uses(keyring: Keyring) -> None:
     except StoreUnwell:
         return  # logged once, by the health of the store
     except StoreError as error:
-        tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty="key uses")
+        log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=error, duty="key uses")
 
 
 @asynccontextmanager
@@ -313,7 +313,7 @@ async def running(
         set_up_tracing()
         stack.push_async_callback(asyncio.to_thread, end_tracing)
         store = await open_store(settings, hints, registry.default)
-        stack.callback(tell, Fact.SERVER_STOPPED)
+        stack.callback(log_event, LogEvent.SERVER_STOPPED)
         stack.push_async_callback(store.close)
         await store.health.admit()
         await store.blobs.check()
@@ -339,7 +339,7 @@ async def running(
             ),
             Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
-        know_analyses(registry.names)
+        register_analyses(registry.names)
         parts: list[Periodic | Sender] = [*duties]
         if settings.deliveries:
             parts.append(make_sender(store, settings, hints, prefix, notes.note))
@@ -349,5 +349,5 @@ async def running(
         runtime = Runtime(store, services, hints, workers, parts)
         stack.push_async_callback(runtime.stop)
         await runtime.start()
-        tell(Fact.SERVER_STARTED, store=place_of(settings.store_path).shown, workers=settings.workers)
+        log_event(LogEvent.SERVER_STARTED, store=place_of(settings.store_path).shown, workers=settings.workers)
         yield runtime

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from langlauf.clock import monotonic
-from langlauf.telemetry import Fact
+from langlauf.telemetry.log import LogEvent
 from tests.delivery.rig import Rig, rig
 from tests.support.receiver import answer, cut_off, receiving
 
@@ -60,7 +60,7 @@ def test_every_failure_inside_looks_the_same(sending: Rig, caplog: pytest.LogCap
         (None, None, "not taken", 0.0)
     }
     assert sending.disabled("scanner") == []
-    logged = [vars(one)["fields"]["reason"] for one in caplog.records if one.getMessage() == Fact.DELIVERY_GAVE_UP]
+    logged = [vars(one)["fields"]["reason"] for one in caplog.records if one.getMessage() == LogEvent.DELIVERY_GAVE_UP]
     assert any(f"answered 500: {_SECRET_ANSWER}" in reason for reason in logged)
     assert any("Connection refused" in reason for reason in logged)
 
@@ -93,7 +93,7 @@ def test_a_test_event_inside_tells_no_more(short: Rig, caplog: pytest.LogCapture
         "error": "not taken",
         "reply": None,
     }
-    [logged] = [vars(one)["fields"] for one in caplog.records if one.getMessage() == Fact.WEBHOOK_TESTED]
+    [logged] = [vars(one)["fields"] for one in caplog.records if one.getMessage() == LogEvent.WEBHOOK_TESTED]
     assert "answered 418" in logged["reason"]
 
 

@@ -22,7 +22,7 @@ from langlauf.maintenance.duties import DutyNotes
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.telemetry import COUNTS, Fact
+from langlauf.telemetry.log import EVENT_COUNTS, LogEvent
 from tests.delivery.rig import rig
 from tests.support.outbox import HOOK, MAIL
 from tests.support.receiver import answer, hang, in_turn, receiving
@@ -179,13 +179,13 @@ def test_a_store_that_is_away_is_told_of_once_and_waited_for(monkeypatch: pytest
     async def main() -> None:
         async with _outbox() as store:
             kept, flaky = Kept(), Flaky(store, away=4)
-            told = COUNTS[Fact.STORE_UNAVAILABLE]
+            told = EVENT_COUNTS[LogEvent.STORE_UNAVAILABLE]
 
             async def done() -> bool:
                 return all(one.delivery_status == "sent" for one in await _messages(store))
 
             await _sent_by(flaky, {"webhook": kept, "email": kept}, done)
-            assert COUNTS[Fact.STORE_UNAVAILABLE] == told + 1
+            assert EVENT_COUNTS[LogEvent.STORE_UNAVAILABLE] == told + 1
             assert {one.channel for one in kept.sent} == {"webhook", "email"}
 
     asyncio.run(main())

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from langlauf.telemetry.meters import Spread
-from langlauf.telemetry.metrics import METERS, counted
+from langlauf.telemetry.instruments import Histogram
+from langlauf.telemetry.metrics import INSTRUMENTS, process_registry
 from tests.docs.pages import ROOT, anchors, read
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
@@ -35,10 +35,10 @@ def _rules() -> list[dict[str, Any]]:
 def _told() -> set[str]:
     """Every name that a scrape has samples of."""
     found: set[str] = set()
-    for meter in METERS:
-        parts = ("_bucket", "_sum", "_count") if isinstance(meter, Spread) else ("",)
+    for meter in INSTRUMENTS:
+        parts = ("_bucket", "_sum", "_count") if isinstance(meter, Histogram) else ("",)
         found |= {meter.name + part for part in parts}
-    return found | {sample.name for family in counted().collect() for sample in family.samples}
+    return found | {sample.name for family in process_registry().collect() for sample in family.samples}
 
 
 def _named(expression: str) -> set[str]:
@@ -152,11 +152,11 @@ def test_the_dashboard_fits() -> None:
             used |= _named(target["expr"])
     assert used <= _told(), used - _told()
     # What is to be seen at a glance is there: everything but what an org or a log line needs a look of its own for.
-    shown = {meter.name for meter in METERS if any(name.startswith(meter.name) for name in used)}
-    assert {meter.name for meter in METERS} - shown == {
+    shown = {meter.name for meter in INSTRUMENTS if any(name.startswith(meter.name) for name in used)}
+    assert {meter.name for meter in INSTRUMENTS} - shown == {
         "langlauf_claim_to_start_seconds",
         "langlauf_duty_interval_seconds",
-        "langlauf_facts_total",
+        "langlauf_log_events_total",
         "langlauf_org_jobs_running",
         "langlauf_org_jobs_waiting",
     }

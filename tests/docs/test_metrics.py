@@ -1,6 +1,6 @@
 """The page of metrics has every metric of the registry with its type and labels, and none besides."""
 
-from langlauf.telemetry.metrics import METERS, counted
+from langlauf.telemetry.metrics import INSTRUMENTS, process_registry
 from tests.docs.pages import read, rows, words
 
 
@@ -9,10 +9,10 @@ def test_the_page_and_the_registry_are_the_same() -> None:
     documented = {
         words(cells[0])[0]: (cells[1].partition(",")[0], words(cells[2])) for cells in rows(read("docs/metrics.md"))
     }
-    ours = {meter.name: (str(meter.kind), list(meter.labels)) for meter in METERS}
+    ours = {meter.name: (str(meter.kind), list(meter.labels)) for meter in INSTRUMENTS}
     process: dict[str, tuple[str, list[str]]] = {
         f"{family.name}_total" if family.type == "counter" else family.name: (family.type, [])
-        for family in counted().collect()
+        for family in process_registry().collect()
         if family.name.startswith("process_")
     }
     assert len(process) >= 5

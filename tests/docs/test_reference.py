@@ -25,7 +25,7 @@ from langlauf.domain.job import Phase
 from langlauf.domain.state import Status, mermaid
 from langlauf.problems import TITLES
 from langlauf.settings import SETTINGS
-from langlauf.telemetry import Fact
+from langlauf.telemetry.log import LogEvent
 from langlauf.ui.pages import page_routes
 from tests.docs.pages import ROOT, read, rows, sections, words
 from tests.support.live import live
@@ -128,7 +128,7 @@ def test_every_state_and_phase_is_explained() -> None:
 def test_every_log_line_is_in_the_table() -> None:
     """An operator finds each fact that can be in the log and in the metrics."""
     documented = [name for cells in rows(sections("docs/operations.md")["Log"]) for name in words(cells[0])]
-    assert sorted(documented) == sorted(Fact)
+    assert sorted(documented) == sorted(LogEvent)
 
 
 def test_every_check_of_doctor_is_in_the_table() -> None:

@@ -192,7 +192,7 @@ def _assert_counted(told: Scraped) -> None:
     assert told.value("langlauf_duty_runs_total", duty="sweep", outcome="done") > 5
     assert told.value("langlauf_duty_runs_total", outcome="failed") == 0
     assert told.value("langlauf_retention_removed_total", kind="results") >= 9
-    assert told.value("langlauf_facts_total", fact="attempt_lost") == 1
+    assert told.value("langlauf_log_events_total", event="attempt_lost") == 1
 
 
 @contextmanager

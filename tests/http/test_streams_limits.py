@@ -21,7 +21,7 @@ from tests.support.live import GATES, Live, live
 from tests.support.raw_http import Wire, get
 from tests.support.sqlite_edits import lengthen_log
 
-CUT = 'langlauf_facts_total{fact="stream_cut"}'
+CUT = 'langlauf_log_events_total{event="stream_cut"}'
 STREAM = {"Accept": "text/event-stream"}
 
 

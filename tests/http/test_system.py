@@ -34,7 +34,7 @@ def test_metrics_are_counted(server: Live) -> None:
     plain = server.http.get("/metrics")
     assert plain.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert 'langlauf_jobs_waiting{analysis="echo"} 0.0\n' in plain.text
-    assert 'langlauf_facts_total{fact="attempt_ended"}' in plain.text
+    assert 'langlauf_log_events_total{event="attempt_ended"}' in plain.text
     open_kind = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2"
     openmetrics = server.http.get("/metrics", headers={"Accept": open_kind})
     assert openmetrics.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from langlauf.domain.notification import Notification
-from langlauf.telemetry import Fact
+from langlauf.telemetry.log import LogEvent
 from tests.delivery.rig import Rig, rig
 from tests.support.smtp_server import PASSWORD, PostOffice, Taken, post_office_beside
 
@@ -129,21 +129,21 @@ def test_a_receiver_who_does_not_exist_is_not_tried_again(post: Post) -> None:
 
 
 def test_a_sender_who_may_not_send_is_a_matter_for_the_operator(
-    post: Post, told: Callable[[Fact], list[dict[str, Any]]]
+    post: Post, told: Callable[[LogEvent], list[dict[str, Any]]]
 ) -> None:
     """It waits, all mail of the org with it, and the log says so loudly."""
     post.office.answers["MAIL"] = ["550 5.7.1 not allowed to send as that"]
     post.run("forbidden", query="wait")
     [waiting] = post.until(lambda: [one for one in post.messages("forbidden") if one.last_error])
     assert (waiting.delivery_status, waiting.attempt_count) == ("pending", 1)
-    assert [fact["reason"] for fact in told(Fact.MAIL_MISCONFIGURED)] == [
+    assert [fact["reason"] for fact in told(LogEvent.MAIL_MISCONFIGURED)] == [
         "the mail server answered 550: 5.7.1 not allowed to send as that"
     ]
     assert post.ask(lambda store: store.deliveries.figures()).paused_lanes == 1
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Callable[[Fact], list[dict[str, Any]]]:
+def told(caplog: pytest.LogCaptureFixture) -> Callable[[LogEvent], list[dict[str, Any]]]:
     """What was told of a fact."""
     return lambda fact: [vars(one)["fields"] for one in caplog.records if one.getMessage() == fact]
 
@@ -175,7 +175,7 @@ def test_without_a_mail_server_nothing_is_tried(tmp_path: Path) -> None:
 
 
 def test_a_server_that_hangs_holds_up_nobody_for_long(
-    tmp_path: Path, told: Callable[[Fact], list[dict[str, Any]]]
+    tmp_path: Path, told: Callable[[LogEvent], list[dict[str, Any]]]
 ) -> None:
     """Each try ends at its deadline; after the last one the mail has failed, and the password is nowhere."""
     with post_office_beside() as office:
@@ -192,4 +192,4 @@ def test_a_server_that_hangs_holds_up_nobody_for_long(
             [message] = post.settled("hung")
             assert (message.delivery_status, message.attempt_count) == ("failed", 2)
             assert "within 0.5 s" in (message.last_error or "")
-            assert PASSWORD not in repr([message, post.attempts(message), told(Fact.DELIVERY_FAILED)])
+            assert PASSWORD not in repr([message, post.attempts(message), told(LogEvent.DELIVERY_FAILED)])

@@ -22,7 +22,7 @@ from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.listening import Listener
 from langlauf.store.postgres.news import LARGEST, MOST_AT_ONCE, read, written
 from langlauf.store.protocol import Store
-from langlauf.telemetry import COUNTS, Fact
+from langlauf.telemetry.log import EVENT_COUNTS, LogEvent
 from langlauf.worker.worker import Worker
 from tests.support.postgres import fetch
 
@@ -161,11 +161,11 @@ def test_a_listener_that_is_killed_costs_one_look_and_comes_back(database: str) 
         async with _host(database, notify=False) as api, _host(database) as other, _working(other, OFTEN) as starts:
             for _ in range(3):
                 await _listening(database, 1)
-                before = COUNTS[Fact.LISTENER_AWAY], COUNTS[Fact.LISTENER_BACK]
+                before = EVENT_COUNTS[LogEvent.LISTENER_AWAY], EVENT_COUNTS[LogEvent.LISTENER_BACK]
                 await asyncio.to_thread(fetch, database, _END)
                 await _start_one(api, starts)
-                await _until(lambda before=before: COUNTS[Fact.LISTENER_BACK] == before[1] + 1)  # type: ignore[misc]
-                assert COUNTS[Fact.LISTENER_AWAY] == before[0] + 1
+                await _until(lambda before=before: EVENT_COUNTS[LogEvent.LISTENER_BACK] == before[1] + 1)  # type: ignore[misc]
+                assert EVENT_COUNTS[LogEvent.LISTENER_AWAY] == before[0] + 1
 
     asyncio.run(main())
 
@@ -176,9 +176,9 @@ def test_a_listener_that_is_back_wakes_again(database: str) -> None:
     async def main() -> None:
         async with _host(database) as api, _host(database) as other, _working(other, SELDOM) as starts:
             await _listening(database, 2)
-            before = COUNTS[Fact.LISTENER_BACK]
+            before = EVENT_COUNTS[LogEvent.LISTENER_BACK]
             await asyncio.to_thread(fetch, database, _END)
-            await _until(lambda: COUNTS[Fact.LISTENER_BACK] == before + 2)
+            await _until(lambda: EVENT_COUNTS[LogEvent.LISTENER_BACK] == before + 2)
             await _start_one(api, starts)  # its return alone has everybody look
             await _start_one(api, starts)
 
@@ -191,10 +191,10 @@ def test_what_was_told_in_the_gap_is_looked_for_after_it(database: str) -> None:
     async def main() -> None:
         async with _host(database) as api, _host(database) as other:
             await _listening(database, 2)
-            before = COUNTS[Fact.LISTENER_BACK]
+            before = EVENT_COUNTS[LogEvent.LISTENER_BACK]
             await asyncio.to_thread(fetch, database, _END)
             await api.submit()
-            await _until(lambda: COUNTS[Fact.LISTENER_BACK] == before + 2)
+            await _until(lambda: EVENT_COUNTS[LogEvent.LISTENER_BACK] == before + 2)
             async with asyncio.timeout(PATIENCE):
                 await other.hints.wait_for_work(SELDOM)
 

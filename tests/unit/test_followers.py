@@ -21,7 +21,7 @@ from langlauf.service.services import Services
 from langlauf.service.sharing import SharedReads
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.telemetry import COUNTS, Fact
+from langlauf.telemetry.log import EVENT_COUNTS, LogEvent
 from tests.support.stores import LEASE_SECONDS, SetClock
 from tests.support.submissions import started
 
@@ -181,14 +181,14 @@ def test_a_store_that_is_away_is_told_once(tmp_path: Path) -> None:
             async def away(jobs: Any) -> dict[tuple[str, str], Pulse]:
                 raise StoreUnavailable("away")
 
-            before = COUNTS[Fact.STORE_UNAVAILABLE]
+            before = EVENT_COUNTS[LogEvent.STORE_UNAVAILABLE]
             for _ in range(2):
                 store.pulses = away  # type: ignore[method-assign]
                 for _ in range(3):
                     await services.followers.look()
                 store.pulses = pulses  # type: ignore[method-assign]
                 await services.followers.look()
-            assert COUNTS[Fact.STORE_UNAVAILABLE] == before + 2
+            assert EVENT_COUNTS[LogEvent.STORE_UNAVAILABLE] == before + 2
             poll.cancel()
 
     asyncio.run(body())

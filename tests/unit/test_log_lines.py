@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from langlauf.telemetry.facts import Fact, JsonLines, ReadableLines
+from langlauf.telemetry.log import JsonFormatter, LogEvent, TextFormatter
 
 
 def _record(
     fields: Mapping[str, Any], *, level: int = logging.WARNING, name: str = "langlauf", error: bool = False
 ) -> logging.LogRecord:
-    record = logging.LogRecord(name, level, "", 0, Fact.UPKEEP_FAILED, (), sys.exc_info() if error else None)
+    record = logging.LogRecord(name, level, "", 0, LogEvent.UPKEEP_FAILED, (), sys.exc_info() if error else None)
     record.fields = dict(fields)
     return record
 
@@ -51,12 +51,12 @@ class Words(str):
 )
 def test_a_readable_line_steers_no_terminal(text: str, shown: str) -> None:
     """What cannot be seen is written as an escape, in fields and in traces."""
-    assert ReadableLines().format(_record({"text": text})).endswith(f" text={shown}")
-    line = ReadableLines().format(_failed(text.replace("\n", " ")))
+    assert TextFormatter().format(_record({"text": text})).endswith(f" text={shown}")
+    line = TextFormatter().format(_failed(text.replace("\n", " ")))
     assert all(char.isprintable() or char in "\n\u00a0" for char in line)
 
 
-@pytest.mark.parametrize("lines", [ReadableLines(), JsonLines()])
+@pytest.mark.parametrize("lines", [TextFormatter(), JsonFormatter()])
 @pytest.mark.parametrize(
     "text",
     ["password='made up'", 'password="made up"', "-----BEGIN PRIVATE KEY-----\nmade\nup\n-----END PRIVATE KEY-----"],
@@ -70,5 +70,5 @@ def test_no_line_holds_a_secret(lines: logging.Formatter, text: str) -> None:
 
 def test_a_json_line_stays_json() -> None:
     """Its values are masked before it is written."""
-    line = json.loads(JsonLines().format(_record({"text": 'token="a b"', "count": 3, "api_token": "x"})))
+    line = json.loads(JsonFormatter().format(_record({"text": 'token="a b"', "count": 3, "api_token": "x"})))
     assert (line["text"], line["count"], line["api_token"]) == ('token="[redacted]"', 3, "[redacted]")

@@ -13,7 +13,7 @@ from langlauf.analysis.schema import InvalidInput
 from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.state import Status
-from langlauf.telemetry import COUNTS, Fact
+from langlauf.telemetry.log import EVENT_COUNTS, LogEvent
 from tests.support.running_app import cancel, ended, kinds, run
 
 
@@ -141,12 +141,12 @@ def test_a_coroutine_that_ignores_cancellation_is_abandoned(tmp_path: Path) -> N
         return "done"
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
-        before = COUNTS[Fact.ATTEMPT_ABANDONED]
+        before = EVENT_COUNTS[LogEvent.ATTEMPT_ABANDONED]
         job = await app.submit("deaf")
         await began.wait()
         await cancel(runtime, job.job_id)
         assert (await ended(runtime, job.job_id)).job.status is Status.CANCELED
-        assert COUNTS[Fact.ATTEMPT_ABANDONED] == before + 1
+        assert EVENT_COUNTS[LogEvent.ATTEMPT_ABANDONED] == before + 1
         other = await app.submit("quick")
         assert (await ended(runtime, other.job_id)).job.status is Status.COMPLETED
         let_go.set()

@@ -30,7 +30,7 @@ from langlauf.domain.errors import (
 from langlauf.problems import Problem, bad_request, not_found, problem_response
 from langlauf.server.large_response import no_room
 from langlauf.server.mounting import root_address
-from langlauf.telemetry import Fact, tell, tell_store_failed
+from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 from langlauf.telemetry.metrics import REQUESTS
 
 _RETRY_SECONDS = "5"
@@ -61,7 +61,7 @@ class Entrance:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                REQUESTS.note(monotonic() - began, scope.get(OPERATION, PAGES), _CLASSES[message["status"] // 100])
+                REQUESTS.observe(monotonic() - began, scope.get(OPERATION, PAGES), _CLASSES[message["status"] // 100])
                 message = {**message, "headers": _completed(message["headers"], request_id, scope)}
                 self._cors.mark(origin, message)
             await send(message)
@@ -109,22 +109,22 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
         case TurnedAway():
             problem = unauthorized()
         case Overloaded():
-            tell(Fact.REQUEST_REFUSED, logging.DEBUG, status=503, reason=str(error))
+            log_event(LogEvent.REQUEST_REFUSED, logging.DEBUG, status=503, reason=str(error))
             problem = _unavailable("The server has too much to do right now; nothing was accepted. Try again.", "1")
             problem.after = _OVERLOADED_SECONDS  # saying no all the time would take the time that work needs
         case PayloadUnavailable():
             # What is wrong with it was told where it was found.
             problem = _unavailable("This result cannot be read right now; its job can. Try again.")
         case StoreUnavailable():
-            tell_store_failed(error)
+            log_store_failure(error)
             problem = _unavailable("The store does not take writes right now; nothing was accepted. Try again.")
         case NotRunning():
             # Without its trace, and as an exception: also the log of a foreign server then shows what is to be done.
-            tell(Fact.NOT_RUNNING, logging.ERROR, error=NotRunning(str(error)))
+            log_event(LogEvent.NOT_RUNNING, logging.ERROR, error=NotRunning(str(error)))
             problem = _unavailable("The service is not running; nothing was accepted. Try again.")
         case _:
             request_id = scope["langlauf.request_id"]
-            tell(Fact.REQUEST_FAILED, logging.ERROR, error=error, path=scope["path"], request_id=request_id)
+            log_event(LogEvent.REQUEST_FAILED, logging.ERROR, error=error, path=scope["path"], request_id=request_id)
             problem = Problem(500, "internal", "Something went wrong on our side; the request id finds it in the log.")
     return problem
 

@@ -20,7 +20,7 @@ from langlauf.domain.errors import StoreError
 from langlauf.problems import VARY
 from langlauf.server.transport import cut, watch_client
 from langlauf.service.follow import Leaves, Signal
-from langlauf.telemetry import Fact, tell, tell_store_failed
+from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 
 HEADERS = {"Cache-Control": "no-store", "Vary": f"{VARY}, Last-Event-ID", "X-Accel-Buffering": "no"}
 _SENT = {"Content-Type": f"{EVENT_STREAM}; charset=utf-8", **HEADERS}
@@ -81,7 +81,7 @@ class Stream(Response, ABC, Generic[W]):
                 await sender.pass_on(self._start())
                 await self._serve(waiting, sender)
             except TimeoutError:
-                tell(Fact.STREAM_CUT, job_id=self._job_id, request_id=self.caller.request_id)
+                log_event(LogEvent.STREAM_CUT, job_id=self._job_id, request_id=self.caller.request_id)
                 cut(scope)
             except OSError:
                 return  # some servers say so when the client is gone
@@ -103,9 +103,9 @@ class Stream(Response, ABC, Generic[W]):
         except OSError:  # the client is gone, or does not read: nothing more can be sent
             raise
         except StoreError as error:
-            tell_store_failed(error)
+            log_store_failure(error)
         except Exception as error:  # noqa: BLE001 - the head of the answer is sent; the client comes back and goes on
-            tell(Fact.REQUEST_FAILED, logging.ERROR, error=error, request_id=self.caller.request_id)
+            log_event(LogEvent.REQUEST_FAILED, logging.ERROR, error=error, request_id=self.caller.request_id)
         await sender.end()
 
     async def wait(self, waiting: W, sender: "Sender", until: float) -> None:

@@ -20,7 +20,7 @@ from langlauf.maintenance.duties import DutyNotes
 from langlauf.maintenance.retention import clean_up, report_json
 from langlauf.settings import Settings, duration
 from langlauf.store.tools.location import Place, PostgresPlace, SqlitePlace
-from langlauf.telemetry import set_up_logging
+from langlauf.telemetry.log import set_up_logging
 
 
 @click.command()

@@ -15,7 +15,7 @@ from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
 from langlauf.maintenance.erasure import PATIENCE, Erased, OrgFound, Watch, erase, look
 from langlauf.settings import Settings
-from langlauf.telemetry import set_up_logging
+from langlauf.telemetry.log import set_up_logging
 
 _STAYS = (
     "What stays: the ids, scopes, times and hashes of its keys, all revoked, so that the store stays closed.",

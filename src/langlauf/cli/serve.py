@@ -21,7 +21,7 @@ from langlauf.server.program import Server, make_server
 from langlauf.settings import BY_NAME, Settings, forget_secrets
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.tools.location import PostgresPlace, place_of
-from langlauf.telemetry import set_up_logging
+from langlauf.telemetry.log import set_up_logging
 
 BUNDLED = "langlauf.bundled:app"
 

@@ -18,7 +18,7 @@ from langlauf.maintenance.sweep import sweep_once
 from langlauf.settings import Settings
 from langlauf.store.sqlite.connection import applied_migrations, migrate, open_connection
 from langlauf.store.tools.location import Place, PostgresPlace, SqlitePlace
-from langlauf.telemetry import set_up_logging
+from langlauf.telemetry.log import set_up_logging
 
 
 @click.command("sweep")

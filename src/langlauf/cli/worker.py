@@ -15,7 +15,7 @@ from langlauf.cli.serve import listen, load_app, open_to_others
 from langlauf.cli.stopping import run, running_until_stopped
 from langlauf.server.program import make_server
 from langlauf.settings import Settings, forget_secrets
-from langlauf.telemetry import set_up_logging
+from langlauf.telemetry.log import set_up_logging
 
 
 @click.command()

@@ -19,9 +19,9 @@ from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import Instant
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
-from langlauf.telemetry import set_up_logging
-from langlauf.telemetry.metrics import know_analyses, take_counts
-from langlauf.tracing import end_tracing, set_up_tracing
+from langlauf.telemetry.log import set_up_logging
+from langlauf.telemetry.metrics import register_analyses, take_counts
+from langlauf.telemetry.tracing import end_tracing, set_up_tracing
 from langlauf.worker.black_box import write_to
 from langlauf.worker.process_protocol import (
     Answer,
@@ -105,7 +105,7 @@ class _Program:
         set_up_tracing()
         app = load_app(begin.target)
         app.use(settings)
-        know_analyses(app.registry.names)
+        register_analyses(app.registry.names)
         store = self._store = RemoteStore(_StoreClock(begin.clock_shift))
         store.line = self._line
         worker = Worker(

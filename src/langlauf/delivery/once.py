@@ -7,7 +7,7 @@ from langlauf.clock import monotonic
 from langlauf.delivery.webhook import Webhooks
 from langlauf.domain.sending import excerpt, shown_error
 from langlauf.service.webhooks import Parcel, Tried
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 
 class SendingOnce:
@@ -26,7 +26,9 @@ class SendingOnce:
         if outcome.detail is not None:
             if outcome.verdict != "sent":  # how long it took would tell a closed port from one that does not answer
                 await asyncio.sleep(max(0.0, started + self._channel.seconds - monotonic()))
-            tell(Fact.WEBHOOK_TESTED, org_id=parcel.org_id, taken=outcome.verdict == "sent", reason=outcome.detail)
+            log_event(
+                LogEvent.WEBHOOK_TESTED, org_id=parcel.org_id, taken=outcome.verdict == "sent", reason=outcome.detail
+            )
         return Tried(
             taken=outcome.verdict == "sent",
             seconds=monotonic() - started if outcome.detail is None else 0.0,

@@ -22,9 +22,9 @@ from langlauf.domain.sending import CAUTIOUS_AFTER, Outcome, settle
 from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
-from langlauf.telemetry import Fact, tell, tell_store_failed
+from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 from langlauf.telemetry.metrics import DUTIES, count_delivery
-from langlauf.tracing import span, trace_from
+from langlauf.telemetry.tracing import start_span, trace_from
 
 _MOST_OF_LANE = 2
 #: How long at most between two looks, and how long at least after one that found nothing.
@@ -83,7 +83,7 @@ class Sender:
         """Begins to send."""
         self.succeeded_at = monotonic()
         for outcome in ("done", "failed"):
-            DUTIES.expect(self.name, outcome)
+            DUTIES.initialize(self.name, outcome)
         self._loop = asyncio.create_task(self._send_for_ever(), name="langlauf-sender")
 
     async def stop(self) -> None:
@@ -161,7 +161,7 @@ class Sender:
 
     async def _rest_without_store(self, error: Exception) -> None:
         if self._away == 0:
-            tell_store_failed(error, trace=True, part="sender")
+            log_store_failure(error, trace=True, part="sender")
         self._away += 1
         seconds = min(_LOOK_SECONDS * 2.0 ** min(self._away, _MOST_DOUBLINGS), _LONGEST_REST)
         with contextlib.suppress(TimeoutError):
@@ -196,7 +196,7 @@ class Sender:
             raise
         except Exception as error:  # noqa: BLE001 - one message that cannot be made must not hold up the others
             ids: dict[str, Any] = {"org_id": delivery.org_id, "notification_id": delivery.notification_id}
-            tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty="sending", **ids)
+            log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=error, duty="sending", **ids)
             return Outcome(verdict="later", error="it could not be sent: the server's log tells why")
 
     async def _failing_since(self, delivery: Delivery, outcome: Outcome) -> Instant | None:
@@ -225,12 +225,12 @@ async def _told(delivery: Delivery, channel: Channel) -> Outcome:
     """Sends it as a part of the job's own story, which the receiver can carry on."""
     given = trace_from(delivery.traceparent, None)
     ids = {"job_id": delivery.job_id, "org_id": delivery.org_id, "notification_id": delivery.notification_id}
-    with span("deliver", given, "client", channel=delivery.channel, **ids) as telling:
-        carried = telling.trace.traceparent if telling.trace else None
+    with start_span("deliver", given, "client", channel=delivery.channel, **ids) as span:
+        carried = span.trace.traceparent if span.trace else None
         outcome = await channel.send(msgspec.structs.replace(delivery, traceparent=carried))
-        telling.note(verdict=outcome.verdict)
+        span.set_attributes(verdict=outcome.verdict)
         if outcome.verdict != "sent":
-            telling.fail(outcome.verdict)
+            span.fail(outcome.verdict)
         return outcome
 
 
@@ -245,21 +245,21 @@ def _tell(delivery: Delivery, end: DeliveryEnd, reason: str | None) -> None:
         "try_number": delivery.try_number,
     }
     if end.status == "sent":
-        tell(Fact.DELIVERY_SENT, **ids, seconds=round(end.seconds, 3))
+        log_event(LogEvent.DELIVERY_SENT, **ids, seconds=round(end.seconds, 3))
     elif end.status == "pending":
-        tell(Fact.DELIVERY_FAILED, logging.WARNING, **ids, reason=reason, again_in=round(end.retry_seconds, 1))
+        log_event(LogEvent.DELIVERY_FAILED, logging.WARNING, **ids, reason=reason, again_in=round(end.retry_seconds, 1))
     elif end.status == "suppressed":
-        tell(Fact.DELIVERY_SUPPRESSED, **ids, reason=reason)
+        log_event(LogEvent.DELIVERY_SUPPRESSED, **ids, reason=reason)
     elif end.status == "failed":
-        tell(Fact.DELIVERY_GAVE_UP, logging.ERROR, **ids, reason=reason)
+        log_event(LogEvent.DELIVERY_GAVE_UP, logging.ERROR, **ids, reason=reason)
     if end.disable is not None and delivery.endpoint_id is not None:
-        tell(Fact.ENDPOINT_DISABLED, logging.ERROR, **ids, reason=end.disable)
+        log_event(LogEvent.ENDPOINT_DISABLED, logging.ERROR, **ids, reason=end.disable)
     elif end.pause_seconds is not None:
-        tell(Fact.ENDPOINT_PAUSED, logging.WARNING, **ids, seconds=end.pause_seconds)
+        log_event(LogEvent.ENDPOINT_PAUSED, logging.WARNING, **ids, seconds=end.pause_seconds)
 
 
 def _tell_unwritten(notification_id: str, error: StoreError) -> None:
-    tell(Fact.DELIVERY_UNWRITTEN, logging.ERROR, notification_id=notification_id, reason=str(error))
+    log_event(LogEvent.DELIVERY_UNWRITTEN, logging.ERROR, notification_id=notification_id, reason=str(error))
 
 
 async def _end(task: asyncio.Task[None]) -> None:

@@ -6,7 +6,7 @@ import socket
 from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreUnwell
 from langlauf.store.admin import DutyStore
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 #: A note is not written again within so many seconds.
 NOTE_SECONDS = 10.0
@@ -30,6 +30,6 @@ class DutyNotes:
         except StoreUnwell:
             return  # logged once, by the health of the store
         except Exception as error:  # noqa: BLE001 - the next success tries again
-            tell(Fact.UPKEEP_FAILED, logging.WARNING, duty=name, reason=str(error))
+            log_event(LogEvent.UPKEEP_FAILED, logging.WARNING, duty=name, reason=str(error))
             return
         self._noted[name] = now

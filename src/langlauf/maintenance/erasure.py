@@ -18,7 +18,7 @@ from langlauf.domain.views import CancelRequest
 from langlauf.store.admin import KEYS, OF_JOBS
 from langlauf.store.protocol import Store
 from langlauf.store.retention import Pace
-from langlauf.telemetry.facts import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 #: Told of each step: what it is, how far, of how much.
 Watch = Callable[[str, int, int], object]
@@ -89,7 +89,7 @@ async def erase(
     if left := await run.left():
         words = ", ".join(f"{count} of {table}" for table, count in left.items())
         raise StoreError(f"of {org_id} there are still {words}: stop whoever submits or holds, and erase again")
-    tell(Fact.ORG_ERASED, org_id=org_id, rows=found.total, blobs=blobs, keys=keys)
+    log_event(LogEvent.ORG_ERASED, org_id=org_id, rows=found.total, blobs=blobs, keys=keys)
     removed = {table: count for table, count in found.rows.items() if table != KEYS}
     return Erased(org_id=org_id, removed=removed, blobs=blobs, keys_kept=keys)
 

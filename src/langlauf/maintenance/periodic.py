@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreUnwell
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import DUTIES
 
 
@@ -45,7 +45,7 @@ class Periodic:
         """Begins."""
         self.succeeded_at = monotonic()
         for outcome in ("done", "failed"):
-            DUTIES.expect(self.name, outcome)
+            DUTIES.initialize(self.name, outcome)
         self._task = asyncio.create_task(self._loop(), name=self.name)
 
     async def stop(self) -> None:
@@ -69,7 +69,7 @@ class Periodic:
                 DUTIES.add(self.name, "failed")  # why is logged once, by the health of the store
             except Exception as error:  # noqa: BLE001 - upkeep outlives whatever goes wrong in one round
                 DUTIES.add(self.name, "failed")
-                tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty=self.name)
+                log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=error, duty=self.name)
             if self._stopping:  # an error that the cancel led to stands in for it
                 return
             await self._pause(self.every)

@@ -6,7 +6,7 @@ import msgspec
 
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.store.protocol import Store
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import RETIRED
 
 
@@ -19,7 +19,7 @@ async def clean_up(
     if not dry_run and results + events + jobs:
         for kind, count in (("results", results), ("events", events), ("jobs", jobs)):
             RETIRED.add(kind, by=count)
-        tell(Fact.RETENTION_RAN, results=results, events=events, jobs=jobs)
+        log_event(LogEvent.RETENTION_RAN, results=results, events=events, jobs=jobs)
     return report
 
 

@@ -7,7 +7,7 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.views import Swept
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import SWEPT, count_end
 
 #: Outcomes with which a job is over.
@@ -18,7 +18,7 @@ async def sweep_once(store: Store, settings: Settings) -> list[Swept]:
     """Takes such jobs back; running it again finds nothing."""
     swept = await store.sweep(grace_seconds=settings.cancel_grace, backoff=settings.backoff)
     for one in swept:
-        tell(Fact.JOB_SWEPT, logging.WARNING, job_id=one.job_id, org_id=one.org_id, outcome=one.outcome)
+        log_event(LogEvent.JOB_SWEPT, logging.WARNING, job_id=one.job_id, org_id=one.org_id, outcome=one.outcome)
         SWEPT.add(one.outcome)
         if one.outcome in _ENDS:
             await _count_end(store, one)

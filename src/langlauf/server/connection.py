@@ -28,7 +28,7 @@ from langlauf.server.deadlines import Patient
 from langlauf.server.exchange import STATUS_LINES, Exchange
 from langlauf.server.mounting import root_address
 from langlauf.server.transport import HOLD, TRANSPORT
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 #: What operators ask is answered as long as a connection can be opened at all.
 _ALWAYS_ANSWERED = ("/health", "/ready")
@@ -438,7 +438,7 @@ class Connection(Patient):
     def _refuse(self, problem: Problem) -> None:
         """Answers without the application and ends the connection; what was asked before is still answered."""
         self._disarm()
-        tell(Fact.REQUEST_REFUSED, logging.DEBUG, status=problem.status, reason=problem.message)
+        log_event(LogEvent.REQUEST_REFUSED, logging.DEBUG, status=problem.status, reason=problem.message)
         self._pipeline.clear()
         answering = self._answering
         if answering is not None and (answering is not self._exchange or self._stage is not Stage.BODY):

@@ -18,7 +18,7 @@ from langlauf.domain.source import SMALL, Source
 from langlauf.problems import Problem
 from langlauf.server.transport import cut, transport_of, watch_client
 from langlauf.service.room import Room
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 #: What is handed to the connection at once.
 _SLICE = 65_536
@@ -71,7 +71,7 @@ class LargeAnswer(Response):
                     await self._send(first.pop(), client, send)
                 except StoreError as error:
                     # Half of it is sent, and its length was told: without its end no client takes it for the whole.
-                    tell(Fact.ANSWER_CUT, logging.WARNING, org_id=self._org_id, reason=str(error))
+                    log_event(LogEvent.ANSWER_CUT, logging.WARNING, org_id=self._org_id, reason=str(error))
                     if transport_of(scope) is None:
                         raise
                     cut(scope)

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable, Sequence
 
 from langlauf.server.connection_limit import Crowd
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 #: So many in each turn, so that what the earlier ones sent is read before many more come.
 ACCEPTED_PER_TURN = 2
@@ -74,7 +74,7 @@ class Listener:
             except OSError as error:
                 if error.errno not in _EXHAUSTED:
                     raise
-                tell(Fact.REQUEST_REFUSED, logging.DEBUG, reason=str(error))
+                log_event(LogEvent.REQUEST_REFUSED, logging.DEBUG, reason=str(error))
                 self._pause()
                 self._loop.call_later(_PAUSE_SECONDS, self._resume)
                 return

@@ -19,7 +19,7 @@ from langlauf.service.places import Places
 from langlauf.service.read import Reads
 from langlauf.service.sharing import SharedReads
 from langlauf.store.protocol import Store
-from langlauf.telemetry import tell_store_failed
+from langlauf.telemetry.log import log_store_failure
 
 #: How often the followed jobs are looked at.
 LOOK_SECONDS = 1.0
@@ -230,7 +230,7 @@ class Followers:
             marks = await self._store.org_pulses(orgs) if orgs else {}
         except StoreError as error:
             if not self._blind:  # once, not every second that the store is away
-                tell_store_failed(error)
+                log_store_failure(error)
             self._blind = True
             return
         self._blind = False

@@ -23,8 +23,9 @@ from langlauf.service.estimates import Remembered
 from langlauf.service.places import Places
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
-from langlauf.telemetry import metrics, tell_store_failed
-from langlauf.telemetry.meters import Labels, Level
+from langlauf.telemetry import metrics
+from langlauf.telemetry.instruments import Gauge, Labels
+from langlauf.telemetry.log import log_store_failure
 from langlauf.telemetry.metrics import Scrape, analysis_label
 from langlauf.version import VERSION
 
@@ -35,7 +36,7 @@ _LOOK_SECONDS = 4.0
 _OUTSIDE = tuple(channel for channel in CHANNELS if channel != "in_app")
 _OPENMETRICS = "application/openmetrics-text"
 
-Levels = Iterator[tuple[Level, list[tuple[Labels, float]]]]
+Levels = Iterator[tuple[Gauge, list[tuple[Labels, float]]]]
 
 
 class Duty(Protocol):
@@ -94,14 +95,14 @@ class Measures:
         """What is so right now, every level by name, also those that have nothing to tell."""
         seen = await self._looked_up()
         found = {level.name: values for level, values in self._all(seen)}
-        return [level.family(found.get(level.name, ())) for level in metrics.LEVELS]
+        return [level.family(found.get(level.name, ())) for level in metrics.GAUGES]
 
     async def _looked_up(self) -> Seen | None:
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
                 return await self._seen.get()
         except (StoreError, TimeoutError) as error:
-            tell_store_failed(error, otherwise="the look for metrics took too long")
+            log_store_failure(error, otherwise="the look for metrics took too long")
             return None
 
     async def _look(self) -> Seen:

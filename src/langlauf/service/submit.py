@@ -32,7 +32,7 @@ from langlauf.service.notices import Notices, Notify
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry.metrics import SUBMISSIONS
-from langlauf.tracing import span
+from langlauf.telemetry.tracing import start_span
 
 #: What metrics call what became of an order.
 _OUTCOMES: dict[type, str] = {
@@ -114,11 +114,11 @@ class Submissions:
 
     async def _submit(self, caller: Caller, order: Order) -> Submitted:
         analysis = self.analysis_for(order.analysis)
-        with span("submit", caller.trace, "producer", analysis=analysis.name, org_id=caller.org_id) as telling:
-            submitted = await self._write(caller, order, analysis, telling.trace)
-            telling.note(answer=type(submitted).__name__.lower())
+        with start_span("submit", caller.trace, "producer", analysis=analysis.name, org_id=caller.org_id) as span:
+            submitted = await self._write(caller, order, analysis, span.trace)
+            span.set_attributes(answer=type(submitted).__name__.lower())
             if isinstance(submitted, Accepted):
-                telling.note(job_id=submitted.job.job_id)
+                span.set_attributes(job_id=submitted.job.job_id)
             return submitted
 
     async def _write(self, caller: Caller, order: Order, analysis: Analysis, trace: Trace | None) -> Submitted:

@@ -58,7 +58,7 @@ class GroupCommit(Generic[Operation, Answer]):
         self._name = name
         #: what metrics call it
         self.queue = name.removeprefix("langlauf-")
-        REFUSED.expect(self.queue)
+        REFUSED.initialize(self.queue)
         self._largest = largest
         self._size = size
         self._holder = holder
@@ -126,8 +126,8 @@ class GroupCommit(Generic[Operation, Answer]):
             answers = await self._run([operation for operation, _ in batch])
         except Exception as error:  # noqa: BLE001 - whatever broke the batch is the answer to each of its callers
             answers = [error] * len(batch)
-        BATCHES.note(monotonic() - began, self.queue)
-        BATCH_SIZES.note(len(batch), self.queue)
+        BATCHES.observe(monotonic() - began, self.queue)
+        BATCH_SIZES.observe(len(batch), self.queue)
         for (operation, future), answer in zip(batch, answers, strict=True):
             if not isinstance(answer, Exception):
                 self._done(operation, answer)

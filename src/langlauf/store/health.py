@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreError, StoreUnavailable, StoreUnwell
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 #: How often a store is looked after.
 WATCH_SECONDS = 1.0
@@ -105,7 +105,7 @@ class StoreHealth:
                 self._ailment = ailment
         if not known and self._serving:
             remedy = MEANINGS[ailment].remedy
-            tell(Fact.STORE_UNAVAILABLE, logging.ERROR, ailment=ailment.value, reason=reason, next=remedy)
+            log_event(LogEvent.STORE_UNAVAILABLE, logging.ERROR, ailment=ailment.value, reason=reason, next=remedy)
         return StoreUnwell(reason)
 
     async def look(self) -> Ailment | None:
@@ -139,4 +139,4 @@ class StoreHealth:
             was, refused = self._ailment, self._refused
             seconds = monotonic() - self._since
             self._ailment, self._refused = None, 0
-        tell(Fact.STORE_BACK, ailment=was.value, seconds=round(seconds, 1), refused=refused)
+        log_event(LogEvent.STORE_BACK, ailment=was.value, seconds=round(seconds, 1), refused=refused)

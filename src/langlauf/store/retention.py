@@ -15,7 +15,7 @@ from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 Kind = Literal["results", "events", "jobs"]
 #: What one page may hold at most, and one write: a single job is never divided.
@@ -191,7 +191,7 @@ class _Run:
     def _note_failure(self, kind: Kind, found: Found, error: StoreError) -> None:
         self._failures += 1
         what = {"duty": "retention", "kind": kind, "org_id": found.org_id, "job_id": found.job_id}
-        tell(Fact.UPKEEP_FAILED, logging.ERROR, error=None, **what, reason=str(error))
+        log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=None, **what, reason=str(error))
         if self._failures >= _MOST_FAILURES:
             self.raise_failures()
 

@@ -1,23 +1,23 @@
-"""Every metric by name: what is counted where it happens, and what is looked up when somebody asks.
+"""Every metric by name: counters and histograms of this process, and gauges that are read at each scrape.
 
-A metric is in base units, which its name says. Its labels have few values: an analysis that is not registered here and
-a code of an analysis' own are told as `other`, and an org is named only where the operator asked for that.
+Units are base units and part of the name. Labels have few values: an analysis that is not registered here and an
+analysis' own error code are `other`, and orgs are labels only with `LANGLAUF_METRICS_BY_ORG`.
 """
 
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from langlauf.telemetry.facts import COUNTS, Fact
-from langlauf.telemetry.meters import Labels, Level, Meter, Spread, Tally
+from langlauf.telemetry.instruments import Counter, Gauge, Histogram, Instrument, Labels
+from langlauf.telemetry.log import EVENT_COUNTS, LogEvent
 
-if TYPE_CHECKING:  # loaded by those that are asked for metrics, not by those that count
+if TYPE_CHECKING:  # loaded at the first scrape, not by processes that only count
     from prometheus_client import CollectorRegistry, Metric
 
 OTHER = "other"
-#: What a process counted, by metric.
+#: What a process counted since its last report, by metric.
 Counts = dict[str, list[tuple[Labels, list[float]]]]
-#: Codes of failed jobs that are Langlauf's own; each analysis may have more.
+#: Error codes of Langlauf itself; an analysis may have codes of its own.
 CODES = frozenset(
     {
         "internal",
@@ -30,77 +30,94 @@ CODES = frozenset(
         "worker_lost",
     }
 )
-_MOMENTS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-_WHILES = (0.05, 0.25, 1, 2.5, 5, 15, 30, 60, 150, 300, 900, 1_800, 3_600, 14_400, 86_400)
+_SHORT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_LONG_SECONDS = (0.05, 0.25, 1, 2.5, 5, 15, 30, 60, 150, 300, 900, 1_800, 3_600, 14_400, 86_400)
 _SIZES = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000)
 
-# -- the life of a job, as far as this process had a part in it --------------------------------------------------------
+# -- jobs and attempts of this process ---------------------------------------------------------------------------------
 
-SUBMISSIONS = Tally("langlauf_submissions_total", "What became of submissions to this process.", "outcome")
-STARTS = Tally("langlauf_attempts_started_total", "Attempts that this process began.", "analysis")
-ATTEMPTS = Tally("langlauf_attempts_ended_total", "Attempts of this process, by how they ended.", "analysis", "outcome")
-ENDS = Tally("langlauf_jobs_ended_total", "Jobs whose end this process wrote.", "analysis", "status", "code")
-SWEPT = Tally("langlauf_jobs_swept_total", "Jobs that a sweep of this process took back from a worker.", "outcome")
-ABANDONED = Tally("langlauf_attempts_abandoned_total", "Coroutines that did not stop within the cancel grace.")
-DEATHS = Tally("langlauf_process_deaths_total", "Processes that died while they ran a job.")
-WAIT = Spread("langlauf_job_wait_seconds", "From accepted to first started.", "analysis", bounds=_WHILES)
-RUN = Spread("langlauf_attempt_seconds", "From the start of an attempt to its written end.", "analysis", bounds=_WHILES)
-TO_START = Spread(
-    "langlauf_claim_to_start_seconds", "From asking for a job to the start of its attempt.", bounds=_MOMENTS
+SUBMISSIONS = Counter("langlauf_submissions_total", "Submissions to this process, by outcome.", "outcome")
+STARTS = Counter("langlauf_attempts_started_total", "Attempts that this process started.", "analysis")
+ATTEMPTS = Counter(
+    "langlauf_attempts_ended_total", "Attempts of this process that ended, by outcome.", "analysis", "outcome"
+)
+ENDS = Counter("langlauf_jobs_ended_total", "Jobs that this process ended.", "analysis", "status", "code")
+SWEPT = Counter("langlauf_jobs_swept_total", "Jobs that a sweep of this process reclaimed from a worker.", "outcome")
+ABANDONED = Counter("langlauf_attempts_abandoned_total", "Coroutines that did not stop within the cancel grace.")
+DEATHS = Counter("langlauf_process_deaths_total", "Worker processes that died while running a job.")
+WAIT = Histogram(
+    "langlauf_job_wait_seconds", "Time from acceptance to the first attempt.", "analysis", bounds=_LONG_SECONDS
+)
+RUN = Histogram(
+    "langlauf_attempt_seconds",
+    "Time from the start of an attempt to its recorded end.",
+    "analysis",
+    bounds=_LONG_SECONDS,
+)
+TO_START = Histogram(
+    "langlauf_claim_to_start_seconds", "Time from the claim request to the start of the attempt.", bounds=_SHORT_SECONDS
 )
 
-# -- requests, store, duties, deliveries, counted by this process ------------------------------------------------------
+# -- requests, store, periodic tasks, deliveries of this process -------------------------------------------------------
 
-REQUESTS = Spread(
+REQUESTS = Histogram(
     "langlauf_http_request_seconds",
-    "From the head of a request to the head of its answer.",
+    "Time from request headers to response headers.",
     "operation",
     "status",
-    bounds=_MOMENTS,
+    bounds=_SHORT_SECONDS,
 )
-BATCH_SIZES = Spread("langlauf_store_batch_operations", "Operations that went together.", "queue", bounds=_SIZES)
-BATCHES = Spread("langlauf_store_batch_seconds", "What a batch took; of writes, its commit.", "queue", bounds=_MOMENTS)
-REFUSED = Tally("langlauf_store_operations_failed_total", "Operations that the store did not take.", "queue")
-DUTIES = Tally("langlauf_duty_runs_total", "Rounds of what is done again and again.", "duty", "outcome")
-RETIRED = Tally("langlauf_retention_removed_total", "What retention of this process removed.", "kind")
-DELIVERIES = Tally("langlauf_delivery_attempts_total", "Tries of this process to deliver.", "channel", "outcome")
-FACTS = Tally("langlauf_facts_total", "What this process told in its log, by name.", "fact")
+BATCH_SIZES = Histogram("langlauf_store_batch_operations", "Operations per batch.", "queue", bounds=_SIZES)
+BATCHES = Histogram(
+    "langlauf_store_batch_seconds", "Time per batch; for writes including the commit.", "queue", bounds=_SHORT_SECONDS
+)
+REFUSED = Counter("langlauf_store_operations_failed_total", "Operations that the store rejected.", "queue")
+DUTIES = Counter("langlauf_duty_runs_total", "Runs of periodic tasks.", "duty", "outcome")
+RETIRED = Counter("langlauf_retention_removed_total", "Records that retention in this process removed.", "kind")
+DELIVERIES = Counter("langlauf_delivery_attempts_total", "Delivery attempts of this process.", "channel", "outcome")
+LOG_EVENTS = Counter("langlauf_log_events_total", "Log lines of this process, by event name.", "event")
 
-# -- looked up: of the whole deployment, from the store ----------------------------------------------------------------
+# -- gauges of the whole deployment, from the store --------------------------------------------------------------------
 
-STORE_UP = Level("langlauf_store_up", "Whether the store answered just now.")
-WAITING = Level("langlauf_jobs_waiting", "Jobs that wait for their first attempt.", "analysis")
-RUNNING = Level("langlauf_jobs_running", "Jobs that a live worker holds.", "analysis")
-RETRYING = Level("langlauf_jobs_waiting_for_retry", "Jobs that have started and wait for their next attempt.")
-OLDEST_WAITING = Level("langlauf_oldest_waiting_seconds", "For how long the oldest waiting job has waited.")
-OLDEST_ATTEMPT = Level("langlauf_oldest_attempt_seconds", "For how long the oldest running attempt has run.")
-OVERDUE = Level("langlauf_leases_overdue", "Leases that have ended and that no sweep has taken yet.")
-ORG_WAITING = Level("langlauf_org_jobs_waiting", "Jobs of an org that wait for their first attempt.", "org")
-ORG_RUNNING = Level("langlauf_org_jobs_running", "Jobs of an org that a live worker holds.", "org")
-WORKERS = Level("langlauf_workers", "Workers that report, or did until an hour ago.", "state")
-SLOTS = Level("langlauf_worker_slots", "Jobs that the workers could run at once, without the limit over all.")
-BUSY = Level("langlauf_worker_slots_busy", "Slots of workers that are taken, as they reported it.")
-PENDING = Level("langlauf_deliveries_pending", "Messages that are to be delivered.", "channel")
-OLDEST_DUE = Level("langlauf_delivery_oldest_due_seconds", "For how long the oldest delivery has been due.")
-ENDPOINTS = Level("langlauf_endpoints", "Endpoints that get nothing right now.", "state")
+STORE_UP = Gauge("langlauf_store_up", "Whether the store answered this scrape.")
+WAITING = Gauge("langlauf_jobs_waiting", "Jobs waiting for their first attempt.", "analysis")
+RUNNING = Gauge("langlauf_jobs_running", "Jobs with a live lease.", "analysis")
+RETRYING = Gauge("langlauf_jobs_waiting_for_retry", "Started jobs waiting for their next attempt.")
+OLDEST_WAITING = Gauge("langlauf_oldest_waiting_seconds", "Age of the oldest waiting job.")
+OLDEST_ATTEMPT = Gauge("langlauf_oldest_attempt_seconds", "Age of the oldest running attempt.")
+OVERDUE = Gauge("langlauf_leases_overdue", "Expired leases that no sweep has reclaimed yet.")
+ORG_WAITING = Gauge("langlauf_org_jobs_waiting", "Jobs of an org waiting for their first attempt.", "org")
+ORG_RUNNING = Gauge("langlauf_org_jobs_running", "Jobs of an org with a live lease.", "org")
+WORKERS = Gauge("langlauf_workers", "Workers seen within the last hour.", "state")
+SLOTS = Gauge("langlauf_worker_slots", "Slots of all live workers, before the deployment-wide limit.")
+BUSY = Gauge("langlauf_worker_slots_busy", "Busy slots, as reported by the workers.")
+PENDING = Gauge("langlauf_deliveries_pending", "Messages waiting for delivery.", "channel")
+OLDEST_DUE = Gauge("langlauf_delivery_oldest_due_seconds", "Time that the oldest delivery is overdue.")
+ENDPOINTS = Gauge("langlauf_endpoints", "Paused and disabled endpoints.", "state")
 
-# -- looked up: of this process ----------------------------------------------------------------------------------------
+# -- gauges of this process --------------------------------------------------------------------------------------------
 
-BUILD = Level("langlauf_build_info", "Always 1; the labels say what runs.", "version", "store")
-RUNNING_LIMIT = Level("langlauf_jobs_running_limit", "How many jobs may run at once over the whole deployment.")
-DUTY_AGE = Level("langlauf_duty_success_age_seconds", "Since a duty of this process last ended well.", "duty")
-DUTY_EVERY = Level("langlauf_duty_interval_seconds", "How often a duty is done.", "duty")
-STREAMS = Level("langlauf_streams_open", "Event streams that are open in this process.")
-POLLS = Level("langlauf_polls_open", "Long polls that wait in this process.")
-WAITS = Level("langlauf_waits_open", "Synchronous requests and those with `Prefer: wait` that wait in this process.")
-QUEUED = Level("langlauf_store_operations_waiting", "Operations that wait for the next batch.", "queue")
-FILE_BYTES = Level("langlauf_store_file_bytes", "The size of the SQLite file.")
-LOG_BYTES = Level("langlauf_store_log_bytes", "The size of SQLite's write-ahead log.")
-CONNECTIONS = Level("langlauf_store_connections", "Connections of this process to PostgreSQL.", "state")
+BUILD = Gauge("langlauf_build_info", "Always 1; version and store are labels.", "version", "store")
+RUNNING_LIMIT = Gauge("langlauf_jobs_running_limit", "Limit of running jobs over the whole deployment.")
+DUTY_AGE = Gauge(
+    "langlauf_duty_success_age_seconds",
+    "Time since the last successful run of a periodic task.",
+    "duty",
+)
+DUTY_EVERY = Gauge("langlauf_duty_interval_seconds", "Interval of a periodic task.", "duty")
+STREAMS = Gauge("langlauf_streams_open", "Open event streams of this process.")
+POLLS = Gauge("langlauf_polls_open", "Waiting long polls of this process.")
+WAITS = Gauge("langlauf_waits_open", "Waiting requests of this process: synchronous, or with `Prefer: wait`.")
+QUEUED = Gauge("langlauf_store_operations_waiting", "Operations waiting for the next batch.", "queue")
+FILE_BYTES = Gauge("langlauf_store_file_bytes", "Size of the SQLite file.")
+LOG_BYTES = Gauge("langlauf_store_log_bytes", "Size of the write-ahead log of SQLite.")
+CONNECTIONS = Gauge("langlauf_store_connections", "Connections of this process to PostgreSQL.", "state")
 
-METERS: tuple[Meter, ...] = tuple(one for one in list(globals().values()) if isinstance(one, Meter))
-LEVELS: tuple[Level, ...] = tuple(one for one in METERS if isinstance(one, Level))
-_COUNTERS: dict[str, Tally | Spread] = {one.name: one for one in METERS if isinstance(one, Tally | Spread)}
+INSTRUMENTS: tuple[Instrument, ...] = tuple(one for one in list(globals().values()) if isinstance(one, Instrument))
+GAUGES: tuple[Gauge, ...] = tuple(one for one in INSTRUMENTS if isinstance(one, Gauge))
+_COUNTERS: dict[str, Counter | Histogram] = {
+    one.name: one for one in INSTRUMENTS if isinstance(one, Counter | Histogram)
+}
 
 _SUBMISSION_OUTCOMES = (
     "accepted",
@@ -112,111 +129,111 @@ _SUBMISSION_OUTCOMES = (
     "replayed",
     "unavailable",
 )
-#: `retry` where it is tried again; else how the message is settled.
+#: `retry`: another attempt follows; otherwise the final status of the message.
 _DELIVERY_OUTCOMES = ("sent", "retry", "failed", "suppressed")
 _ATTEMPT_OUTCOMES = ("completed", "failed", "retry", "canceled", "released", "crashed", "lost")
 _analyses: set[str] = set()
 
 
-def know_analyses(names: Iterable[str]) -> None:
-    """Tells which analyses have a label of their own: those that an application of this process registered."""
+def register_analyses(names: Iterable[str]) -> None:
+    """Give these analyses labels of their own; all others are `other`."""
     for name in names:
         _analyses.add(name)
-        STARTS.expect(name)
-        ENDS.expect(name, "completed", "")
-        ENDS.expect(name, "canceled", "")
+        STARTS.initialize(name)
+        ENDS.initialize(name, "completed", "")
+        ENDS.initialize(name, "canceled", "")
         for code in sorted({*CODES, OTHER}):
-            ENDS.expect(name, "failed", code)
+            ENDS.initialize(name, "failed", code)
         for outcome in _ATTEMPT_OUTCOMES:
-            ATTEMPTS.expect(name, outcome)
+            ATTEMPTS.initialize(name, outcome)
 
 
 def known_analyses() -> list[str]:
-    """Those that have a label of their own."""
+    """Return the analyses with a label of their own."""
     return sorted(_analyses)
 
 
 def analysis_label(name: str) -> str:
-    """The name of an analysis, where it is one of ours."""
+    """Return the label of an analysis: its name if registered, else `other`."""
     return name if name in _analyses else OTHER
 
 
 def code_label(code: str | None) -> str:
-    """The code of a failure, where it is one of ours; nothing where there is none."""
+    """Return the label of an error code: the code if it is Langlauf's own, `other`, or empty without one."""
     return "" if code is None else code if code in CODES else OTHER
 
 
 def count_end(analysis: str, status: str, code: str | None) -> None:
-    """A job has ended, and this process wrote it."""
+    """Count a job that this process ended."""
     ENDS.add(analysis_label(analysis), status, code_label(code))
 
 
 def count_delivery(channel: str, status: str) -> None:
-    """A try to deliver has ended; a message that is pending is tried again."""
+    """Count a delivery attempt; `pending` means that another attempt follows."""
     DELIVERIES.add(channel, "retry" if status == "pending" else status)
 
 
 def take_counts() -> Counts:
-    """What this process counted since this was last asked, for the program that it works for."""
-    _put_facts()
-    return {name: taken for name, one in _COUNTERS.items() if (taken := one.take())}
+    """Return what this process counted since the previous call, for its parent process."""
+    _copy_event_counts()
+    return {name: taken for name, one in _COUNTERS.items() if (taken := one.take_delta())}
 
 
 def add_counts(counts: Counts) -> None:
-    """Adds what a worker process counted to what this one did."""
+    """Add the counts of a worker process to those of this one."""
     for name, rows in counts.items():
-        for values, counted in rows:
-            if name == FACTS.name:
-                COUNTS[Fact(values[0])] += int(counted[0])
+        for values, delta in rows:
+            if name == LOG_EVENTS.name:
+                EVENT_COUNTS[LogEvent(values[0])] += int(delta[0])
             else:
-                _COUNTERS[name].give(values, counted)
+                _COUNTERS[name].merge(values, delta)
 
 
-def _put_facts() -> None:
-    """Takes over what was told; nothing else is added to facts."""
-    for fact in Fact:
-        FACTS.put(COUNTS[fact], fact)
+def _copy_event_counts() -> None:
+    """Copy the counts of the log, which are kept in `EVENT_COUNTS`."""
+    for event in LogEvent:
+        LOG_EVENTS.set(EVENT_COUNTS[event], event)
 
 
-class Counted:
-    """What this process and its worker processes counted since they started, for the registry."""
+class ProcessMetrics:
+    """Collector of the counters and histograms of this process and its worker processes."""
 
     def collect(self) -> "Iterable[Metric]":
-        """Every counter and every histogram."""
-        _put_facts()
+        """Return every counter and every histogram."""
+        _copy_event_counts()
         return [one.family() for one in _COUNTERS.values()]
 
 
 @cache
-def counted() -> "CollectorRegistry":
-    """What was counted, and this process. The library's own registry belongs to the application around this one."""
+def process_registry() -> "CollectorRegistry":
+    """Return the registry of this process. The default registry belongs to the application around this one."""
     from prometheus_client import CollectorRegistry
     from prometheus_client.process_collector import ProcessCollector
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Counted())
+    registry.register(ProcessMetrics())
     ProcessCollector(registry=registry)
     return registry
 
 
 for _outcome in _SUBMISSION_OUTCOMES:
-    SUBMISSIONS.expect(_outcome)
+    SUBMISSIONS.initialize(_outcome)
 for _outcome in ("lost", "retry", "failed", "canceled"):
-    SWEPT.expect(_outcome)
+    SWEPT.initialize(_outcome)
 for _channel in ("webhook", "email"):
     for _outcome in _DELIVERY_OUTCOMES:
-        DELIVERIES.expect(_channel, _outcome)
+        DELIVERIES.initialize(_channel, _outcome)
 for _kind in ("results", "events", "jobs"):
-    RETIRED.expect(_kind)
+    RETIRED.initialize(_kind)
 
 
 class Scrape:
-    """All metrics at one moment: what was counted, and the levels that were looked up."""
+    """Collector of one scrape: the gauges that were read for it, and everything counted."""
 
-    def __init__(self, levels: "Sequence[Metric]") -> None:
-        self._levels = levels
+    def __init__(self, gauges: "Sequence[Metric]") -> None:
+        self._gauges = gauges
 
     def collect(self) -> "Iterable[Metric]":
-        """First what is so now, then what was counted."""
-        yield from self._levels
-        yield from counted().collect()
+        """Yield the gauges, then what was counted."""
+        yield from self._gauges
+        yield from process_registry().collect()

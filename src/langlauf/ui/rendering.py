@@ -23,7 +23,7 @@ from langlauf.domain.keys import ALPHABET
 from langlauf.problems import TITLES, VARY, Problem, not_found
 from langlauf.server.large_response import counted, no_room
 from langlauf.server.mounting import path_within
-from langlauf.telemetry import tell_store_failed
+from langlauf.telemetry.log import log_store_failure
 from langlauf.ui.assets import Assets
 from langlauf.ui.formatting import machine_time, time_tag
 from langlauf.ui.language import LANGUAGES, load_language, preferred, quality
@@ -117,7 +117,7 @@ class Rendering:
                 return await self.sign_in(visit, onward=visit.way(), headers=problem.headers)
             return self._error(visit, problem, missing)
         except StoreUnavailable as error:
-            tell_store_failed(error)
+            log_store_failure(error)
             return self._error(visit, _unavailable(), missing)
         finally:
             making.close()

@@ -16,8 +16,8 @@ from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress
 from langlauf.domain.bounds import Recorded
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.settings import Settings
-from langlauf.telemetry import Fact, tell
-from langlauf.tracing import Span, moment, span, told, trace_from
+from langlauf.telemetry.log import LogEvent, log_event
+from langlauf.telemetry.tracing import TraceSpan, now_ns, record_span, start_span, trace_from
 from langlauf.worker.attempt_store import WorkStore
 from langlauf.worker.executor import Executor
 from langlauf.worker.looking_back import look_back
@@ -106,18 +106,18 @@ class RunningAttempt:
         return self.trace.tracestate if self.trace else None
 
     @contextmanager
-    def told(self, **facts: str) -> Iterator[Span]:
+    def traced(self, **facts: str) -> Iterator[TraceSpan]:
         """Tells of the attempt while it runs; what it does belongs to it."""
         ids: dict[str, str | float] = {"job_id": self.job_id, "org_id": self.org_id, "attempt": self.number}
-        with span("attempt", self.trace, "consumer", **ids, **facts) as telling:
-            self.trace = telling.trace
-            yield telling
+        with start_span("attempt", self.trace, "consumer", **ids, **facts) as span:
+            self.trace = span.trace
+            yield span
             for key, began in self._begun.items():
-                told("chunk", self.trace, began, "unfinished", key=key, **ids)
+                record_span("chunk", self.trace, began, "unfinished", key=key, **ids)
 
     def begin(self, key: str) -> None:
         """A chunk is about to be computed."""
-        self._begun[key] = moment()
+        self._begun[key] = now_ns()
 
     @property
     def canceled(self) -> bool:
@@ -180,10 +180,10 @@ class RunningAttempt:
             self.close()
             await self._refuse_if_over()
         if isinstance(write, Checkpoint):
-            told("chunk", self.trace, self._begun.pop(write.key, 0), key=write.key, job_id=self.job_id)
+            record_span("chunk", self.trace, self._begun.pop(write.key, 0), key=write.key, job_id=self.job_id)
         elif answer > self._reached:
             self._reached = answer
-            tell(Fact.JOB_LIMIT_REACHED, logging.WARNING, limit=_LIMITS[answer], **self.facts)
+            log_event(LogEvent.JOB_LIMIT_REACHED, logging.WARNING, limit=_LIMITS[answer], **self.facts)
             if isinstance(write, Partial):
                 # Its snapshot did not fit; how far the job is may be news all the same.
                 await self.write(write)

@@ -12,7 +12,7 @@ from langlauf.analysis.registry import Analysis
 from langlauf.clock import new_id
 from langlauf.domain.errors import StaleAttempt
 from langlauf.domain.outcome import Completed, Crashed, Failure
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import ABANDONED
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.execution import Ended
@@ -42,7 +42,9 @@ class CoroutineExecution:
         await asyncio.wait({self.ended}, timeout=_RELEASE_GRACE if why is Stop.RELEASE else self._grace)
         if not self.ended.done():
             ABANDONED.add()
-            tell(Fact.ATTEMPT_ABANDONED, logging.ERROR, job_id=self._attempt.job_id, attempt=self._attempt.number)
+            log_event(
+                LogEvent.ATTEMPT_ABANDONED, logging.ERROR, job_id=self._attempt.job_id, attempt=self._attempt.number
+            )
         self.ended.add_done_callback(_forget)
 
     async def _run(self) -> Ended:

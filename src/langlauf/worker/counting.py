@@ -18,9 +18,9 @@ def count_start(analysis: str, attempt: RunningAttempt, began: float) -> None:
     """An attempt begins; before the first one its job has waited."""
     claim = attempt.claim
     STARTS.add(analysis)
-    TO_START.note(began - attempt.asked_at)
+    TO_START.observe(began - attempt.asked_at)
     if attempt.number == 1 and claim.queued_at is not None:
-        WAIT.note(max(0.0, seconds_between(claim.queued_at, claim.started_at)), analysis)
+        WAIT.observe(max(0.0, seconds_between(claim.queued_at, claim.started_at)), analysis)
 
 
 def count_loss(analysis: str) -> None:
@@ -31,7 +31,7 @@ def count_loss(analysis: str) -> None:
 async def count_end(analysis: str, attempt: RunningAttempt, end: AttemptEnd, seconds: float, store: WorkStore) -> None:
     """An attempt ended as it says, and with it perhaps its job."""
     ATTEMPTS.add(analysis, type(end).__name__.lower())
-    RUN.note(seconds, analysis)
+    RUN.observe(seconds, analysis)
     match end:
         case Completed():
             ENDS.add(analysis, Status.COMPLETED, "")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 
 from langlauf.clock import monotonic
 from langlauf.hints import Hints
-from langlauf.telemetry import tell_store_failed
+from langlauf.telemetry.log import log_store_failure
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.attempt_store import WorkStore
 
@@ -65,7 +65,7 @@ class Heartbeat:
             async with asyncio.timeout(self._patience()):
                 renewals = await self._store.renew(list(running), lease_seconds=self._lease_seconds)
         except Exception as error:  # noqa: BLE001 - the heart goes on beating, whatever went wrong once
-            tell_store_failed(error, otherwise="the heartbeat took too long")
+            log_store_failure(error, otherwise="the heartbeat took too long")
             renewals = []
         for renewal in renewals:
             attempt = running[renewal.lease]

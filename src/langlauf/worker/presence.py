@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from langlauf.domain.errors import StoreUnwell
 from langlauf.domain.instant import Instant
 from langlauf.domain.workers import WorkerReport
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.version import VERSION
 from langlauf.worker.attempt_store import Reports
 
@@ -80,7 +80,7 @@ class Presence:
         except StoreUnwell:
             return  # logged once, by the health of the store
         except Exception as error:  # noqa: BLE001 - the next report tries again
-            tell(Fact.UPKEEP_FAILED, logging.WARNING, duty="presence", reason=str(error))
+            log_event(LogEvent.UPKEEP_FAILED, logging.WARNING, duty="presence", reason=str(error))
 
     def _report(self) -> WorkerReport:
         return WorkerReport(

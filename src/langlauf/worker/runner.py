@@ -11,8 +11,8 @@ from langlauf.clock import Clock, draw, monotonic
 from langlauf.domain.errors import PermanentError, StoreError, StoreUnavailable
 from langlauf.domain.outcome import Canceled, Crashed, Failed, Failure, Released, Retry, after_failure, after_timeout
 from langlauf.settings import Settings
-from langlauf.telemetry import Fact, tell, tell_store_failed
-from langlauf.tracing import Span
+from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
+from langlauf.telemetry.tracing import TraceSpan
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.attempt_store import WorkStore
 from langlauf.worker.coroutines import CoroutineExecution
@@ -37,33 +37,35 @@ class Runner:
 
     async def run(self, analysis: Analysis, attempt: RunningAttempt) -> None:
         """Runs the function and writes the end of the attempt. Never raises."""
-        with attempt.told(analysis=analysis.name) as telling:
-            await self._run(analysis, attempt, telling)
+        with attempt.traced(analysis=analysis.name) as span:
+            await self._run(analysis, attempt, span)
 
-    async def _run(self, analysis: Analysis, attempt: RunningAttempt, telling: Span) -> None:
+    async def _run(self, analysis: Analysis, attempt: RunningAttempt, span: TraceSpan) -> None:
         began = monotonic()
         count_start(analysis.name, attempt, began)
-        tell(Fact.ATTEMPT_STARTED, level=logging.DEBUG, analysis=analysis.name, **attempt.facts)
+        log_event(LogEvent.ATTEMPT_STARTED, level=logging.DEBUG, analysis=analysis.name, **attempt.facts)
         try:
             end = await self._execute(analysis, attempt)
         except Exception as error:  # noqa: BLE001 - however it ended, the job must be told so
-            tell(Fact.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, **attempt.facts)
+            log_event(LogEvent.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, **attempt.facts)
             end = self._decide(failure_of(error, ()), attempt)
         written = None if end is None else await self._write_end(attempt, end)
         attempt.close()
         if written is None:
-            telling.fail("lease_lost")
+            span.fail("lease_lost")
             count_loss(analysis.name)
-            tell(Fact.ATTEMPT_LOST, logging.WARNING, **attempt.facts)
+            log_event(LogEvent.ATTEMPT_LOST, logging.WARNING, **attempt.facts)
             return
         seconds = monotonic() - began
         outcome = type(written).__name__.lower()
-        telling.note(outcome=outcome)
+        span.set_attributes(outcome=outcome)
         if isinstance(written, Failed | Retry):
-            telling.fail(written.code)
+            span.fail(written.code)
         if isinstance(written, Crashed):
-            tell(Fact.PROCESS_DIED, logging.WARNING, reason=written.how, **attempt.facts)
-        tell(Fact.ATTEMPT_ENDED, analysis=analysis.name, outcome=outcome, seconds=round(seconds, 3), **attempt.facts)
+            log_event(LogEvent.PROCESS_DIED, logging.WARNING, reason=written.how, **attempt.facts)
+        log_event(
+            LogEvent.ATTEMPT_ENDED, analysis=analysis.name, outcome=outcome, seconds=round(seconds, 3), **attempt.facts
+        )
         await count_end(analysis.name, attempt, written, seconds, self._store)
 
     async def _execute(self, analysis: Analysis, attempt: RunningAttempt) -> AttemptEnd | None:
@@ -117,10 +119,10 @@ class Runner:
             try:
                 return end if await self._store.record(attempt.lease, end) else None
             except StoreUnavailable as error:
-                tell_store_failed(error, job_id=attempt.job_id)
+                log_store_failure(error, job_id=attempt.job_id)
                 await asyncio.sleep(_WRITE_AGAIN_SECONDS)
             except StoreError as error:
-                tell(Fact.ATTEMPT_UNWRITTEN, logging.ERROR, job_id=attempt.job_id, reason=str(error))
+                log_event(LogEvent.ATTEMPT_UNWRITTEN, logging.ERROR, job_id=attempt.job_id, reason=str(error))
                 if end == _UNWRITABLE:
                     return None
                 end = _UNWRITABLE

@@ -13,8 +13,8 @@ from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.errors import SettingsError
 from langlauf.hints import Hints
 from langlauf.settings import Settings
-from langlauf.telemetry import Fact, tell, tell_store_failed
-from langlauf.tracing import moment, told, trace_from
+from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
+from langlauf.telemetry.tracing import now_ns, record_span, trace_from
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.attempt_store import WorkStore
 from langlauf.worker.executor import Executor
@@ -143,7 +143,7 @@ class Worker:
             try:
                 await self._claim_next()
             except Exception as error:  # noqa: BLE001 - a worker goes on claiming, whatever went wrong once
-                tell_store_failed(error, trace=True)
+                log_store_failure(error, trace=True)
                 # No claim stands, so no program looks for work meanwhile.
                 await self._hints.wait_for_work(self._settings.poll_seconds)
 
@@ -169,10 +169,10 @@ class Worker:
         handed = await self._store.claim_next(request, self._wait_for_work)
         if handed.claims and self._heartbeat.late:  # before what is new can block the loop again
             await self._heartbeat.beat()
-        began = moment() and moment() - round((monotonic() - handed.asked_at) * 1e9)  # not when it began to wait
+        began = now_ns() and now_ns() - round((monotonic() - handed.asked_at) * 1e9)  # not when it began to wait
         for claim in handed.claims:
             ids = {"job_id": claim.lease.job_id, "org_id": claim.lease.org_id, "worker_id": self.worker_id}
-            told("claim", trace_from(claim.traceparent, claim.tracestate), began, **ids)
+            record_span("claim", trace_from(claim.traceparent, claim.tracestate), began, **ids)
             self._run(claim, handed.asked_at)
         if handed.claims and self._settings.watchdog:
             self._watchdog.tell()
@@ -191,7 +191,7 @@ class Worker:
     def _ended(self, attempt: RunningAttempt) -> None:
         task = self._running.pop(attempt)
         if not task.cancelled() and (error := task.exception()):
-            tell(Fact.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, job_id=attempt.job_id)
+            log_event(LogEvent.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, job_id=attempt.job_id)
         self._hints.work()
 
 
@@ -214,4 +214,4 @@ async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.wait({task})
     if not task.cancelled() and (error := task.exception()):
-        tell(Fact.UPKEEP_FAILED, logging.ERROR, error=error, duty=task.get_name())
+        log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=error, duty=task.get_name())

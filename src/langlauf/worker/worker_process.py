@@ -24,7 +24,7 @@ from langlauf.domain.outcome import Crashed
 from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import add_counts
 from langlauf.worker.black_box import BlackBox
 from langlauf.worker.counting import count_crash
@@ -109,7 +109,7 @@ class WorkerProcess:
             self._running = None
             if self._stopping.is_set() or (running is first and not running.working.done()):
                 return
-            tell(Fact.WORKER_DIED, logging.ERROR, reason=running.how, held=running.lost)
+            log_event(LogEvent.WORKER_DIED, logging.ERROR, reason=running.how, held=running.lost)
             pause = _SHORTEST_PAUSE if running.working.done() else min(2 * pause, _LONGEST_PAUSE)
             if await _within(pause, self._stopping.wait()):
                 return
@@ -257,7 +257,9 @@ class _Running:
     async def _lose(self, lease: Lease, claim: Claim, end: Crashed) -> None:
         if end.own:
             self.how = end.how
-            tell(Fact.PROCESS_DIED, logging.ERROR, job_id=lease.job_id, reason=end.how, stacks=self._box.stacks)
+            log_event(
+                LogEvent.PROCESS_DIED, logging.ERROR, job_id=lease.job_id, reason=end.how, stacks=self._box.stacks
+            )
         with contextlib.suppress(StoreError):  # then its lease runs out
             if await self._store.record(lease, end):
                 await count_crash(claim.analysis, lease, end, self._store)

@@ -19,7 +19,7 @@ SETTINGS = {"LANGLAUF_CANCEL_GRACE": str(GRACE), "LANGLAUF_MAX_RUNNING": str(SLO
 _TIME_LIMIT = 0.5
 _ROUNDS = 10
 _PATIENCE = 60.0
-_TOLD = 'langlauf_facts_total{fact="attempt_abandoned"}'
+_TOLD = 'langlauf_log_events_total{event="attempt_abandoned"}'
 
 
 class Round(NamedTuple):

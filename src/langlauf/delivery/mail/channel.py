@@ -21,7 +21,7 @@ from langlauf.domain.mail_rules import (
 from langlauf.domain.sending import Outcome
 from langlauf.service.mail_receivers import MailReceivers
 from langlauf.store.protocol import Store
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 #: Writes the letter of a message, from what is known of its job, with the link that unsubscribes where there is one.
 Write = Callable[[Delivery, Ending, str | None], Letter]
@@ -101,7 +101,7 @@ class Mails:
             return Outcome(verdict="never", status_code=answer.code, reply=said, error=error)
         patience = None
         if answer.verdict == "settings":
-            tell(Fact.MAIL_MISCONFIGURED, logging.ERROR, server=self._server.shown, reason=error)
+            log_event(LogEvent.MAIL_MISCONFIGURED, logging.ERROR, server=self._server.shown, reason=error)
             patience = _PAUSE_SECONDS
         return Outcome(
             verdict="later",

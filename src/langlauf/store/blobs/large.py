@@ -19,7 +19,7 @@ from langlauf.store.blobs.names import IDENTITY, read_ref, store_name
 from langlauf.store.blobs.owner import INSTANCE, BlobOwner, BlobsOfAnother, Whereabouts
 from langlauf.store.blobs.payloads import Payloads, unavailable
 from langlauf.store.blobs.protocol import Blobs
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 
 class Rows(Protocol):
@@ -71,7 +71,7 @@ class LargePayloads:
         except BlobsOfAnother:
             raise
         except StoreError as error:
-            tell(Fact.BLOBS_UNAVAILABLE, logging.ERROR, reason=str(error))
+            log_event(LogEvent.BLOBS_UNAVAILABLE, logging.ERROR, reason=str(error))
 
     async def take_over(self) -> tuple[str | None, str]:
         """Make this store the owner of its blobs; return the one that was, and this one, as people know them."""
@@ -135,10 +135,10 @@ class LargePayloads:
         try:
             await self._owner.check()
             if removed := await collect(self._rows.kept_payloads, self._payloads, min_age=self._garbage_age):
-                tell(Fact.BLOBS_REMOVED, blobs=removed)
+                log_event(LogEvent.BLOBS_REMOVED, blobs=removed)
         except StoreError as error:
             # What was taken from the store is told all the same; the blobs wait for the next run.
-            tell(Fact.UPKEEP_FAILED, logging.ERROR, duty="blobs", reason=str(error))
+            log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, duty="blobs", reason=str(error))
 
     async def remove_all_of(self, org_id: str) -> int:
         """Takes away all that lies there of an org; how many went."""

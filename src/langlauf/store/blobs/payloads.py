@@ -14,7 +14,7 @@ from langlauf.domain.source import Source
 from langlauf.store.blobs.names import Place, Ref, escaped, read_key, read_ref, ref_of
 from langlauf.store.blobs.protocol import Blobs, Listed
 from langlauf.store.source import Pieces
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 T = TypeVar("T")
 _clock = SystemClock()
@@ -42,7 +42,7 @@ class Payloads:
         try:
             await self.in_time(self.blobs.put(place.key, data))
         except StoreUnavailable as error:
-            tell(Fact.BLOBS_UNAVAILABLE, logging.ERROR, org_id=org_id, job_id=job_id, reason=str(error))
+            log_event(LogEvent.BLOBS_UNAVAILABLE, logging.ERROR, org_id=org_id, job_id=job_id, reason=str(error))
             # What the caller is told may reach a tenant: where blobs lie is none of their business.
             raise StoreUnavailable("a large payload could not be stored") from error
         return str(ref)
@@ -151,7 +151,7 @@ def places_of(page: Sequence[Listed], min_age: float) -> list[Place]:
 
 def unavailable(org_id: str, job_id: str, reason: str) -> PayloadUnavailable:
     """Tells operators why, and makes the error that says no more than that it is so."""
-    tell(Fact.PAYLOAD_UNAVAILABLE, logging.ERROR, org_id=org_id, job_id=job_id, reason=reason)
+    log_event(LogEvent.PAYLOAD_UNAVAILABLE, logging.ERROR, org_id=org_id, job_id=job_id, reason=reason)
     return PayloadUnavailable(f"the payload of a result of job {job_id} cannot be read")
 
 

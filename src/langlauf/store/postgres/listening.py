@@ -14,7 +14,7 @@ from langlauf.hints import Hints
 from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.link import connect
 from langlauf.store.postgres.news import CHANNEL, NewsError, read
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
@@ -65,7 +65,7 @@ class Listener:
             except Exception as error:  # noqa: BLE001 - whatever it is, polling goes on and it is tried again
                 reason = str(error) or type(error).__name__
             if not self._away:
-                tell(Fact.LISTENER_AWAY, logging.WARNING, reason=reason)
+                log_event(LogEvent.LISTENER_AWAY, logging.WARNING, reason=reason)
             self._away = True
             await asyncio.sleep(self._pause * (1 + draw()) / 2)
             self._pause = min(_LONGEST_PAUSE, self._pause * 2)
@@ -94,7 +94,7 @@ class Listener:
     def _came_back(self) -> None:
         """Looks for what was told before anybody listened."""
         if self._away:
-            tell(Fact.LISTENER_BACK)
+            log_event(LogEvent.LISTENER_BACK)
         self._away = False
         self._listening = True
         self._pause = _FIRST_PAUSE

@@ -61,7 +61,7 @@ from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.transaction import Row, Transaction
 from langlauf.store.standing_claims import StandingClaims
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 T = TypeVar("T")
 
@@ -265,7 +265,7 @@ class SqliteStore:
             if not swept:
                 raise
             # What was taken back is told all the same; the rest waits for the next sweep.
-            tell(Fact.UPKEEP_FAILED, logging.ERROR, duty="sweep", reason=str(error))
+            log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, duty="sweep", reason=str(error))
         return swept
 
     async def _correct_clock(self) -> None:
@@ -274,7 +274,7 @@ class SqliteStore:
             loop = asyncio.get_running_loop()
             seconds = await loop.run_in_executor(self._writer_thread, self._settle, self.clock)
             if seconds:
-                tell(Fact.CLOCK_CORRECTED, seconds=round(seconds, 3))
+                log_event(LogEvent.CLOCK_CORRECTED, seconds=round(seconds, 3))
 
     def _settle(self, clock: SteadyClock) -> float:
         try:

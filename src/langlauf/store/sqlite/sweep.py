@@ -25,7 +25,7 @@ from langlauf.domain.views import Swept
 from langlauf.store.sqlite.end import write_end
 from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 
 class SweepOne(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,9 @@ def _tell_failures(answers: Iterable[tuple[Lease, object]]) -> None:
         if isinstance(answer, BaseException):
             failed.setdefault(str(answer), []).append(lease.job_id)
     for reason, job_ids in failed.items():
-        tell(Fact.UPKEEP_FAILED, logging.ERROR, duty="sweep", reason=reason, jobs=len(job_ids), job_id=job_ids[0])
+        log_event(
+            LogEvent.UPKEEP_FAILED, logging.ERROR, duty="sweep", reason=reason, jobs=len(job_ids), job_id=job_ids[0]
+        )
 
 
 def graces(seconds: float) -> dict[str, int]:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from msgspec import Raw
 
 from langlauf.domain.result import StoredResult
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.ui.formatting import LARGEST_JSON, excerpt, size
 from langlauf.ui.rendering import Rendering
 from langlauf.ui.showing.charts import Refused, axes_of, harmless, rows_of
@@ -108,7 +108,7 @@ class Showing:
         try:
             return await self._view(place, found, view)
         except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
-            tell(Fact.REQUEST_FAILED, logging.WARNING, error=error, request_id=place.visit.request_id)
+            log_event(LogEvent.REQUEST_FAILED, logging.WARNING, error=error, request_id=place.visit.request_id)
             return self._html(place, "unreadable")
 
     async def _view(self, place: Place, found: Seen, view: AnyShown) -> Markup:

@@ -14,7 +14,7 @@ from distributed import Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from langlauf.settings import BY_NAME, variables
-from langlauf.telemetry import log_beside_others
+from langlauf.telemetry.log import ensure_log_handler
 from langlauf.worker.dask.heartbeat import Lease
 from langlauf.worker.dask.wire import Answer, Call, Died
 from langlauf.worker.processes.child_protocol import Begin, Broke, Returned, WasStale
@@ -45,7 +45,7 @@ class Station(WorkerPlugin):
         """The station of a Dask worker; it is set up with the first chunk."""
         found = worker.plugins.get(_NAME)
         if not isinstance(found, cls):
-            log_beside_others()
+            ensure_log_handler()
             found = cls(worker)
             await worker.plugin_add(plugin=found, name=_NAME)
         return found

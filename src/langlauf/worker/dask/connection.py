@@ -14,7 +14,7 @@ from distributed import Client
 
 from langlauf.analysis.naming import reference_to
 from langlauf.domain.errors import TransientError
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.worker.dask.renewing import Renewing
 from langlauf.worker.dask.runner import run_chunk
 
@@ -130,10 +130,10 @@ class Connection:
                 await client.close()
             if not isinstance(error, OSError):  # a time-out is one, and so is a connection that was closed
                 raise
-            tell(Fact.EXECUTOR_LOST, logging.ERROR, address=self.address, reason=str(error))
+            log_event(LogEvent.EXECUTOR_LOST, logging.ERROR, address=self.address, reason=str(error))
             raise ClusterAway(f"The Dask scheduler at {self.address} cannot be reached; is it running?") from error
         session = self._session = Session(client, renewing)
-        tell(Fact.EXECUTOR_CONNECTED, address=self.address, threads=session.threads)
+        log_event(LogEvent.EXECUTOR_CONNECTED, address=self.address, threads=session.threads)
         return session
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from distributed import Client, Variable
 
 from langlauf.clock import new_id
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.worker.dask.heartbeat import EVERY_SHARE
 
 
@@ -46,7 +46,9 @@ class Renewing:
                 told = False
             except Exception as error:  # noqa: BLE001 - the next one may come through
                 if not told:
-                    tell(Fact.EXECUTOR_LOST, logging.WARNING, reason=f"the sign of life was not taken: {error!r}")
+                    log_event(
+                        LogEvent.EXECUTOR_LOST, logging.WARNING, reason=f"the sign of life was not taken: {error!r}"
+                    )
                 told = True
 
     async def _count(self, patience: float) -> None:

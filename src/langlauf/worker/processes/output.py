@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from langlauf.domain.redact import clean_text
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 
 _READ = 16_384
 _LONGEST_LINE = 2_000
@@ -92,7 +92,7 @@ class Output:
         self._bytes += len(line)
         if self._lines > _MOST_LINES or self._bytes > _MOST_BYTES:
             self._lines = _MOST_LINES + 1
-            tell(Fact.ANALYSIS_OUTPUT, logging.WARNING, stream=self.stream, cut=True, **self._owner)
+            log_event(LogEvent.ANALYSIS_OUTPUT, logging.WARNING, stream=self.stream, cut=True, **self._owner)
             return
         text = line[:_LONGEST_LOOKED_AT].decode(errors="replace")
         if self._in_key and _KEY_GOES_ON.fullmatch(text):
@@ -101,4 +101,4 @@ class Output:
         self._in_key = _KEY_BEGINS.search(text) is not None
         text = clean_text(text, _LONGEST_LINE)
         if text:
-            tell(Fact.ANALYSIS_OUTPUT, stream=self.stream, text=text, **self._owner)
+            log_event(LogEvent.ANALYSIS_OUTPUT, stream=self.stream, text=text, **self._owner)

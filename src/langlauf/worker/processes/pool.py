@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from langlauf.domain.errors import LanglaufError, TransientError
 from langlauf.domain.outcome import Crashed
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.worker.processes.child_protocol import Begin, End, FromProcess, Ready, Stop, ToProcess, WorkerLine
 from langlauf.worker.processes.output import Output
 from langlauf.worker.processes.supervisor import Keeper, Kept
@@ -168,7 +168,7 @@ class Pool:
             if (waiting := self._next_waiting()) is not None:
                 waiting.set_exception(error)
             else:
-                tell(Fact.PROCESS_DIED, logging.ERROR, reason=str(error))
+                log_event(LogEvent.PROCESS_DIED, logging.ERROR, reason=str(error))
 
     def _next_waiting(self) -> "asyncio.Future[Process] | None":
         """Whoever has waited longest for a process."""

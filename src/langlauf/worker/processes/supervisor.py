@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from langlauf.telemetry import Fact, tell
+from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.worker.processes.environment import child_environment
 from langlauf.worker.processes.supervisor_program import since_boot
 
@@ -186,11 +186,11 @@ class Keeper:
         elif kept := self._kept.pop(answer["ended"], None):
             kept.end(answer["status"])
             if "error" in answer:
-                tell(Fact.PROCESS_DIED, logging.ERROR, reason=answer["error"])
+                log_event(LogEvent.PROCESS_DIED, logging.ERROR, reason=answer["error"])
 
     def _lost(self, reason: str) -> None:
         """The keeper is gone or of no use: its processes go with it, and the next request starts another one."""
-        tell(Fact.KEEPER_LOST, logging.ERROR, reason=reason)
+        log_event(LogEvent.KEEPER_LOST, logging.ERROR, reason=reason)
         if self._process is not None:
             self._process.kill()
             self._process.wait()

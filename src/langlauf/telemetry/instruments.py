@@ -1,22 +1,22 @@
-"""How something is counted: cheap where it happens, put into Prometheus' shapes only when somebody asks.
+"""Counter, histogram and gauge: cheap to update, converted to Prometheus' types only at a scrape.
 
-The library's own counters take a lock and look their labels up at each count: ten times what these take, in places that
-are passed some thousand times a second. Everything is counted on the thread of the event loop.
+The counters of `prometheus_client` take a lock and look up their labels at each update: ten times the cost of these, on
+paths that run thousands of times a second. All updates happen on the thread of the event loop.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:  # loaded by those that are asked for metrics, not by those that count
+if TYPE_CHECKING:  # loaded at the first scrape, not by processes that only count
     from prometheus_client import Metric
 
 Labels = tuple[str, ...]
 Kind = Literal["counter", "gauge", "histogram"]
 
 
-class Meter:
-    """What every metric has: a name with its unit, labels with few values, and a sentence."""
+class Instrument:
+    """Base of all metrics: a name that ends in its unit, a help text, and labels with few values."""
 
     kind: Kind
 
@@ -26,8 +26,8 @@ class Meter:
         self.labels = labels
 
 
-class Tally(Meter):
-    """Counts up since the start of the process. Its name ends in `_total`."""
+class Counter(Instrument):
+    """A count that only grows, from the start of the process. Its name ends in `_total`."""
 
     kind: Kind = "counter"
 
@@ -37,33 +37,33 @@ class Tally(Meter):
         self._taken: dict[Labels, float] = {}
 
     def add(self, *values: str, by: float = 1) -> None:
-        """Counts one more, or more than one, under these values of its labels."""
+        """Add to the count with these label values."""
         self._counts[values] = self._counts.get(values, 0) + by
 
-    def expect(self, *values: str) -> None:
-        """Tells 0 until something is counted: else the first count would be no increase."""
+    def initialize(self, *values: str) -> None:
+        """Export 0 until the first count: otherwise Prometheus would not see that one as an increase."""
         self._counts.setdefault(values, 0)
 
-    def put(self, count: float, *values: str) -> None:
-        """Takes over what somebody else counts."""
+    def set(self, count: float, *values: str) -> None:
+        """Replace the count with one that is kept elsewhere."""
         self._counts[values] = count
 
     def value(self, *values: str) -> float:
-        """What was counted under these values."""
+        """Return the count with these label values."""
         return self._counts.get(values, 0)
 
-    def take(self) -> list[tuple[Labels, list[float]]]:
-        """What was counted since this was last asked."""
+    def take_delta(self) -> list[tuple[Labels, list[float]]]:
+        """Return what was counted since the previous call."""
         found = [(values, [count - self._taken.get(values, 0)]) for values, count in self._counts.items()]
         self._taken = dict(self._counts)
         return [entry for entry in found if entry[1] != [0]]
 
-    def give(self, values: Labels, counted: Sequence[float]) -> None:
-        """Adds what another process counted."""
-        self.add(*values, by=counted[0])
+    def merge(self, values: Labels, delta: Sequence[float]) -> None:
+        """Add the delta of another process."""
+        self.add(*values, by=delta[0])
 
     def family(self) -> "Metric":
-        """All counts, as Prometheus has them."""
+        """Return all counts as a Prometheus metric family."""
         from prometheus_client.core import CounterMetricFamily
 
         family = CounterMetricFamily(self.name.removesuffix("_total"), self.help, labels=self.labels)
@@ -72,19 +72,20 @@ class Tally(Meter):
         return family
 
 
-class Spread(Meter):
-    """How values are spread: how many were at most as large as each of some bounds, and their sum."""
+class Histogram(Instrument):
+    """A distribution: the number of values up to each bound, and their sum."""
 
     kind: Kind = "histogram"
 
     def __init__(self, name: str, help: str, *labels: str, bounds: Sequence[float]) -> None:  # noqa: A002
         super().__init__(name, help, *labels)
         self.bounds = tuple(bounds)
+        #: by label values: the sum, then the count between each bound and the next
         self._rows: dict[Labels, list[float]] = {}
         self._taken: dict[Labels, list[float]] = {}
 
-    def note(self, value: float, *values: str) -> None:
-        """Counts a value. A row is the sum, then how many were found between each bound and the next."""
+    def observe(self, value: float, *values: str) -> None:
+        """Count a value under these label values."""
         row = self._rows.get(values)
         if row is None:
             row = self._rows[values] = [0.0] * (len(self.bounds) + 2)
@@ -92,11 +93,11 @@ class Spread(Meter):
         row[1 + bisect_left(self.bounds, value)] += 1
 
     def count(self, *values: str) -> float:
-        """How many values were counted."""
+        """Return the number of observed values."""
         return sum(self._rows.get(values, (0,))[1:])
 
-    def take(self) -> list[tuple[Labels, list[float]]]:
-        """What was counted since this was last asked, as rows."""
+    def take_delta(self) -> list[tuple[Labels, list[float]]]:
+        """Return the rows of what was observed since the previous call."""
         nothing = [0.0] * (len(self.bounds) + 2)
         found = [
             (values, [now - before for now, before in zip(row, self._taken.get(values, nothing), strict=True)])
@@ -105,13 +106,13 @@ class Spread(Meter):
         self._taken = {values: list(row) for values, row in self._rows.items()}
         return [entry for entry in found if any(entry[1])]
 
-    def give(self, values: Labels, counted: Sequence[float]) -> None:
-        """Adds a row that another process counted."""
+    def merge(self, values: Labels, delta: Sequence[float]) -> None:
+        """Add a row of another process."""
         row = self._rows.get(values, [0.0] * (len(self.bounds) + 2))
-        self._rows[values] = [mine + other for mine, other in zip(row, counted, strict=True)]
+        self._rows[values] = [mine + other for mine, other in zip(row, delta, strict=True)]
 
     def family(self) -> "Metric":
-        """All rows, as Prometheus has them."""
+        """Return all rows as a Prometheus metric family."""
         from prometheus_client.core import HistogramMetricFamily
 
         family = HistogramMetricFamily(self.name, self.help, labels=self.labels)
@@ -120,19 +121,19 @@ class Spread(Meter):
         return family
 
     def _buckets(self, row: Sequence[float]) -> Iterator[tuple[str, float]]:
-        seen = 0.0
+        total = 0.0
         for bound, found in zip((*map(float, self.bounds), "+Inf"), row[1:], strict=True):
-            seen += found
-            yield str(bound), seen
+            total += found
+            yield str(bound), total
 
 
-class Level(Meter):
-    """What is so right now. It is not counted: whoever knows it tells it when somebody asks."""
+class Gauge(Instrument):
+    """A current value. It is not kept here but read at each scrape."""
 
     kind: Kind = "gauge"
 
     def family(self, values: Iterable[tuple[Labels, float]] = ()) -> "Metric":
-        """These levels, as Prometheus has them; without any it is only named."""
+        """Return these values as a Prometheus metric family; without values, only its name and help."""
         from prometheus_client.core import GaugeMetricFamily
 
         family = GaugeMetricFamily(self.name, self.help, labels=self.labels)

@@ -1,4 +1,4 @@
-"""Everything the program tells about itself in its log: one name per fact, worded here and counted here."""
+"""The log: every event by name, counted when it is logged, and its formats for people and machines."""
 
 import json
 import logging
@@ -18,8 +18,8 @@ _log = logging.getLogger("langlauf")
 _clock = SystemClock()
 
 
-class Fact(StrEnum):
-    """What can be told. The word is the name of the log line and of its counter."""
+class LogEvent(StrEnum):
+    """The events. The value is the message of the log line and the label of its counter."""
 
     SERVER_STARTED = "server_started"
     SERVER_STOPPED = "server_stopped"
@@ -64,37 +64,37 @@ class Fact(StrEnum):
     MAIL_MISCONFIGURED = "mail_misconfigured"
 
 
-COUNTS: Counter[Fact] = Counter()
+EVENT_COUNTS: Counter[LogEvent] = Counter()
 
 
-def tell(fact: Fact, level: int = logging.INFO, *, error: BaseException | None = None, **fields: Any) -> None:
-    """Logs one fact with its fields, and counts it."""
-    COUNTS[fact] += 1
-    _log.log(level, fact, extra={"fields": fields}, exc_info=error)
+def log_event(event: LogEvent, level: int = logging.INFO, *, error: BaseException | None = None, **fields: Any) -> None:
+    """Log an event with its fields, and count it."""
+    EVENT_COUNTS[event] += 1
+    _log.log(level, event, extra={"fields": fields}, exc_info=error)
 
 
-def tell_store_failed(error: Exception, *, otherwise: str = "no answer", trace: bool = False, **fields: Any) -> None:
-    """Logs that the store did not do, unless its health has logged that for all."""
+def log_store_failure(error: Exception, *, otherwise: str = "no answer", trace: bool = False, **fields: Any) -> None:
+    """Log that a store operation failed, unless the store's health check has logged the outage already."""
     if not isinstance(error, StoreUnwell):
-        words = str(error) or otherwise
-        tell(Fact.STORE_UNAVAILABLE, logging.ERROR, error=error if trace else None, reason=words, **fields)
+        reason = str(error) or otherwise
+        log_event(LogEvent.STORE_UNAVAILABLE, logging.ERROR, error=error if trace else None, reason=reason, **fields)
 
 
-class ReadableLines(logging.Formatter):
-    """One line per fact, for people."""
+class TextFormatter(logging.Formatter):
+    """One line per event, for people."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = getattr(record, "fields", {})
         words = " ".join(f"{name}={value}" for name, value in fields.items())
         line = f"{to_text(_clock.now())} {record.levelname.lower():7} {record.getMessage()} {words}".rstrip()
-        line = escaped(redacted(line) if _is_free(record, line) else line)
+        line = escaped(redacted(line) if _may_hold_secrets(record, line) else line)
         if record.exc_info:
             line += "\n" + escaped_lines(redacted(self.formatException(record.exc_info)))
         return line
 
 
-class JsonLines(logging.Formatter):
-    """One JSON object per fact, for machines."""
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line, for machines."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -106,29 +106,29 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         text = json.dumps(line, default=str)
-        # Values are masked, not the text: in that, quotes and line ends of theirs are escaped.
-        return json.dumps(masked(json.loads(text))) if _is_free(record, text) else text
+        # Mask the values, not the JSON text, in which quotes and line ends are escaped.
+        return json.dumps(masked(json.loads(text))) if _may_hold_secrets(record, text) else text
 
 
-def _is_free(record: logging.LogRecord, line: str) -> bool:
-    """Whether there may be words of others in it. Ours of ordinary work are ids, figures and what was cleaned."""
+def _may_hold_secrets(record: logging.LogRecord, line: str) -> bool:
+    """Whether the line may hold text from outside. Our own lines up to INFO have ids, numbers and cleaned text only."""
     ours = record.name == _log.name and record.levelno <= logging.INFO and not record.exc_info
     return not ours or "://" in line
 
 
-def log_beside_others() -> None:
-    """In a program that is not ours: to standard error, unless that program takes care of all that is logged."""
+def ensure_log_handler() -> None:
+    """Log to standard error when mounted in another program that has not configured logging."""
     if not _log.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(ReadableLines())
+        handler.setFormatter(TextFormatter())
         _log.addHandler(handler)
         _log.setLevel(logging.INFO)
 
 
 def set_up_logging(log_format: str, level: str) -> None:
-    """Sends the program's log to standard error."""
+    """Send the log of the whole program to standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if log_format == "json" else ReadableLines())
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

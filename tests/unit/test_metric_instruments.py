@@ -3,7 +3,8 @@
 import asyncio
 
 import pytest
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import Histogram as LibraryHistogram
 
 from langlauf.clock import made_at, new_id
 from langlauf.domain.backlog import MOST_ORGS, largest
@@ -12,60 +13,60 @@ from langlauf.maintenance.periodic import Periodic
 from langlauf.problems import JOB_TITLES
 from langlauf.store.group_commit import GroupCommit
 from langlauf.telemetry import metrics
-from langlauf.telemetry.meters import Level, Meter, Spread, Tally
+from langlauf.telemetry.instruments import Counter, Gauge, Histogram, Instrument
 
 
 class _One:
     """A registry of one metric."""
 
-    def __init__(self, meter: Tally | Spread) -> None:
-        self._meter = meter
+    def __init__(self, instrument: Counter | Histogram) -> None:
+        self._instrument = instrument
 
     def collect(self) -> list[object]:
         """That one."""
-        return [self._meter.family()]
+        return [self._instrument.family()]
 
 
 def _lines(registry: object) -> list[str]:
     return [line for line in generate_latest(registry).decode().splitlines() if "_created" not in line]  # type: ignore[arg-type]
 
 
-def test_a_spread_is_what_the_library_makes_of_the_same_values() -> None:
+def test_a_histogram_exports_what_the_library_does_for_the_same_values() -> None:
     """Buckets, bounds that are met exactly, what is beyond all of them, sum and count."""
     bounds, values = (0.5, 1, 2.5), (0.1, 0.5, 0.75, 1, 2.4, 3, 30)
-    ours = Spread("x_seconds", "Some seconds.", "kind", bounds=bounds)
+    ours = Histogram("x_seconds", "Some seconds.", "kind", bounds=bounds)
     registry = CollectorRegistry()
-    theirs = Histogram("x_seconds", "Some seconds.", ["kind"], buckets=bounds, registry=registry)
+    theirs = LibraryHistogram("x_seconds", "Some seconds.", ["kind"], buckets=bounds, registry=registry)
     for value in values:
-        ours.note(value, "a")
+        ours.observe(value, "a")
         theirs.labels("a").observe(value)
-    ours.note(7, "b")
+    ours.observe(7, "b")
     theirs.labels("b").observe(7)
     assert sorted(_lines(_One(ours))) == sorted(_lines(registry))
     assert (ours.count("a"), ours.count("none")) == (7, 0)
 
 
-def test_a_tally_tells_0_for_what_is_expected() -> None:
-    """Without labels from the start, with labels where it was told of them; a label's value may be anything."""
-    tally = Tally("x_total", "Some.", "kind")
-    tally.expect("a")
-    tally.add('b"\n', by=2)
-    tally.expect('b"\n')
-    assert _lines(_One(tally))[2:] == ['x_total{kind="a"} 0.0', 'x_total{kind="b\\"\\n"} 2.0']
-    assert _lines(_One(Tally("y_total", "Some.")))[2:] == ["y_total 0.0"]
+def test_a_counter_exports_0_once_initialized() -> None:
+    """Without labels from the start, with labels once initialized; a label value may be any text."""
+    counter = Counter("x_total", "Some.", "kind")
+    counter.initialize("a")
+    counter.add('b"\n', by=2)
+    counter.initialize('b"\n')
+    assert _lines(_One(counter))[2:] == ['x_total{kind="a"} 0.0', 'x_total{kind="b\\"\\n"} 2.0']
+    assert _lines(_One(Counter("y_total", "Some.")))[2:] == ["y_total 0.0"]
 
 
 def test_names_say_what_they_count() -> None:
     """Ours by their first word, counters by their last, units in full, each once, each with a sentence."""
-    names = [meter.name for meter in metrics.METERS]
+    names = [instrument.name for instrument in metrics.INSTRUMENTS]
     assert len(names) == len(set(names)) > 40
-    for meter in metrics.METERS:
-        assert meter.name.startswith("langlauf_")
-        assert meter.name.endswith("_total") == isinstance(meter, Tally), meter.name
-        assert meter.help.endswith("."), meter.name
-        assert not meter.name.endswith(("_ms", "_mb", "_minutes"))
-    assert {type(meter) for meter in metrics.METERS} == {Tally, Spread, Level}
-    assert all(isinstance(meter, Meter) for meter in metrics.METERS)
+    for instrument in metrics.INSTRUMENTS:
+        assert instrument.name.startswith("langlauf_")
+        assert instrument.name.endswith("_total") == isinstance(instrument, Counter), instrument.name
+        assert instrument.help.endswith("."), instrument.name
+        assert not instrument.name.endswith(("_ms", "_mb", "_minutes"))
+    assert {type(instrument) for instrument in metrics.INSTRUMENTS} == {Counter, Histogram, Gauge}
+    assert all(isinstance(instrument, Instrument) for instrument in metrics.INSTRUMENTS)
 
 
 def test_labels_stay_few() -> None:
@@ -74,7 +75,7 @@ def test_labels_stay_few() -> None:
     assert metrics.code_label("address_intel") == "other"
     assert {metrics.code_label(code) for code in JOB_TITLES} == set(JOB_TITLES)
     assert metrics.analysis_label("of another program") == "other"
-    metrics.know_analyses(["of-this-test"])
+    metrics.register_analyses(["of-this-test"])
     assert metrics.analysis_label("of-this-test") == "of-this-test"
 
 

@@ -1,10 +1,10 @@
-"""Spans for OpenTelemetry: what a job went through, joined to the trace of its request.
+"""OpenTelemetry spans of a job, in the trace of the request that submitted it.
 
-Nothing of it is imported, and nothing is made, unless tracing was set up: by the variables that OpenTelemetry itself
-reads, or by the program that mounts this one. Then the stored `traceparent` of a job is that of its submission, and
-claim, attempts, chunks and deliveries are spans below it, whichever process they happen in.
+Without tracing nothing of OpenTelemetry is imported. It is set up by the variables that OpenTelemetry itself reads, or
+by the program that mounts this one. Then the `traceparent` stored with a job is that of its submission, and claim,
+attempts, chunks and deliveries are child spans of it, in whatever process they happen.
 
-A span has ids and names alone: no input, no result, no text of an error.
+Attributes are ids and names only: no input, no result, no error text.
 """
 
 import os
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
 Kind = Literal["producer", "consumer", "internal", "client"]
-#: Where spans are sent is said to OpenTelemetry in its own words.
+#: The variables of OpenTelemetry that say where spans are sent.
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _FLUSH_MILLISECONDS = 5_000
 
 
-class Span:
-    """A part of a job's story that is being told. Without tracing it says nothing, and passes on what it was given."""
+class TraceSpan:
+    """An open span. Without tracing it does nothing but pass on the trace context of its parent."""
 
-    def __init__(self, given: Trace | None, span: "api.Span | None" = None) -> None:
-        #: what whoever goes on from here is to carry
-        self.trace = given if span is None else _trace_of(span)
+    def __init__(self, parent: Trace | None, span: "api.Span | None" = None) -> None:
+        #: the trace context for child spans, here and in other processes
+        self.trace = parent if span is None else _trace_of(span)
         self._span = span
 
-    def note(self, **facts: str | float) -> None:
-        """Adds what is known by now."""
+    def set_attributes(self, **attributes: str | float) -> None:
+        """Set attributes, with the prefix `langlauf.`."""
         if self._span is not None:
-            self._span.set_attributes(_named(facts))
+            self._span.set_attributes(_prefixed(attributes))
 
     def fail(self, code: str) -> None:
-        """It did not go well; `code` says how in one word."""
+        """Set the status to error, with a code as its description."""
         if self._span is not None:
             from opentelemetry.trace import StatusCode
 
@@ -50,15 +50,15 @@ class Span:
 
 
 class _Tracing:
-    """What is set up in this process."""
+    """The tracer of this process, if tracing is set up."""
 
     tracer: "api.Tracer | None" = None
-    #: ours to end; none where another program brought it
+    #: None if another program made it: then that program shuts it down
     provider: "TracerProvider | None" = None
 
 
 def set_up_tracing() -> None:
-    """Sends spans where the environment says; else uses what the program around us has set up; else does nothing."""
+    """Export spans as the environment says; else use the tracer of the program around us; else do nothing."""
     if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return
     wanted = next((name for name in ENDPOINTS if os.environ.get(name)), None)
@@ -93,7 +93,7 @@ def _own_provider(wanted: str) -> "TracerProvider":
 
 
 def end_tracing() -> None:
-    """Sends what is left; a receiver that is away does not hold up the stop for long."""
+    """Flush and shut down; an unreachable collector delays the shutdown by 5 seconds at most."""
     provider, _Tracing.provider, _Tracing.tracer = _Tracing.provider, None, None
     if provider is not None:
         provider.force_flush(_FLUSH_MILLISECONDS)
@@ -101,66 +101,70 @@ def end_tracing() -> None:
 
 
 @contextmanager
-def span(name: str, given: Trace | None, kind: Kind = "internal", **facts: str | float) -> Iterator[Span]:
-    """Tells of something for as long as the block lasts; what the block starts finds it as the current span."""
+def start_span(
+    name: str, parent: Trace | None, kind: Kind = "internal", **attributes: str | float
+) -> Iterator[TraceSpan]:
+    """Open a span for the duration of the block, and make it the current one."""
     if _Tracing.tracer is None:
-        yield Span(given)
+        yield TraceSpan(parent)
         return
     from opentelemetry.trace import use_span
 
-    made = _start(_Tracing.tracer, name, given, kind, facts, None)
-    # An exception is told by its code, where there is one: its text may have what is nobody's business.
+    made = _start(_Tracing.tracer, name, parent, kind, attributes, None)
+    # Of an exception only its type is recorded: its text may hold private data.
     with use_span(made, end_on_exit=True, record_exception=False, set_status_on_exception=False):
-        telling = Span(given, made)
+        span = TraceSpan(parent, made)
         try:
-            yield telling
+            yield span
         except BaseException as error:
-            telling.fail(type(error).__name__)
+            span.fail(type(error).__name__)
             raise
 
 
-def moment() -> int:
-    """When something begins that will be told once it is over; 0 where nobody listens."""
+def now_ns() -> int:
+    """Return the start time for a later `record_span`; 0 without tracing."""
     return 0 if _Tracing.tracer is None else time.time_ns()
 
 
-def told(name: str, given: Trace | None, began: int, failed: str | None = None, **facts: str | float) -> None:
-    """Tells of something that is over and began at that moment."""
+def record_span(
+    name: str, parent: Trace | None, began: int, failed: str | None = None, **attributes: str | float
+) -> None:
+    """Record a span that started at `began` (of `now_ns`) and has just ended."""
     if _Tracing.tracer is None or began == 0:
         return
-    made = _start(_Tracing.tracer, name, given, "internal", facts, began)
+    made = _start(_Tracing.tracer, name, parent, "internal", attributes, began)
     if failed is not None:
-        Span(given, made).fail(failed)
+        TraceSpan(parent, made).fail(failed)
     made.end()
 
 
 def trace_from(traceparent: str | None, tracestate: str | None) -> Trace | None:
-    """The trace that was stored with a job, where there is one."""
+    """Return the trace context stored with a job, or None."""
     return None if traceparent is None else read_trace([traceparent], [tracestate or ""])
 
 
 def _start(
-    tracer: "api.Tracer", name: str, given: Trace | None, kind: Kind, facts: Mapping[str, Any], began: int | None
+    tracer: "api.Tracer", name: str, parent: Trace | None, kind: Kind, attributes: Mapping[str, Any], began: int | None
 ) -> "api.Span":
     from opentelemetry.trace import SpanKind
 
     return tracer.start_span(
         f"langlauf.{name}",
-        context=_context_of(given),
+        context=_context_of(parent),
         kind=SpanKind[kind.upper()],
-        attributes=_named(facts),
+        attributes=_prefixed(attributes),
         start_time=began,
     )
 
 
-def _context_of(given: Trace | None) -> "Context":
-    """The story that goes on; where there is none a new one begins, whatever span happens to be current here."""
+def _context_of(parent: Trace | None) -> "Context":
+    """Return the context of the parent; without one an empty context, so that the current span does not become it."""
     from opentelemetry.context import Context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    if given is None:
+    if parent is None:
         return Context()
-    carrier = {"traceparent": given.traceparent} | ({"tracestate": given.tracestate} if given.tracestate else {})
+    carrier = {"traceparent": parent.traceparent} | ({"tracestate": parent.tracestate} if parent.tracestate else {})
     return TraceContextTextMapPropagator().extract(carrier, Context())
 
 
@@ -171,5 +175,5 @@ def _trace_of(span: "api.Span") -> Trace:
     return Trace(trace_id, parent, context.trace_state.to_header() or None)
 
 
-def _named(facts: Mapping[str, str | float]) -> dict[str, str | float]:
-    return {f"langlauf.{name}": value for name, value in facts.items()}
+def _prefixed(attributes: Mapping[str, str | float]) -> dict[str, str | float]:
+    return {f"langlauf.{name}": value for name, value in attributes.items()}
