@@ -170,7 +170,7 @@ class Langlauf:
         `traceparent` is the header of the trace the job shall belong to; one that cannot be read is as none. `notify`
         says who is told of its end: `{"webhook": "https://…", "email": "name@example.org"}`, or one of the two.
         """
-        from langlauf.service.notices import Notify
+        from langlauf.service.notify_options import Notify
         from langlauf.service.submit import Order
 
         if not usable_name(org):

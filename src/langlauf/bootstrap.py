@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from langlauf.analysis.registry import Registry
-from langlauf.auth.access import Access
-from langlauf.auth.keyring import USES_EVERY_SECONDS, Keyring
+from langlauf.auth.keyring import USES_EVERY_SECONDS, Access, Keyring
 from langlauf.auth.sessions import Sessions
 from langlauf.auth.tokens import JobTokens
 from langlauf.compat.sqlite_import import import_v1
@@ -34,18 +33,16 @@ from langlauf.maintenance.duties import DutyNotes
 from langlauf.maintenance.periodic import Periodic
 from langlauf.maintenance.retention import clean_up
 from langlauf.maintenance.sweep import sweep_once
-from langlauf.service.control import Control
+from langlauf.service.control import Control, Holds
 from langlauf.service.estimates import Estimates
 from langlauf.service.follow import LOOK_SECONDS, Followers
-from langlauf.service.holds import Holds
 from langlauf.service.inbox import Inbox
 from langlauf.service.keys import Keys
 from langlauf.service.mail_receivers import MailReceivers
-from langlauf.service.measures import Measures
+from langlauf.service.metrics_snapshot import Measures
 from langlauf.service.overview import Overviews
-from langlauf.service.places import Places
 from langlauf.service.read import Reads
-from langlauf.service.room import Room
+from langlauf.service.request_limits import Places, Room
 from langlauf.service.services import Services
 from langlauf.service.submit import Submissions
 from langlauf.service.webhooks import Endpoints

@@ -88,6 +88,21 @@ def bad_request(message: str, field: str | None = None) -> Problem:
     return Problem(400, "bad_request", message, field=field)
 
 
+def unauthorized() -> Problem:
+    """401, the same to the byte for a key that is missing, malformed, unknown, revoked or expired."""
+    return Problem(
+        401,
+        "unauthorized",
+        "Show a valid key as Authorization: Bearer <key>.",
+        headers={"WWW-Authenticate": 'Bearer realm="langlauf"'},
+    )
+
+
+def forbidden(message: str) -> Problem:
+    """403: the caller is known, and may not do this."""
+    return Problem(403, "forbidden", message)
+
+
 def not_found() -> Problem:
     """The one 404: of another org, never there, or gone, all the same to the byte."""
     return Problem(404, "not_found", "There is nothing here, or it is not yours to see.")

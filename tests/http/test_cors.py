@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from langlauf.api.cors import EXPOSED_HEADERS
+from langlauf.api.middleware import EXPOSED_HEADERS
 from langlauf.domain.errors import SettingsError
 from langlauf.settings import load_settings
 from tests.support.live import Live, live

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from langlauf.api.conditional import Audience, KeptAnswer, KeptAnswers
+from langlauf.api.responses import Audience, KeptAnswer, KeptAnswers
 from langlauf.domain.views import Pulse
 from tests.http.closed import Closed
 from tests.http.test_errors import assert_problem

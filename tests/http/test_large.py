@@ -11,7 +11,7 @@ import pytest
 from langlauf import Job, Langlauf
 from langlauf.api import requests
 from langlauf.clock import new_id
-from langlauf.service.room import Room
+from langlauf.service.request_limits import Room
 from langlauf.store.source import PIECE, Pieces
 from tests.support.live import Live, live
 from tests.support.processes import eventually

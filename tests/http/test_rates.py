@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 
 from langlauf import Langlauf
-from langlauf.api.cors import EXPOSED_HEADERS
+from langlauf.api.middleware import EXPOSED_HEADERS
 from langlauf.api.operations import OPERATIONS
 from langlauf.auth.rates import REFUSALS, Kind, Rates
 from langlauf.domain.rate import Rate

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from langlauf.api.openapi.samples import example_of, required_example
+from langlauf.api.openapi.schema import example_of, required_example
 from langlauf.ui.fields import Part, fields_of, kind_of
 
 _REF = "#/components/schemas/{name}"

@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
-from langlauf.auth import ended_sessions as module
-from langlauf.auth.access import Access
+from langlauf.auth import sessions as module
 from langlauf.auth.caller import insider
-from langlauf.auth.keyring import Keyring
+from langlauf.auth.keyring import Access, Keyring
 from langlauf.auth.sessions import Sessions
 from langlauf.domain.instant import after
 from langlauf.hints import Hints

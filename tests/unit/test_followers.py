@@ -16,9 +16,9 @@ from langlauf.domain.errors import NoPlace, StoreUnavailable
 from langlauf.domain.job import Phase
 from langlauf.domain.views import JobView, Pulse
 from langlauf.hints import Hints
-from langlauf.service.places import Places
+from langlauf.service.request_limits import Places
 from langlauf.service.services import Services
-from langlauf.service.sharing import SharedReads
+from langlauf.service.single_flight import SharedReads
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.telemetry.log import EVENT_COUNTS, LogEvent

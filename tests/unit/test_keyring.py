@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from langlauf.auth import keyring as module
-from langlauf.auth.access import Access
 from langlauf.auth.caller import insider
-from langlauf.auth.keyring import Keyring
+from langlauf.auth.keyring import Access, Keyring
 from langlauf.auth.sessions import Sessions
 from langlauf.auth.tokens import JobTokens
 from langlauf.clock import new_word

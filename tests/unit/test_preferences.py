@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.api.preferences import read_preferences
+from langlauf.api.submit_request import read_preferences
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from langlauf.domain.errors import NoRoom
-from langlauf.service.room import Room
+from langlauf.service.request_limits import Room
 
 
 def test_each_org_has_its_part_and_all_have_the_whole() -> None:

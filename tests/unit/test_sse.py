@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.api.accept import quality
-from langlauf.api.sse import HEARTBEAT, encode, opening
+from langlauf.api.sse import HEARTBEAT, encode, opening, quality
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.views import LogPage
 from tests.support.event_stream import EventParser, ServerEvent

@@ -1,30 +1,31 @@
 """The ASGI application: routes, and the entrance before them."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from langlauf.api.context import Context
-from langlauf.api.cors import Cors
-from langlauf.api.endpoints import Handler, OpenHandler, guarded_route, open_route
-from langlauf.api.feed import Feed
-from langlauf.api.holds import Holding
+from langlauf.api.events import Feed
 from langlauf.api.inbox import InboxApi
 from langlauf.api.jobs import Jobs
-from langlauf.api.keys import ApiKeys
-from langlauf.api.middleware import Entrance
+from langlauf.api.keys import ApiKeys, Tokens
+from langlauf.api.middleware import Cors, Entrance
 from langlauf.api.openapi.document import Description
-from langlauf.api.operations import OPERATIONS
-from langlauf.api.results import Results
+from langlauf.api.operations import OPERATIONS, Operation
+from langlauf.api.requests import OPERATION, PAGES, ReadRequest
+from langlauf.api.results import Holding, Results
 from langlauf.api.submit import Submitting
 from langlauf.api.system import System
-from langlauf.api.tokens import Tokens
 from langlauf.api.webhooks import ApiDeliveries, ApiWebhooks
+from langlauf.auth.caller import Caller
+from langlauf.auth.credentials import take_address_token
 from langlauf.problems import Problem, not_found
+from langlauf.server.large_response import counted
 from langlauf.server.mounting import path_within
 from langlauf.server.transport import transport_of
 from langlauf.settings import Settings
@@ -172,3 +173,59 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Rou
         for one in OPERATIONS
         if only is None or one.name in only
     ]
+
+
+_SECRET_ADDRESS = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
+OpenHandler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request, Caller], Awaitable[Response]]
+
+
+class Endpoint:
+    """A handler as an ASGI application: the entrance catches errors, so the framework's own wrapping is not needed."""
+
+    def __init__(self, handler: OpenHandler, operation: str = PAGES) -> None:
+        self._handler = handler
+        self._operation = operation
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[OPERATION] = self._operation
+        response = await self._handler(ReadRequest(scope, receive, send))
+        await response(scope, receive, send)
+
+
+def open_route(operation: Operation, context: Context, handler: OpenHandler) -> Route:
+    """An operation that everybody may call; HEAD comes with GET."""
+    if operation.scope is not None:
+        raise ValueError(f"{operation.name} needs the scope {operation.scope}")
+    return Route(
+        operation.path_under(context.prefix), Endpoint(handler, operation.name), methods=[operation.method.upper()]
+    )
+
+
+def guarded_route(operation: Operation, context: Context, handler: Handler) -> Route:
+    """An operation that is called for an org; HEAD comes with GET."""
+    scope, by_id = operation.scope, operation.by_id if context.settings.by_id else None
+    if scope is None:
+        raise ValueError(f"{operation.name} is open to everybody")
+
+    async def checked(request: Request) -> Response:
+        # An address may only ever read: addresses are kept and shown in many places.
+        in_address = take_address_token(request) if operation.one_job and operation.method == "get" else None
+        if by_id is not None:
+            caller = await context.holder(request, by_id, in_address=in_address)
+        else:
+            caller = await context.caller(
+                request,
+                scope,
+                in_address=in_address,
+                one_job=operation.one_job,
+                store_may_be_away=operation.store_may_be_away,
+            )
+        response = await handler(request, caller)
+        if in_address is not None:  # what the address of this answer opens is nobody else's to keep
+            response.headers.update(_SECRET_ADDRESS)
+        return counted(response, context.services.room, caller.org_id)
+
+    return Route(
+        operation.path_under(context.prefix), Endpoint(checked, operation.name), methods=[operation.method.upper()]
+    )

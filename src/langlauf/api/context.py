@@ -14,16 +14,14 @@ from langlauf.api.schemas import JobAnswer
 from langlauf.api.wire import Links, job_out
 from langlauf.auth.allowed_hosts import refuse_strange_name
 from langlauf.auth.browser import BY_SCRIPT, READING, Browsing, from_elsewhere, session_grant
-from langlauf.auth.caller import Caller
-from langlauf.auth.caller_of_request import caller_of
+from langlauf.auth.caller import Caller, caller_of
 from langlauf.auth.client_address import proxy_trust
-from langlauf.auth.credentials import forbidden, grant_of, secret_in, unauthorized
-from langlauf.auth.rate_headers import count_request, count_wrong_key
-from langlauf.auth.rates import Rates
+from langlauf.auth.credentials import grant_of, secret_in
+from langlauf.auth.rates import Rates, count_request, count_wrong_key
 from langlauf.domain.access import ANYBODY, GRANTABLE, OPEN, Grant, Scope
 from langlauf.domain.source import Source
 from langlauf.domain.views import JobView
-from langlauf.problems import Problem, not_found
+from langlauf.problems import Problem, forbidden, not_found, unauthorized
 from langlauf.server.large_response import LargeAnswer
 from langlauf.server.mounting import root_address
 from langlauf.server.transport import hold_for_org

@@ -7,8 +7,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.api.context import Context, convert
-from langlauf.api.paging import list_mark, read_position, write_position
-from langlauf.api.requests import choice, free_text, refuse_unknown, whole_number
+from langlauf.api.parameters import (
+    choice,
+    free_text,
+    list_mark,
+    read_position,
+    refuse_unknown,
+    whole_number,
+    write_position,
+)
 from langlauf.api.responses import answer
 from langlauf.api.schemas import InboxAnswer, ReadAnswer, ReadBody
 from langlauf.api.wire import inbox_out

@@ -6,22 +6,20 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.api.accept import wants_stream
-from langlauf.api.conditional import (
+from langlauf.api.context import Context, convert
+from langlauf.api.events import Streams
+from langlauf.api.parameters import choice, free_text, read_cursor, refuse_unknown, whole_number, write_cursor
+from langlauf.api.responses import (
     REVALIDATED,
     Audience,
     KeptAnswer,
     KeptAnswers,
+    answer,
     hold_mark,
     known_tags,
     matches,
     not_modified,
 )
-from langlauf.api.context import Context, convert
-from langlauf.api.paging import read_cursor, write_cursor
-from langlauf.api.preferences import Preferences
-from langlauf.api.requests import choice, free_text, refuse_unknown, whole_number
-from langlauf.api.responses import answer
 from langlauf.api.schemas import (
     CancelAnswer,
     CancelBody,
@@ -34,9 +32,9 @@ from langlauf.api.schemas import (
     RetryBody,
     ShownAnswer,
 )
-from langlauf.api.streams import Streams
+from langlauf.api.sse import wants_stream
 from langlauf.api.submit import Submitting
-from langlauf.api.submit_request import idempotency_key
+from langlauf.api.submit_request import Preferences, idempotency_key
 from langlauf.api.wire import Links, event_out, job_members, job_out, notification_out, raw, snapshot_out
 from langlauf.auth.caller import Caller
 from langlauf.domain.notification import CHANNELS, Channel

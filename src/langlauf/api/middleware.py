@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -11,12 +12,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.api.cors import Cors
-from langlauf.api.endpoints import OPERATION, PAGES
-from langlauf.api.requests import read_fields
-from langlauf.auth.caller_of_request import request_id_from
-from langlauf.auth.credentials import unauthorized
-from langlauf.auth.rate_headers import FLOOD_SECONDS, HEADERS
+from langlauf.api.requests import OPERATION, PAGES, read_fields
+from langlauf.auth.caller import request_id_from
+from langlauf.auth.rates import FLOOD_SECONDS, HEADERS
 from langlauf.clock import draw, monotonic
 from langlauf.domain.errors import (
     NoPlace,
@@ -27,7 +25,7 @@ from langlauf.domain.errors import (
     StoreUnavailable,
     TurnedAway,
 )
-from langlauf.problems import Problem, bad_request, not_found, problem_response
+from langlauf.problems import Problem, bad_request, not_found, problem_response, unauthorized
 from langlauf.server.large_response import no_room
 from langlauf.server.mounting import root_address
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
@@ -38,6 +36,74 @@ _PLACE_SECONDS, _PLACE_SPREAD = 5, 10
 _OVERLOADED_SECONDS = 1.0
 _ALWAYS = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 _CLASSES = {number: f"{number}xx" for number in range(1, 6)}
+ALLOWED_METHODS = "GET, HEAD, POST, PATCH, DELETE"
+ALLOWED_HEADERS = (
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "If-None-Match",
+    "Last-Event-ID",
+    "Prefer",
+    "X-API-Key",
+    "X-Org-Id",
+    "X-Request-Id",
+    "X-Tenant-Id",
+    "X-User-Id",
+    "traceparent",
+    "tracestate",
+)
+EXPOSED_HEADERS = (
+    "Content-Location",
+    "ETag",
+    "Idempotent-Replayed",
+    "Link",
+    "Location",
+    "Preference-Applied",
+    "RateLimit",
+    "RateLimit-Policy",
+    "Retry-After",
+    "X-Request-Id",
+)
+_ANY = "*"
+_REMEMBERED_SECONDS = "600"
+
+
+class Cors:
+    """The origins of the settings. Cookies are never asked for: a page of another origin shows its key itself."""
+
+    def __init__(self, origins: tuple[str, ...]) -> None:
+        self._origins = frozenset(origins)
+
+    def preflight(self, method: str, headers: Headers) -> Response | None:
+        """The answer to a browser that asks before it calls. It needs no key, and tells nothing about the address."""
+        if not self._origins or method != "OPTIONS" or "access-control-request-method" not in headers:
+            return None
+        vary = "Access-Control-Request-Method, Access-Control-Request-Headers"
+        answer = Response(status_code=204, headers={"Vary": vary, "Cache-Control": "no-store"})
+        if self._allowed(headers.get("origin")) is not None:
+            answer.headers["Access-Control-Allow-Methods"] = ALLOWED_METHODS
+            answer.headers["Access-Control-Allow-Headers"] = ", ".join(ALLOWED_HEADERS)
+            answer.headers["Access-Control-Max-Age"] = _REMEMBERED_SECONDS
+        return answer
+
+    def mark(self, origin: str | None, start: Message) -> None:
+        """Lets the caller's page read an answer, an error as well. What depends on the origin says so to caches."""
+        if not self._origins:
+            return
+        answer = MutableHeaders(scope=start)
+        if _ANY not in self._origins:
+            answer.add_vary_header("Origin")
+        allowed = self._allowed(origin)
+        if allowed is not None:
+            answer["Access-Control-Allow-Origin"] = allowed
+            answer["Access-Control-Expose-Headers"] = ", ".join(EXPOSED_HEADERS)
+
+    def _allowed(self, origin: str | None) -> str | None:
+        if origin is None:
+            return None
+        if _ANY in self._origins:
+            return _ANY
+        return origin if origin in self._origins else None
 
 
 class Entrance:

@@ -4,7 +4,8 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.datastructures import Headers, QueryParams
@@ -15,13 +16,16 @@ from langlauf.analysis.payload import aside
 from langlauf.domain.text import first_flaw, is_plain
 from langlauf.problems import Problem, bad_request
 from langlauf.server.transport import transport_of
-from langlauf.settings import LONGEST_DURATION, duration
 
 JSON = "application/json"
 #: Nobody means a number with so many digits.
 _ABSURD = 13
 #: Checking a body takes many times as long as reading it: one that is larger is checked beside the event loop.
 _LARGE = 65_536
+#: Under this name the scope of a request says which operation it asks for, once that is known.
+OPERATION = "langlauf.operation"
+#: What metrics call a request for anything but an operation: pages, what they are made of, unknown addresses.
+PAGES = "pages"
 #: Where the scope of a request has its header fields, read once.
 _FIELDS = "langlauf.fields"
 _NO_PARAMETERS = QueryParams()
@@ -182,77 +186,22 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def whole_number(request: Request, name: str, *, default: int, lowest: int, highest: int) -> int:
-    """A query parameter that is a whole number within limits."""
-    text = _single(request, name)
-    return default if text is None else _whole_number(text, name, lowest, highest)
+FORM = "application/x-www-form-urlencoded"
+#: In bytes; whoever expects texts of people asks for more.
+SMALL_FORM = 16_384
+_MOST_FIELDS = 200
 
 
-def header_number(request: Request, name: str, *, default: int, highest: int) -> int:
-    """A header that is a whole number from 0 up; an empty one counts as not given."""
-    text = header_text(request, name)
-    return _whole_number(text, name, 0, highest) if text else default
-
-
-def header_text(request: Request, name: str, longest: int = 256) -> str | None:
-    """A header that is any text up to a length; an empty one counts as not given."""
-    values = request.headers.getlist(name)
-    if len(values) > 1:
-        raise bad_request(f"{name} is given more than once.", name)
-    if values and len(values[0]) > longest:
-        raise bad_request(f"{name} must be a text of at most {longest} characters.", name)
-    return values[0] if values and values[0] else None
-
-
-def _whole_number(text: str, name: str, lowest: int, highest: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < _ABSURD and lowest <= int(text) <= highest):
-        raise bad_request(f"{name} must be a whole number from {lowest} to {highest}.", name)
-    return int(text)
-
-
-def choice(request: Request, name: str, choices: tuple[str, ...]) -> str | None:
-    """A query parameter that is one of a few words."""
-    text = _single(request, name)
-    if text is not None and text not in choices:
-        raise bad_request(f"{name} must be one of {', '.join(choices)}.", name)
-    return text
-
-
-def free_text(request: Request, name: str, longest: int = 256) -> str | None:
-    """A query parameter that is any text up to a length; an empty one counts as not given."""
-    text = _single(request, name)
-    if text is not None and (len(text) > longest or "\x00" in text):
-        raise bad_request(f"{name} must be a text of at most {longest} characters.", name)
-    return text or None
-
-
-def seconds_of(value: float | str | None, name: str, *, longest: float = LONGEST_DURATION) -> float | None:
-    """A member of a body that is a duration: seconds, or a text like 30m."""
-    if value is None:
-        return None
+async def read_form(request: Request, seconds: float, largest: int = SMALL_FORM) -> dict[str, str]:
+    """The fields of a form by name."""
+    body = await read_body(request, largest, seconds)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+        raise Problem(415, "unsupported_media_type", f"Send the form as {FORM}.", headers={"Accept": FORM})
     try:
-        seconds = duration(value) if isinstance(value, str) else float(value)
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
     except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= longest:
-        raise bad_request(f"{name} must be over 0 and at most {longest:g} seconds, or a text like 30m.", name)
-    return seconds
-
-
-def refuse_unknown(request: Request, *known: str) -> None:
-    """A parameter that this address does not know is a mistake worth telling."""
-    if request.scope["query_string"]:
-        for name in request.query_params:
-            if name not in known:
-                _unknown(name, known)
-
-
-def _unknown(name: str, known: tuple[str, ...]) -> NoReturn:
-    raise bad_request(f"There is no parameter {name!r} here; known are {', '.join(known) or 'none'}.", name)
-
-
-def _single(request: Request, name: str) -> str | None:
-    values = request.query_params.getlist(name) if request.scope["query_string"] else []
-    if len(values) > 1:
-        raise bad_request(f"{name} is given more than once.", name)
-    return values[0] if values else None
+        raise bad_request("The form cannot be read.") from None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise bad_request("A field of the form stands there twice.")
+    return fields

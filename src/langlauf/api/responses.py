@@ -2,11 +2,16 @@
 
 import secrets
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
+from langlauf.domain.job import JobRecord
+from langlauf.domain.views import Pulse
 from langlauf.problems import VARY
+from langlauf.server.fair_queue import FairQueue
 
 _encoder = msgspec.json.Encoder()
 _JSON = (b"content-type", b"application/json")
@@ -50,3 +55,81 @@ def answer(
 ) -> Response:
     """A JSON answer that holds tenant data."""
     return JsonAnswer(_encoder.encode(body), status, headers or {}, cache)
+
+
+#: Tenant data that may be kept by its own reader alone, and is asked for again before it is used.
+REVALIDATED = "private, no-cache"
+#: What is kept of answers, in bytes: in all, and the largest of them.
+_MOST_KEPT, _LARGEST_KEPT = 16 * 1_048_576, 65_536
+
+
+def known_tags(request: Request) -> str | None:
+    """What the caller has, as one list of tags; None where it does not say."""
+    return ",".join(request.headers.getlist("if-none-match")) or None
+
+
+def matches(known: str, etag: str) -> bool:
+    """Weak comparison over the list of an If-None-Match header."""
+    tags = {tag.strip().removeprefix("W/") for tag in known.split(",")}
+    return "*" in tags or etag.removeprefix("W/") in tags
+
+
+def hold_mark(job: JobRecord) -> str:
+    """What the tag of an answer about a job has where its results are held: nothing else of the job tells that."""
+    return "" if job.held_at is None else f"-h{job.held_at}"
+
+
+def not_modified(etag: str, headers: Mapping[str, str] | None = None) -> Response:
+    """304 with what a 200 would say about keeping it."""
+    return Response(
+        status_code=304, headers={"ETag": etag, "Cache-Control": REVALIDATED, "Vary": VARY, **(headers or {})}
+    )
+
+
+class Audience(NamedTuple):
+    """For whom an answer about a job was made: what they see of it differs in nothing else."""
+
+    org_id: str
+    job_id: str
+    operator: bool
+    #: where the addresses in it begin
+    base: str
+
+
+class KeptAnswer(msgspec.Struct, frozen=True):
+    """The answer about a job that has ended, and the pulse with which it is still right."""
+
+    pulse: Pulse
+    headers: dict[str, str]
+    job: bytes
+
+
+class KeptAnswers:
+    """Answers about jobs that have ended, within a bound: the oldest of the org with the most go first."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Audience, KeptAnswer] = {}
+        self._order: FairQueue[Audience] = FairQueue()
+        self._bytes = 0
+
+    def get(self, audience: Audience) -> KeptAnswer | None:
+        """The answer that was kept. It is right as long as the job has the same pulse."""
+        return self._kept.get(audience)
+
+    def put(self, audience: Audience, answer: KeptAnswer) -> None:
+        """Keep an answer, in the place of an earlier one, unless it is large."""
+        self.drop(audience)
+        if len(answer.job) > _LARGEST_KEPT:
+            return
+        self._kept[audience] = answer
+        self._order.add(audience, audience.org_id)
+        self._bytes += len(answer.job)
+        while self._bytes > _MOST_KEPT and (oldest := self._order.pop()) is not None:
+            self.drop(oldest)
+
+    def drop(self, audience: Audience) -> None:
+        """Forget an answer, if it is here."""
+        answer = self._kept.pop(audience, None)
+        if answer is not None:
+            self._order.discard(audience)
+            self._bytes -= len(answer.job)

@@ -1,8 +1,10 @@
 """Server-sent events as bytes (WHATWG HTML, 9.2). Whatever is made here is whole: an event is never cut in two."""
 
+import re
 from typing import Generic, TypeVar
 
 import msgspec
+from starlette.requests import Request
 
 from langlauf.api.wire import event_out
 from langlauf.clock import draw
@@ -66,3 +68,35 @@ def _block(number: str, kind: str, value: msgspec.Struct) -> bytes:
     """One event. In JSON a line break only stands between values, where a space means the same."""
     data = _encoder.encode(value).translate(_ONE_LINE)
     return b"id: %s\nevent: %s\ndata: %s\n\n" % (number.encode(), kind.encode(), data)
+
+
+EVENT_STREAM = "text/event-stream"
+_QUALITY = re.compile(r"^(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$")
+
+
+def wants_stream(request: Request) -> bool:
+    """Whether a caller likes an event stream better than JSON, which is what callers get who like both alike."""
+    accept = ",".join(request.headers.getlist("accept"))
+    return quality(accept, EVENT_STREAM) > quality(accept, "application/json")
+
+
+def quality(accept: str, media_type: str) -> float:
+    """How much a header likes a media type: 0, not at all, to 1. The range that names it most closely counts."""
+    kind = media_type.partition("/")[0]
+    closeness = {media_type: 3, f"{kind}/*": 2, "*/*": 1}
+    best = (0, 0.0)
+    for part in accept.split(","):
+        name, *parameters = (word.strip().lower() for word in part.split(";"))
+        rank = closeness.get(name, 0)
+        if rank > best[0]:
+            best = (rank, _weight(parameters))
+    return best[1]
+
+
+def _weight(parameters: list[str]) -> float:
+    """The `q` of a range, 1 where there is none; one that cannot be read makes the range count for nothing."""
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            return float(value) if _QUALITY.match(value.strip()) else 0.0
+    return 1.0

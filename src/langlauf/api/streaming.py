@@ -10,10 +10,9 @@ from typing import Generic, Protocol, TypeVar
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from langlauf.api.accept import EVENT_STREAM
 from langlauf.api.context import Context
 from langlauf.api.requests import forget_fields
-from langlauf.api.sse import HEARTBEAT, EventPage
+from langlauf.api.sse import EVENT_STREAM, HEARTBEAT, EventPage
 from langlauf.auth.caller import Caller
 from langlauf.clock import draw
 from langlauf.domain.errors import StoreError

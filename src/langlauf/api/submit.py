@@ -9,11 +9,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from langlauf.api.context import Context
-from langlauf.api.preferences import Preferences, read_preferences
-from langlauf.api.requests import refuse_unknown
+from langlauf.api.parameters import refuse_unknown
 from langlauf.api.responses import answer
 from langlauf.api.schemas import AcceptedAnswer, SyncAnswer
-from langlauf.api.submit_request import idempotency_key, read_order
+from langlauf.api.submit_request import Preferences, idempotency_key, read_order, read_preferences
 from langlauf.api.wire import job_out
 from langlauf.auth.caller import Caller
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, KeyReused, QueueFull, Replayed, Submitted

@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.api.context import Context
-from langlauf.api.requests import choice
+from langlauf.api.parameters import choice
 from langlauf.api.responses import answer
 from langlauf.api.schemas import HealthAnswer
 from langlauf.auth.caller import Caller

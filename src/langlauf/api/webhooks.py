@@ -10,8 +10,7 @@ from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.api.context import Context, convert
-from langlauf.api.paging import read_cursor, write_cursor
-from langlauf.api.requests import choice, free_text, refuse_unknown, whole_number
+from langlauf.api.parameters import choice, free_text, read_cursor, refuse_unknown, whole_number, write_cursor
 from langlauf.api.responses import answer
 from langlauf.api.webhook_schemas import (
     ChangeWebhookBody,
@@ -30,10 +29,9 @@ from langlauf.api.webhook_schemas import (
     RotateBody,
     TestAnswer,
 )
-from langlauf.api.webhook_wire import attempt_out, delivery_out, endpoint_out, tried_fields
+from langlauf.api.wire import attempt_out, delivery_out, endpoint_out, tried_fields
 from langlauf.auth.caller import Caller
-from langlauf.auth.rate_headers import count_apart
-from langlauf.auth.rates import Kind
+from langlauf.auth.rates import Kind, count_apart
 from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryFilter, Endpoint
 from langlauf.domain.instant import Instant, from_text
 from langlauf.domain.notification import DELIVERY_STATUSES, DeliveryStatus

@@ -1,5 +1,6 @@
 """Records become the shapes on the wire."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -7,15 +8,19 @@ import msgspec
 from msgspec.structs import astuple
 
 from langlauf.api.schemas import EventOut, InboxOut, JobOut, NotificationOut, SnapshotOut
+from langlauf.api.webhook_schemas import AttemptOut, DeliveryOut, EndpointOut
+from langlauf.domain.delivery import DeliveryAttempt, Endpoint
 from langlauf.domain.event import Event
 from langlauf.domain.fields import SEEN_FIELDS, is_time
 from langlauf.domain.inbox import Message
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.job import JobRecord
 from langlauf.domain.keys import Key
+from langlauf.domain.mail_address import shown_mail_address
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot
 from langlauf.service.read import Moment
+from langlauf.service.webhooks import Tried, standing
 
 _NULL = msgspec.Raw(b"null")
 _TIMES = [place for place, name in enumerate(SEEN_FIELDS) if is_time(name)]
@@ -158,4 +163,64 @@ def key_fields(key: Key) -> dict[str, Any]:
         "expires_at": _time(key.expires_at),
         "revoked_at": _time(key.revoked_at),
         "last_used_at": _time(key.last_used_at),
+    }
+
+
+def endpoint_out(endpoint: Endpoint, now: Instant) -> EndpointOut:
+    """An endpoint on the wire, and how it is doing now."""
+    return EndpointOut(
+        endpoint_id=endpoint.endpoint_id,
+        org_id=endpoint.org_id,
+        url=endpoint.url,
+        name=endpoint.name,
+        events=list(endpoint.subjects),
+        status=standing(endpoint, now),
+        created_at=to_datetime(endpoint.created_at),
+        secret_version=endpoint.version,
+        former_secret_until=_time(endpoint.former_until),
+        disabled_at=_time(endpoint.disabled_at),
+        disabled_reason=endpoint.disabled_reason,
+        failures=endpoint.failures,
+        failing_since=_time(endpoint.failing_since),
+        paused_until=_time(endpoint.paused_until),
+    )
+
+
+def delivery_out(message: Notification, endpoints: Iterable[Endpoint]) -> DeliveryOut:
+    """A delivery on the wire; where it goes is the address of its endpoint, while there is that one."""
+    return DeliveryOut(
+        **notification_fields(message), endpoint_id=message.endpoint_id, target=shown_target(message, endpoints)
+    )
+
+
+def shown_target(message: Notification, endpoints: Iterable[Endpoint]) -> str | None:
+    """Where a message goes, for people: an e-mail address is masked."""
+    if message.endpoint_id is not None:
+        return next((one.url for one in endpoints if one.endpoint_id == message.endpoint_id), None)
+    if message.channel == "email" and message.target is not None:
+        return shown_mail_address(message.target)
+    return message.target
+
+
+def attempt_out(attempt: DeliveryAttempt) -> AttemptOut:
+    """One try on the wire."""
+    return AttemptOut(
+        attempt=attempt.attempt,
+        at=to_datetime(attempt.at),
+        seconds=attempt.seconds,
+        status=attempt.status,
+        status_code=attempt.status_code,
+        error=attempt.error,
+        reply=attempt.reply,
+    )
+
+
+def tried_fields(tried: Tried) -> dict[str, Any]:
+    """What came back from a test, in parts."""
+    return {
+        "taken": tried.taken,
+        "seconds": round(tried.seconds, 3),
+        "status_code": tried.status_code,
+        "error": tried.error,
+        "reply": tried.reply,
     }

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from langlauf.auth.credentials import forbidden
+from langlauf.problems import forbidden
 from langlauf.settings import Settings
 
 #: Where our server tells the application its names; it tells none where any will do.

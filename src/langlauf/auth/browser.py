@@ -10,9 +10,9 @@ from urllib.parse import SplitResult, urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.auth.credentials import forbidden
 from langlauf.auth.sessions import Sessions
 from langlauf.domain.access import Grant
+from langlauf.problems import forbidden
 from langlauf.settings import Settings
 
 COOKIE = "langlauf_session"

@@ -8,29 +8,13 @@ from urllib.parse import unquote_plus
 
 from starlette.requests import Request
 
-from langlauf.auth.access import Access
+from langlauf.auth.keyring import Access
 from langlauf.auth.tokens import PREFIX, JobTokens
 from langlauf.domain.access import OPEN, Grant
-from langlauf.problems import Problem, bad_request
+from langlauf.problems import bad_request
 
 ADDRESS_TOKEN = "access_token"  # noqa: S105 - a name
 _TOKEN = PREFIX.encode()
-_CHALLENGE = 'Bearer realm="langlauf"'
-
-
-def unauthorized() -> Problem:
-    """The one 401: nothing shown, malformed, unknown, revoked, expired, all the same to the byte."""
-    return Problem(
-        401,
-        "unauthorized",
-        "Show a valid key as Authorization: Bearer <key>.",
-        headers={"WWW-Authenticate": _CHALLENGE},
-    )
-
-
-def forbidden(message: str) -> Problem:
-    """403: who calls is known, and may not."""
-    return Problem(403, "forbidden", message)
 
 
 async def grant_of(

@@ -2,19 +2,18 @@
 
 A session is signed and not stored. It names its org, its end and the key behind it, and ends with that key, or when its
 owner signs out: that end is stored, so that a copy of the cookie opens nothing either. Its own id is what the marks in
-its forms are made from: a form of another session, or of another site, does not have them.
-"""
+its forms are made from: a form of another session, or of another site, does not have them."""
 
+import asyncio
 import hmac
 from typing import NamedTuple
 
 import msgspec
 
-from langlauf.auth.access import Access
 from langlauf.auth.caller import Caller
-from langlauf.auth.ended_sessions import EndedSessions
-from langlauf.auth.signing import Statements, mark
-from langlauf.clock import Clock, new_word
+from langlauf.auth.keyring import Access
+from langlauf.auth.tokens import Statements, mark
+from langlauf.clock import Clock, monotonic, new_word
 from langlauf.domain.access import Grant
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.keys import ALPHABET
@@ -41,6 +40,43 @@ class Begun(NamedTuple):
 
     text: str
     seconds: int
+
+
+#: How old what is known may be.
+FRESH_SECONDS = 1.0
+
+
+class EndedSessions:
+    """The sessions that were ended, as they were within the last second."""
+
+    def __init__(self, store: AccessStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._ends: dict[str, Instant] = {}
+        self._number = 0
+        self._looked_at = float("-inf")
+        self._looking = asyncio.Lock()
+
+    async def end(self, session_id: str, expires_at: Instant) -> None:
+        """Ends a session for every process. Repeating it changes nothing."""
+        await self._store.end_session(session_id, expires_at)
+        self._ends[session_id] = expires_at
+
+    async def has(self, session_id: str) -> bool:
+        """Whether a session was ended."""
+        if monotonic() - self._looked_at >= FRESH_SECONDS:
+            async with self._looking:  # concurrent callers share one look
+                if monotonic() - self._looked_at >= FRESH_SECONDS:
+                    await self._look()
+        return session_id in self._ends
+
+    async def _look(self) -> None:
+        began, now = monotonic(), self._clock.now()
+        for one in await self._store.session_ends(self._number):
+            self._ends[one.session_id] = one.expires_at
+            self._number = one.number
+        self._ends = {session_id: expires_at for session_id, expires_at in self._ends.items() if expires_at > now}
+        self._looked_at = began
 
 
 class Sessions:

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import click
 
-from langlauf.api.webhook_wire import attempt_out, delivery_out, shown_target
+from langlauf.api.wire import attempt_out, delivery_out, shown_target
 from langlauf.cli.printing import count, note, plain, print_json, print_table, span
 from langlauf.cli.webhook_desk import at_desk, common, found, shown, there
 from langlauf.domain.delivery import DeliveryFilter, Endpoint, subject_of

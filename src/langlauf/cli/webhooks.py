@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import click
 
-from langlauf.api.webhook_wire import endpoint_out, tried_fields
+from langlauf.api.wire import endpoint_out, tried_fields
 from langlauf.cli.client_errors import Exit
 from langlauf.cli.client_options import duration_option
 from langlauf.cli.deliveries import deliveries, replay

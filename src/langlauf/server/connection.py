@@ -20,7 +20,7 @@ import httptools
 from starlette.types import ASGIApp, Scope
 
 from langlauf.auth.allowed_hosts import NAMES
-from langlauf.auth.caller_of_request import request_id_from
+from langlauf.auth.caller import request_id_from
 from langlauf.auth.client_address import site_of
 from langlauf.problems import Problem, bad_request, problem_response
 from langlauf.server.connection_limit import Crowd

@@ -17,7 +17,7 @@ from langlauf.domain.errors import NoRoom, PayloadGone, StoreError
 from langlauf.domain.source import SMALL, Source
 from langlauf.problems import Problem
 from langlauf.server.transport import cut, transport_of, watch_client
-from langlauf.service.room import Room
+from langlauf.service.request_limits import Room
 from langlauf.telemetry.log import LogEvent, log_event
 
 #: What is handed to the connection at once.

@@ -1,16 +1,24 @@
 """Stopping a job, and doing it again."""
 
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any
+
 import msgspec
 
 from langlauf.analysis.registry import Registry
 from langlauf.auth.caller import Caller
-from langlauf.domain.job import CanceledBy, Submitted
+from langlauf.domain.errors import LanglaufError
+from langlauf.domain.holding import HoldRequest, ResultGone
+from langlauf.domain.instant import Instant
+from langlauf.domain.job import Accepted, CanceledBy, Duplicate, Replayed, Submitted
 from langlauf.domain.outcome import CANCEL_MARGIN
 from langlauf.domain.redact import clean_message
 from langlauf.domain.views import CancelRequest, JobView
 from langlauf.hints import Hints
+from langlauf.service.read import visible
 from langlauf.service.submit import Order, Submissions
-from langlauf.service.visible import visible
 from langlauf.store.protocol import Store
 from langlauf.telemetry.metrics import count_end
 
@@ -100,3 +108,80 @@ def _was_at_rest(before: JobView, after: JobView) -> bool:
     """Whether nobody held a job when it was canceled: the end of one that runs is counted by whoever writes it."""
     held_until, ended_at = before.lease_expires_at, after.job.finished_at or 0
     return before.job.attempt == after.job.attempt and (held_until is None or held_until <= ended_at)
+
+
+#: A person looks over so many; more at once is for a program.
+MOST_AT_ONCE = 100
+
+
+class Done(msgspec.Struct, frozen=True):
+    """For how many jobs it was done, and how many were left as they are."""
+
+    done: int
+    left: int
+
+
+async def cancel_many(control: Control, caller: Caller, job_ids: Sequence[str], reason: str | None) -> Done:
+    """Stops jobs, or asks their workers to; those that have ended or cannot be canceled are left."""
+    asked = await _each(control.cancel(caller, job_id, reason) for job_id in job_ids[:MOST_AT_ONCE])
+    done = sum(1 for one in asked if isinstance(one, JobView) and _stops(one))
+    return Done(done, len(asked) - done)
+
+
+async def repeat_many(control: Control, caller: Caller, job_ids: Sequence[str], wish: str) -> Done:
+    """Makes new jobs of those that have ended, with their finished chunks. The same wish again makes no second ones."""
+    made = await _each(
+        control.retry(caller, job_id, resume=True, idempotency_key=_key(wish, job_id))
+        for job_id in job_ids[:MOST_AT_ONCE]
+    )
+    done = sum(1 for one in made if isinstance(one, Accepted | Replayed | Duplicate))
+    return Done(done, len(made) - done)
+
+
+async def _each(wishes: Iterable[Awaitable[Any]]) -> list[Any]:
+    """What came of each. An input that its analysis does not take any more, or a store that is busy, is one of them."""
+    came = await asyncio.gather(*wishes, return_exceptions=True)
+    for one in came:
+        if isinstance(one, BaseException) and not isinstance(one, LanglaufError):
+            raise one
+    return list(came)
+
+
+def _stops(view: JobView) -> bool:
+    return view.job.cancel_requested_at is not None or view.job.canceled_by == "user"
+
+
+def _key(wish: str, job_id: str) -> str:
+    return "again-" + hashlib.sha256(f"{wish}\0{job_id}".encode()).hexdigest()[:32]
+
+
+OPERATOR = "operator"
+
+
+class Holds:
+    """Holds the results of a job and releases them. Repeating either changes nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def hold(self, caller: Caller, result_id: str, reason: str | None) -> JobView | ResultGone | None:
+        """From now on nothing of the job but its events goes by age; None where the org has no such result."""
+        why = None if reason is None else clean_message(reason)
+        wish = HoldRequest(org_id=caller.org_id, result_id=result_id, by=_who(caller), reason=why)
+        return await self._store.hold(wish)
+
+    async def release(self, caller: Caller, result_id: str) -> JobView | None:
+        """The job grows old again, from its end on."""
+        done = await self._store.hold(HoldRequest(org_id=caller.org_id, result_id=result_id, held=False))
+        return None if isinstance(done, ResultGone) else done
+
+    async def held(self, caller: Caller, before: tuple[Instant, str] | None, limit: int) -> list[JobView]:
+        """What the org holds, the last that was held first."""
+        return await self._store.tenant(caller.org_id).held(before=before, limit=limit)
+
+
+def _who(caller: Caller) -> str | None:
+    """Whom to ask about it later: the user that the request names, else the key, else the operator."""
+    if caller.user_id or caller.api_key_id:
+        return caller.user_id or caller.api_key_id
+    return OPERATOR if caller.grant is None or caller.grant.guessable else None

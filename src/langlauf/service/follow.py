@@ -15,9 +15,9 @@ from langlauf.auth.caller import Caller
 from langlauf.domain.errors import StoreError, TurnedAway
 from langlauf.domain.views import JobView, Pulse
 from langlauf.hints import Hints
-from langlauf.service.places import Places
 from langlauf.service.read import Reads
-from langlauf.service.sharing import SharedReads
+from langlauf.service.request_limits import Places
+from langlauf.service.single_flight import SharedReads
 from langlauf.store.protocol import Store
 from langlauf.telemetry.log import log_store_failure
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from langlauf.auth.caller import Caller
 from langlauf.domain.inbox import InboxPage, MarkRead, Message
 from langlauf.domain.instant import Instant
-from langlauf.service.visible import visible
+from langlauf.service.read import visible
 from langlauf.store.protocol import Store
 
 #: Where only unread messages are wanted, so many are looked at in one step, and so many steps are made for one page.

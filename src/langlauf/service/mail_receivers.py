@@ -6,7 +6,7 @@ The link is a signed statement about one address of one org: its receiver may us
 import msgspec
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.auth.signing import Statements
+from langlauf.auth.tokens import Statements
 from langlauf.domain.mail_address import read_mail_address
 from langlauf.domain.mail_rules import MailMark, Mark, receiver_of
 from langlauf.settings import Settings

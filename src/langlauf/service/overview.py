@@ -8,13 +8,14 @@ import msgspec
 from langlauf.auth.caller import Caller
 from langlauf.clock import Clock
 from langlauf.domain.access import Scope
+from langlauf.domain.failures import Failure, FailureGroup, group_failures
 from langlauf.domain.figures import Figures, figures
 from langlauf.domain.health import CANCEL_SECONDS, Health, health
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.periods import Span
 from langlauf.domain.workers import WorkerSeen, known_by
-from langlauf.service.estimates import Remembered
-from langlauf.store.protocol import Store
+from langlauf.service.single_flight import Remembered
+from langlauf.store.protocol import OrgReads, Store
 
 #: Of jobs that ended in a range no more are read: the newest. It bounds what a look costs, whatever the store holds.
 MOST_ENDED = 10_000
@@ -88,3 +89,35 @@ class Overviews:
         seen = await source.overview(since=after(now, -span.seconds), most=MOST_ENDED)
         # Counting takes a moment: requests go on meanwhile.
         return await asyncio.to_thread(figures, seen, span, now, cancel_seconds=CANCEL_SECONDS)
+
+
+#: So many tell what goes wrong; grouping more would keep a reader waiting.
+MOST_FAILURES = 3_000
+_AT_ONCE = 1_000
+
+
+class FailureReport(msgspec.Struct, frozen=True):
+    """The groups, the largest first, how many failures they were made of, and whether there are no more."""
+
+    groups: list[FailureGroup]
+    looked_at: int
+    complete: bool
+
+    def group(self, key: str) -> FailureGroup | None:
+        """The group by that key, if it has any failures left."""
+        return next((group for group in self.groups if group.key == key), None)
+
+
+async def failure_report(reads: OrgReads, since: Instant) -> FailureReport:
+    """Groups the failed jobs that were accepted since an instant."""
+    found: list[Failure] = []
+    before = None
+    while len(found) < MOST_FAILURES:
+        some = await reads.failures(since=since, before=before, limit=_AT_ONCE)
+        found += some
+        if len(some) < _AT_ONCE:
+            break
+        before = (some[-1].queued_at, some[-1].job_id)
+    # Folding thousands of messages takes tens of milliseconds: others are served meanwhile.
+    groups = await asyncio.to_thread(group_failures, found)
+    return FailureReport(groups, len(found), complete=len(found) < MOST_FAILURES)

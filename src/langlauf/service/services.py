@@ -3,19 +3,18 @@
 import msgspec
 
 from langlauf.analysis.registry import Registry
-from langlauf.auth.access import Access
+from langlauf.auth.keyring import Access
 from langlauf.auth.sessions import Sessions
 from langlauf.auth.tokens import JobTokens
-from langlauf.service.control import Control
+from langlauf.service.control import Control, Holds
 from langlauf.service.follow import Followers
-from langlauf.service.holds import Holds
 from langlauf.service.inbox import Inbox
 from langlauf.service.keys import Keys
 from langlauf.service.mail_receivers import MailReceivers
-from langlauf.service.measures import Measures
+from langlauf.service.metrics_snapshot import Measures
 from langlauf.service.overview import Overviews
 from langlauf.service.read import Reads
-from langlauf.service.room import Room
+from langlauf.service.request_limits import Room
 from langlauf.service.submit import Submissions
 from langlauf.service.webhooks import Endpoints
 

@@ -28,7 +28,7 @@ from langlauf.domain.state import Status
 from langlauf.domain.text import first_flaw
 from langlauf.domain.trace import Trace
 from langlauf.service.estimates import Estimates
-from langlauf.service.notices import Notices, Notify
+from langlauf.service.notify_options import Notices, Notify
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry.metrics import SUBMISSIONS

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.api.conditional import known_tags, matches
+from langlauf.api.responses import known_tags, matches
 
 ADDRESS = "/static/{version}/{name}"
 STYLESHEET = "langlauf.css"

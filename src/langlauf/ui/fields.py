@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from langlauf.api.openapi.samples import Schema, ref_name
+from langlauf.api.openapi.schema import Schema, ref_name
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 
 #: What narrows a type, as JSON schema calls it.

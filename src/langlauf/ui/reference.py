@@ -10,7 +10,7 @@ from starlette.responses import Response
 from langlauf.api.context import Context
 from langlauf.api.openapi.document import build_document
 from langlauf.api.openapi.problems import OWN_CODE, problem_schemas
-from langlauf.api.openapi.samples import Schema, ref_name
+from langlauf.api.openapi.schema import Schema, ref_name
 from langlauf.api.schemas import ProblemOut
 from langlauf.problems import phrase_of
 from langlauf.ui.fields import Field, Part, fields_of, kind_of, to_json

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from langlauf.api.context import Context
-from langlauf.api.forms import SMALL_FORM, read_form
+from langlauf.api.requests import SMALL_FORM, read_form
 from langlauf.auth.browser import CSRF_FIELD, Browsing, keep_cookie
 from langlauf.auth.caller import Caller
 from langlauf.clock import new_word

@@ -3,9 +3,9 @@
 from starlette.responses import Response
 
 from langlauf.api.context import Context
-from langlauf.api.forms import read_form
+from langlauf.api.requests import read_form
 from langlauf.auth.browser import drop_cookie, from_elsewhere, keep_cookie
-from langlauf.auth.credentials import forbidden
+from langlauf.problems import forbidden
 from langlauf.ui.going import see_other
 from langlauf.ui.language import LANGUAGES
 from langlauf.ui.local import local_path

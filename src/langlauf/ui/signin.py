@@ -4,11 +4,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.api.context import Context
-from langlauf.api.forms import read_form
+from langlauf.api.requests import read_form
 from langlauf.auth.browser import COOKIE, CSRF_FIELD, Browsing, drop_cookie, from_here, keep_cookie
 from langlauf.auth.caller import DEFAULT_ORG, usable_name
-from langlauf.auth.credentials import unauthorized
 from langlauf.domain.access import Grant, Scope
+from langlauf.problems import unauthorized
 from langlauf.ui.going import see_other
 from langlauf.ui.local import local_path
 from langlauf.ui.rendering import NONCE_COOKIE, Rendering

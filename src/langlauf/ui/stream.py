@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from langlauf.api.app import Endpoint
 from langlauf.api.context import Context
-from langlauf.api.endpoints import Endpoint
-from langlauf.api.requests import choice, free_text, refuse_unknown
+from langlauf.api.parameters import choice, free_text, refuse_unknown
 from langlauf.api.sse import message, opening
 from langlauf.api.streaming import Sender, Stream
 from langlauf.auth.caller import Caller

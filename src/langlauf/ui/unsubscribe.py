@@ -7,8 +7,7 @@ program (RFC 8058), does. That request has no page of ours behind it: it is answ
 from starlette.responses import Response
 
 from langlauf.api.context import Context
-from langlauf.api.forms import SMALL_FORM
-from langlauf.api.requests import read_body
+from langlauf.api.requests import SMALL_FORM, read_body
 from langlauf.domain.mail_address import shown_mail_address
 from langlauf.problems import not_found
 from langlauf.service.mail_receivers import Receiver

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.auth.signing import LONGEST, Statements
-from langlauf.auth.tokens import JobToken
+from langlauf.auth.tokens import LONGEST, JobToken, Statements
 from langlauf.clock import new_word
 from langlauf.domain.keys import ALPHABET, ID_LENGTH, PREFIX, SECRET_LENGTH, is_key_id, key_id_of, key_text
 from langlauf.domain.redact import MASK, redacted

@@ -9,14 +9,11 @@ from starlette.responses import Response
 from langlauf.analysis.registry import Registry
 from langlauf.api import schemas
 from langlauf.api.context import Context
-from langlauf.api.openapi.callbacks import webhook
-from langlauf.api.openapi.headers import header_components
-from langlauf.api.openapi.parameters import parameter
+from langlauf.api.openapi.parameters import header_components, parameter
 from langlauf.api.openapi.problems import method_not_allowed, problem_schemas, shared_answers
-from langlauf.api.openapi.requests import ANALYZE, request_body, request_components
-from langlauf.api.openapi.responses import responses
-from langlauf.api.openapi.security import SCHEMES, access, requirements
-from langlauf.api.openapi.shapes import Document, Struct, answer_schemas
+from langlauf.api.openapi.requests import ANALYZE, request_body, request_components, webhook
+from langlauf.api.openapi.responses import SCHEMES, access, requirements, responses
+from langlauf.api.openapi.schema import Document, Struct, answer_schemas
 from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.api.schemas import ProblemOut
 from langlauf.domain.outbound import CloudEvent

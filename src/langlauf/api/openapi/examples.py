@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from langlauf.api import schemas
-from langlauf.api.openapi.shapes import Document
+from langlauf.api.openapi.schema import Document
 from langlauf.api.openapi.webhook_examples import webhook_answers
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.fields import SEEN_FIELDS, defaults

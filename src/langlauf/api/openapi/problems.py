@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from langlauf.api.openapi.headers import GUARDED, headers
-from langlauf.api.openapi.shapes import PROBLEM_JSON, Document, ref
+from langlauf.api.openapi.parameters import GUARDED, headers
+from langlauf.api.openapi.schema import PROBLEM_JSON, Document, ref
 from langlauf.api.operations import METHOD_NOT_ALLOWED, OPERATIONS
 from langlauf.api.schemas import ProblemOut
 from langlauf.problems import JOB_TITLES, TITLES

@@ -4,11 +4,11 @@ from http import HTTPStatus
 
 from langlauf.api import schemas
 from langlauf.api.openapi.examples import answer_examples
-from langlauf.api.openapi.headers import GUARDED, headers
-from langlauf.api.openapi.links import links
+from langlauf.api.openapi.parameters import GUARDED, headers
 from langlauf.api.openapi.problems import problem_answer, shared_name
-from langlauf.api.openapi.shapes import Document, json_content, ref
+from langlauf.api.openapi.schema import Document, json_content, ref
 from langlauf.api.operations import Operation
+from langlauf.auth.credentials import ADDRESS_TOKEN
 
 _TEXTS: dict[int, str] = {200: "As wished.", 202: "Accepted; the job goes on."}
 _RATE = ("RateLimit", "RateLimit-Policy")
@@ -61,3 +61,78 @@ def _problem(operation: Operation, status: int, codes: tuple[str, ...]) -> Docum
     if status in operation.job_problems:
         return problem_answer(status, codes, own=True)
     return {"$ref": f"#/components/responses/{shared_name(status, codes)}"}
+
+
+_JOB = "$response.body#/job/job_id"
+_FROM_JOB = {
+    "status": ("jobStatus", "How it goes on."),
+    "events": ("jobEvents", "What happened so far."),
+    "results": ("jobResults", "Its snapshots, partial ones included."),
+    "notifications": ("jobNotifications", "Its messages."),
+    "cancel": ("cancelJob", "Stop it."),
+    "retry": ("retryJob", "Do it again once it has ended."),
+}
+_LINKS: dict[tuple[str, int], dict[str, tuple[str, str, str, str]]] = {
+    ("analyze", 200): {
+        "status": ("jobStatus", "job_id", "$response.body#/job_id", "The job that was waited for."),
+        "result": ("result", "result_id", "$response.body#/result_id", "The permanent link of the result."),
+    },
+    ("jobStatus", 200): {
+        "result": ("result", "result_id", "$response.body#/job/result_id", "The newest snapshot, once there is one."),
+    },
+    ("listJobs", 200): {
+        "next": ("listJobs", "cursor", "$response.body#/next_cursor", "The next page, where there is one."),
+    },
+    ("jobEvents", 200): {
+        "job": ("jobStatus", "job_id", "$request.path.job_id", "The job."),
+    },
+    ("result", 200): {
+        "views": ("resultViews", "result_id", "$response.body#/result_id", "What people are to see of it."),
+        "job": ("jobStatus", "job_id", "$response.body#/job_id", "The job that the snapshot is of."),
+    },
+}
+
+
+def links(operation: str, status: int) -> Document:
+    """The links of one answer, by name."""
+    if (operation, status) in (("analyze", 202), ("retryJob", 202)):
+        return {name: _link(target, "job_id", _JOB, text) for name, (target, text) in _FROM_JOB.items()}
+    return {name: _link(*parts) for name, parts in _LINKS.get((operation, status), {}).items()}
+
+
+def _link(target: str, parameter: str, expression: str, text: str) -> Document:
+    return {"operationId": target, "parameters": {parameter: expression}, "description": text}
+
+
+SCHEMES: Document = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key of an org, or the operator's token, as `Authorization: Bearer …`.",
+    },
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same in a header of its own."},
+    "token": {
+        "type": "apiKey",
+        "in": "query",
+        "name": ADDRESS_TOKEN,
+        "description": "A token for one job, in the address. As `Authorization: Bearer …` it is good as well.",
+    },
+}
+_ASKED: list[Document] = [{"bearer": []}, {"key": []}]
+_TOKEN: Document = {"token": []}
+
+
+def requirements(*, is_open: bool) -> list[Document]:
+    """What the whole API asks for; where authentication is off, nothing is enough."""
+    return [{}, *_ASKED] if is_open else _ASKED
+
+
+def access(operation: Operation, *, is_open: bool, by_id: bool) -> Document:
+    """What one operation asks for beyond that: a scope, or nothing at all; and where less is enough, that too."""
+    if operation.scope is None:
+        return {"security": []}
+    needs: Document = {"x-scope": operation.scope}
+    if "access_token" in operation.parameters:
+        is_open = is_open or (by_id and operation.by_id is not None)
+        needs["security"] = [*requirements(is_open=is_open), _TOKEN]
+    return needs

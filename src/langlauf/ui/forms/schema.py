@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from langlauf.api.openapi.samples import Schema, ref_name
+from langlauf.api.openapi.schema import Schema, ref_name
 from langlauf.domain.redact import secret_name
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 from langlauf.ui.forms.entry import Choice, Entry, Kind

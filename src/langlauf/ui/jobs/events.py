@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
-from langlauf.api.requests import choice
+from langlauf.api.parameters import choice
 from langlauf.domain.event import Event, EventType
 from langlauf.ui.formatting import facts_of
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from starlette.requests import Request
 
-from langlauf.api.requests import whole_number
+from langlauf.api.parameters import whole_number
 from langlauf.domain.result import Snapshot
 from langlauf.problems import not_found
 

@@ -10,8 +10,8 @@ from langlauf.auth.caller import Caller
 from langlauf.domain.failures import PLACEHOLDER, FailureGroup, over_time
 from langlauf.domain.instant import Instant, after
 from langlauf.problems import not_found
-from langlauf.service.bulk import MOST_AT_ONCE, repeat_many
-from langlauf.service.failures import FailureReport, failure_report
+from langlauf.service.control import MOST_AT_ONCE, repeat_many
+from langlauf.service.overview import FailureReport, failure_report
 from langlauf.ui.going import see_other
 from langlauf.ui.lists.filters import RANGES
 from langlauf.ui.lists.jobs import deed_of, grouped

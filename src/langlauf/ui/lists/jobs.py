@@ -12,7 +12,7 @@ from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.job import JobRecord
 from langlauf.domain.state import STARTED, Status
 from langlauf.domain.views import JobPage, JobView
-from langlauf.service.bulk import MOST_AT_ONCE
+from langlauf.service.control import MOST_AT_ONCE
 from langlauf.ui.formatting import face, took
 from langlauf.ui.going import see_other
 from langlauf.ui.lists.filters import RANGES, Filters, Place, cursor_of, filters_of, place_of

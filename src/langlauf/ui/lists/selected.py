@@ -11,7 +11,7 @@ from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
 from langlauf.domain.job import JobRecord
 from langlauf.domain.keys import ALPHABET
-from langlauf.service.bulk import MOST_AT_ONCE, cancel_many, repeat_many
+from langlauf.service.control import MOST_AT_ONCE, cancel_many, repeat_many
 from langlauf.ui.formatting import face
 from langlauf.ui.going import see_other
 from langlauf.ui.lists.filters import filters_in, filters_of

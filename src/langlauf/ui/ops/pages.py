@@ -10,14 +10,13 @@ from starlette.responses import Response
 
 from langlauf.api.context import Context
 from langlauf.auth.caller import Caller, usable_name
-from langlauf.auth.credentials import forbidden
 from langlauf.domain.access import Scope
 from langlauf.domain.figures import Figures
 from langlauf.domain.health import CANCEL_SECONDS, FAILED_SHARE, FEW_ENDED, LONG_WAIT_SECONDS
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.periods import Span
 from langlauf.domain.workers import MISSED_REPORTS, WorkerSeen
-from langlauf.problems import bad_request
+from langlauf.problems import bad_request, forbidden
 from langlauf.service.overview import Glance
 from langlauf.ui.ops.tiles import tiles
 from langlauf.ui.ops.words import NONE, amount, doing, lasting, share, told

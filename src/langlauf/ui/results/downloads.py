@@ -11,7 +11,7 @@ from msgspec import Raw
 from starlette.responses import Response
 
 from langlauf.api.context import Context
-from langlauf.api.requests import choice
+from langlauf.api.parameters import choice
 from langlauf.auth.caller import Caller
 from langlauf.domain.job import JobRecord
 from langlauf.domain.result import Snapshot, StoredResult

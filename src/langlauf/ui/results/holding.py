@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from starlette.responses import Response
 
 from langlauf.api.context import Context
-from langlauf.api.holds import expired
+from langlauf.api.results import expired
 from langlauf.auth.caller import Caller
 from langlauf.domain.holding import ResultGone
 from langlauf.domain.views import JobView

@@ -6,7 +6,7 @@ import re
 from starlette.responses import Response
 
 from langlauf.api.context import Context
-from langlauf.api.requests import choice
+from langlauf.api.parameters import choice
 from langlauf.auth.caller import Caller
 from langlauf.problems import VARY, not_found
 from langlauf.ui.results.downloads import attachment

@@ -7,7 +7,7 @@ import msgspec
 from starlette.responses import Response
 
 from langlauf.api.context import Context
-from langlauf.api.requests import choice
+from langlauf.api.parameters import choice
 from langlauf.api.results import LATEST, REQUESTED
 from langlauf.auth.caller import Caller
 from langlauf.domain.instant import seconds_between

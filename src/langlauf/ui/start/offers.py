@@ -6,7 +6,7 @@ import msgspec
 
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.api.context import Context
-from langlauf.api.openapi.samples import required_example
+from langlauf.api.openapi.schema import required_example
 from langlauf.auth.caller import Caller
 from langlauf.ui.command import submission
 from langlauf.ui.fields import Field, fields_of

@@ -11,17 +11,15 @@ from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.api.context import Context
-from langlauf.api.webhook_wire import shown_target
+from langlauf.api.wire import shown_target
 from langlauf.auth.caller import Caller
-from langlauf.auth.credentials import forbidden
-from langlauf.auth.rate_headers import count_apart
-from langlauf.auth.rates import Kind
+from langlauf.auth.rates import Kind, count_apart
 from langlauf.domain.access import Scope
 from langlauf.domain.delivery import FINAL_SUBJECTS, MOST_ENDPOINTS, SUBJECTS, DeliveryFilter, Endpoint, subject_of
 from langlauf.domain.keys import LONGEST_NAME
 from langlauf.domain.notification import DELIVERY_STATUSES, Notification
 from langlauf.domain.target import LONGEST_URL
-from langlauf.problems import not_found
+from langlauf.problems import forbidden, not_found
 from langlauf.service.webhooks import (
     SWITCHED_OFF,
     EndpointDisabled,

@@ -1,11 +1,15 @@
 """Reads that several want at the same moment, done once."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+#: What takes long to find out is kept longer: looking takes at most a sixth of the time.
+_KEPT_PER_SECOND_OF_LOOKING = 5
+_LONGEST_KEPT = 5.0
 
 
 class SharedReads(Generic[T]):
@@ -81,3 +85,49 @@ class BatchedReads(Generic[K, T]):
                 future.set_result(found.get(key))
             else:
                 future.set_exception(failed)
+
+
+class Remembered(Generic[T]):
+    """Something that is looked up at most once a second; concurrent callers share one look.
+
+    While a look is under way the last value is good enough for a few seconds more: a slow read holds up one caller.
+    """
+
+    def __init__(self, look: Callable[[], Awaitable[T]], fresh_seconds: float) -> None:
+        self._look = look
+        self._fresh_seconds = fresh_seconds
+        self._kept: T | None = None
+        self._found_at = float("-inf")
+        self._until = float("-inf")
+        self._looking: asyncio.Task[T] | None = None
+
+    async def get(self, enough: Callable[[T], bool] = lambda _: True) -> T:
+        """What was found a moment ago, where that is enough; else what is found now."""
+        kept, now = self._kept, time.monotonic()
+        if kept is not None and enough(kept):
+            usable = self._until if self._looking is None else self._found_at + _LONGEST_KEPT
+            if self._fresh_seconds and now < usable:
+                return kept
+        if self._looking is not None:
+            found = await asyncio.shield(self._looking)  # it began before this caller came
+            if self._fresh_seconds and enough(found):
+                return found
+        return await asyncio.shield(self._looking or self._start())
+
+    def _start(self) -> asyncio.Task[T]:
+        self._looking = asyncio.create_task(self._look_now(), name="estimates")
+        self._looking.add_done_callback(self._looked)
+        return self._looking
+
+    async def _look_now(self) -> T:
+        began = time.monotonic()
+        found = await self._look()
+        self._kept, self._found_at = found, time.monotonic()
+        kept = min(_LONGEST_KEPT, (self._found_at - began) * _KEPT_PER_SECOND_OF_LOOKING)
+        self._until = self._found_at + max(self._fresh_seconds, kept)
+        return found
+
+    def _looked(self, task: asyncio.Task[T]) -> None:
+        self._looking = None
+        if not task.cancelled():
+            task.exception()  # seen here, also where its callers have gone

@@ -19,8 +19,8 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.notification import CHANNELS
 from langlauf.domain.workers import WorkerSeen
-from langlauf.service.estimates import Remembered
-from langlauf.service.places import Places
+from langlauf.service.request_limits import Places
+from langlauf.service.single_flight import Remembered
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import metrics
