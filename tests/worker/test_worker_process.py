@@ -63,7 +63,7 @@ def test_a_coroutine_that_ends_its_worker_is_given_up_after_three_times(tmp_path
         (tmp_path / "open").touch()
         neighbour = _ended(http, beside)
     assert (job["status"], job["error_code"], job["attempt"]) == ("failed", "worker_lost", 3)
-    assert ("exit code 7" if how == "exit" else "SIGSEGV in support/dying_app.py:") in job["error_message"]
+    assert ("exit code 7" if how == "exit" else "SIGSEGV in worker/dying_app.py:") in job["error_message"]
     assert neighbour["status"] == "completed"
 
 
