@@ -17,7 +17,7 @@ PROJECT_PYTHON = PROJECT_VENV / "bin" / "python"
 def main() -> None:
     """Hands over to the command, in a Python that has the package."""
     try:
-        from langlauf.cli.cleanup import cleanup
+        from langlauf.cli.removal import cleanup
     except ImportError as error:
         start_with_project_python(error)
     else:

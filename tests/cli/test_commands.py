@@ -183,7 +183,7 @@ def test_inbox(langlauf: Commands) -> None:
     assert [one["job_id"] for one in langlauf.json("inbox", "--limit", "1", "--mark-read")] == [jobs[1]]
     assert [one["job_id"] for one in langlauf.json("inbox", "--unread")] == [jobs[0]]
     assert "Marked as read; 0 unread." in langlauf.run("inbox", "--unread", "--mark-read").stderr
-    assert "Nothing unread." in langlauf.run("inbox", "--unread").stderr
+    assert "No unread messages." in langlauf.run("inbox", "--unread").stderr
     assert [one["unread"] for one in langlauf.json("inbox")] == [False, False]
 
 

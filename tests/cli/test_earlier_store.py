@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from langlauf.bootstrap import open_store
-from langlauf.cli.client_errors import Exit
 from langlauf.cli.main import main
+from langlauf.cli.options import ExitCode
 from langlauf.compat.v1_records import UNNAMED
 from langlauf.domain.job import payload_hash
 from langlauf.hints import Hints
@@ -119,7 +119,7 @@ def test_nameless_jobs_are_not_copied(earlier: Path, tmp_path: Path) -> None:
     run("migrate", "--store", earlier)
     source, target = earlier.with_suffix(".db"), tmp_path / "copy.db"
     refused = CliRunner().invoke(main, ["copy-store", str(source), str(target)])
-    assert refused.exit_code == Exit.CONFLICT
+    assert refused.exit_code == ExitCode.CONFLICT
     assert "belong to no analysis yet" in refused.stderr
     assert not target.exists()
     serve(earlier, "survey")

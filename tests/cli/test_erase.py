@@ -47,7 +47,7 @@ def test_an_org_is_erased_beside_a_server(server: Live, tmp_path: Path) -> None:
     assert [one["name"] for one in document["also"]["api_keys"]] == ["nightly import of Ann"]
     assert "Bern, a longer text" in json.dumps(document["results"])
     asked = run(tmp_path, "erase", "--org", "org-a", exit_code=1)
-    assert "say --yes" in asked.output
+    assert "give --yes" in asked.output
     assert "job_results" in asked.stdout
     dry = json.loads(run(tmp_path, "erase", "--org", "org-a", "--dry-run", "--json").stdout)
     assert dry["rows"]["jobs"] == 2
@@ -62,7 +62,7 @@ def test_an_org_is_erased_beside_a_server(server: Live, tmp_path: Path) -> None:
     assert list((tmp_path / "blobs").rglob("*/org-a/*/*")) == []
     assert len(list((tmp_path / "blobs").rglob("*/org-b/*/*"))) == 1
     again = run(tmp_path, "erase", "--org", "org-a", "--yes")
-    assert "0 rows and 0 blobs are gone, 1 keys are revoked" in again.stdout
+    assert "0 rows and 0 blobs removed, 1 keys revoked" in again.stdout
     assert "backups, logs" in again.stderr
     assert "Ann" not in (tmp_path / "store.db").read_bytes().decode("latin-1")
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from langlauf.cli.options import Stopped
-from langlauf.cli.printing import json_line, json_text, note, plain, print_table
+from langlauf.cli.options import CommandError
+from langlauf.cli.output import json_line, json_text, plain, print_note, print_table
 
 STEERING = "a\x1b]0;x\x07b\x9b31mc\x08d\u2028e\u2029f\x85g\u202eh"
 
@@ -16,8 +16,8 @@ def test_words_of_others_are_escaped(capsys: pytest.CaptureFixture[str]) -> None
     assert plain(STEERING) == shown
     assert plain("Straße 😀\nzwei") == "Straße 😀\\nzwei"
     print_table(("NAME", "STEP"), [("a", STEERING)])
-    note(f"one\n{STEERING}")
-    Stopped(STEERING).show()
+    print_note(f"one\n{STEERING}")
+    CommandError(STEERING).show()
     written = capsys.readouterr()
     assert shown in written.out
     assert written.err == f"one\n{shown}\nlanglauf: {shown}\n"

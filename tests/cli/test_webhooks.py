@@ -164,5 +164,5 @@ def test_beside_a_running_server(tmp_path: Path, receiver: Listener, monkeypatch
         assert arrived.headers["webhook-id"] == delivery
         assert desk.json("replay", "--endpoint", receiver.url("in"), "--since", "2999-01-01T00:00:00Z")["replayed"] == 0
         eventually(lambda: desk.json("deliveries", "--status", "sent"))
-        assert "1 message on the way again" in desk.run("replay", delivery).stderr
+        assert "1 message queued again" in desk.run("replay", delivery).stderr
         receiver.take("in", 1)

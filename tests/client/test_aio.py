@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from langlauf.client import AsyncClient, AsyncJob, Conflict, JobCanceled, NotFound, WaitTimeout
+from langlauf.client import AsyncClient, AsyncRemoteJob, Conflict, JobCanceled, NotFound, WaitTimeout
 from langlauf.domain.state import Status
 from tests.support.server import ServerProcess
 
 
-async def until_step(job: AsyncJob, step: str) -> None:
+async def until_step(job: AsyncRemoteJob, step: str) -> None:
     """Returns when the job says that it is there."""
     async for state in job.states(timeout=60):
         if state.step == step:

@@ -7,12 +7,12 @@ from queue import Queue
 
 import pytest
 
-from langlauf.client import Client, Job, JobState
+from langlauf.client import Client, JobState, RemoteJob
 from langlauf.domain.state import Status
 from tests.support.server import serving
 
 
-def follow(job: Job, seen: Queue[JobState]) -> Status:
+def follow(job: RemoteJob, seen: Queue[JobState]) -> Status:
     """Tells each state, and returns the last one."""
     for state in job.states(timeout=60):
         seen.put(state)

@@ -10,10 +10,10 @@ from langlauf.client import (
     BadRequest,
     Client,
     Conflict,
-    Job,
     JobCanceled,
     JobFailed,
     NotFound,
+    RemoteJob,
     SubmitOptions,
     Unreachable,
     WaitTimeout,
@@ -31,7 +31,7 @@ def client(server: ServerProcess, org: str) -> Iterator[Client]:
         yield made
 
 
-def until_step(job: Job, step: str) -> None:
+def until_step(job: RemoteJob, step: str) -> None:
     """Returns when the job says that it is there."""
     assert any(state.step == step for state in job.states(timeout=60))
 

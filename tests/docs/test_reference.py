@@ -155,7 +155,7 @@ def test_every_method_of_the_handle_is_in_the_python_page() -> None:
         assert f"job.{name}" in text, name
 
 
-@pytest.mark.parametrize("kind", [client.Client, client.Job])
+@pytest.mark.parametrize("kind", [client.Client, client.RemoteJob])
 def test_every_method_of_the_client_is_in_the_python_page(kind: type) -> None:
     """The caller of a server finds all that the client can do; `close` is what `with` does."""
     names, text = _public(kind), sections("docs/python.md")["The client"]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from langlauf.cli.maintenance import verify
 from langlauf.cli.transfer import export_store, import_store
-from langlauf.cli.verify import verify
 from langlauf.compat.postgres_import import import_v1
 from langlauf.compat.sqlite_import import import_v1 as import_into_file
 from langlauf.domain.errors import StoreError

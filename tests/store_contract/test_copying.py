@@ -13,7 +13,7 @@ import apsw
 import pytest
 from click.testing import CliRunner, Result
 
-from langlauf.cli.copying import copy
+from langlauf.cli.transfer import copy_store_command
 from langlauf.compat.transfer import import_into
 from langlauf.compat.v1_import import ImportReport
 from langlauf.domain.access import USUAL
@@ -112,7 +112,7 @@ def digests(bed: Bed) -> dict[str, tuple[int, str]]:
 
 def run(*arguments: str) -> Result:
     """Runs the command as a person would."""
-    return CliRunner().invoke(copy, list(arguments))
+    return CliRunner().invoke(copy_store_command, list(arguments))
 
 
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)

@@ -134,7 +134,7 @@ def working(
     )
     try:
         assert process.stderr is not None
-        assert any("Langlauf works on" in line for line in process.stderr), "the worker did not start"
+        assert any("Langlauf runs jobs of" in line for line in process.stderr), "the worker did not start"
         yield process
         if process.poll() is None:
             process.send_signal(signal.SIGCONT)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from langlauf.cli.cleanup import cleanup
+from langlauf.cli.maintenance import verify
+from langlauf.cli.removal import cleanup
 from langlauf.cli.transfer import export_store, import_store
-from langlauf.cli.verify import verify
 from langlauf.clock import SystemClock
 from langlauf.domain.instant import after
 from langlauf.store.sqlite.driver import SqliteStore

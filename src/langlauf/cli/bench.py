@@ -1,4 +1,4 @@
-"""`langlauf bench`: how fast a store is on this disk or on this server."""
+"""`langlauf bench`: measure how fast a store is on this disk or on this database server."""
 
 import sys
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from langlauf.cli.options import Stopped
+from langlauf.cli.options import CommandError
 from langlauf.domain.errors import LanglaufError
 
 _STDOUT = "-"
@@ -21,20 +21,20 @@ _POSTGRES = ("postgresql://", "postgres://")
     "--store",
     "server",
     metavar="URL",
-    help="A PostgreSQL server (postgresql://…) on which databases are made, and dropped. Default: SQLite.",
+    help="A PostgreSQL server (postgresql://…) where databases are created and dropped. Default: SQLite.",
 )
 @click.option("--jobs", type=click.IntRange(1), default=2_000, show_default=True, help="Jobs per round.")
 @click.option("--concurrency", type=click.IntRange(1), default=64, show_default=True, help="Jobs in flight.")
 @click.option("--clients", type=click.IntRange(1), default=32, show_default=True, help="Clients over HTTP.")
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Rounds; medians are shown.")
 @click.option(
-    "--only", type=click.Choice(("store", "http")), multiple=True, help="One measurement alone; may be repeated."
+    "--only", type=click.Choice(("store", "http")), multiple=True, help="Only this measurement; may be repeated."
 )
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=".",
-    help="Where the stores are made, and removed: the disk that is measured. Default: here.",
+    help="Folder for the stores, which are removed again: the disk to measure. Default: the current one.",
 )
 @click.option(
     "--json",
@@ -48,7 +48,7 @@ _POSTGRES = ("postgresql://", "postgres://")
 def bench(
     server: str | None, folder: Path, json_to: str | None, markdown: bool, only: tuple[str, ...], **sizes: Any
 ) -> None:
-    """Measure how many jobs a store carries on this disk or server, by itself and over HTTP."""
+    """Measure the throughput of a store. On this disk or server, by itself and over HTTP."""
     from langlauf.bench.report import as_json, heading, lines_of, show_lines
     from langlauf.bench.suite import NAMES, Plan, run
 
@@ -58,9 +58,9 @@ def bench(
         )
     try:
         with _progress() as progress:
-            report = run(Plan(**sizes, names=only or NAMES), server, folder, lambda name: _watch(progress, name))
+            report = run(Plan(**sizes, names=only or NAMES), server, folder, lambda name: _task_updater(progress, name))
     except (LanglaufError, OSError) as error:
-        raise Stopped(str(error)) from error
+        raise CommandError(str(error)) from error
     if json_to is not None and json_to != _STDOUT:
         Path(json_to).write_text(as_json(report) + "\n", "utf-8")
     if json_to == _STDOUT:
@@ -74,6 +74,6 @@ def _progress() -> Progress:
     return Progress(*columns, console=Console(file=sys.stderr), transient=True)
 
 
-def _watch(progress: Progress, name: str) -> Callable[[int, int], None]:
+def _task_updater(progress: Progress, name: str) -> Callable[[int, int], None]:
     task = progress.add_task(name, total=None)
     return lambda done, total: progress.update(task, completed=done, total=total)

@@ -1,4 +1,4 @@
-"""`langlauf doctor`: what an operator runs first."""
+"""`langlauf doctor`: run all checks of a store, its workers and its settings, and print the findings."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -11,8 +11,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from langlauf.cli.options import Stopped
-from langlauf.cli.printing import plain
+from langlauf.cli.options import CommandError, ExitCode, json_option, store_option
+from langlauf.cli.output import plain
 from langlauf.cli.stores import payloads_for, place_for, settings_for
 from langlauf.doctor.findings import Finding, Level
 from langlauf.doctor.patient import Patient
@@ -23,61 +23,60 @@ from langlauf.settings import Settings
 from langlauf.store.tools.drivers import examiner_of
 from langlauf.version import VERSION
 
-_FINE, _WRONG, _UNCHECKED = 0, 1, 2
 _STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "bold red", Level.UNKNOWN: "magenta"}
-_PLENTY_SECONDS = 3_600.0
+_DEEP_SECONDS = 3_600.0
 
 
 @click.command()
-@click.option("--store", default=None, metavar="URL", help="The store, as a URL or a path. [LANGLAUF_STORE]")
-@click.option("--url", default=None, metavar="URL", help="The server that --probe goes through. [LANGLAUF_URL]")
-@click.option("--key", default=None, metavar="SECRET", help="What --probe shows: a key, or the token. [LANGLAUF_KEY]")
+@store_option
+@click.option("--url", default=None, metavar="URL", help="The server for --probe. [LANGLAUF_URL]")
+@click.option("--key", default=None, metavar="SECRET", help="The key or token for --probe. [LANGLAUF_KEY]")
 @click.option("--probe", is_flag=True, help="Also run two small jobs through the server, and time each step.")
-@click.option("--deep", is_flag=True, help="Look at all blobs and the whole file, however long that takes.")
-@click.option("--strict", is_flag=True, help="Let warnings count: exit 1.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--deep", is_flag=True, help="Check all blobs and the whole file, however long that takes.")
+@click.option("--strict", is_flag=True, help="Exit 1 for warnings, too.")
+@json_option
 def doctor(
     store: str | None, url: str | None, key: str | None, probe: bool, deep: bool, strict: bool, as_json: bool
 ) -> None:
-    """Look at a store, its workers and its settings, and say what to do next; it changes nothing.
+    """Check a store, its workers and its settings.
 
-    Safe beside a running server. Exit 0: all is well (warnings aside), 1: something is wrong, 2: it could not be
-    checked.
+    Prints what to do next, and changes nothing. Safe beside a running server. Exit 0: no errors (warnings aside), 1:
+    errors, 2: could not be checked.
     """
     try:
         settings = settings_for(store)
-    except Stopped as error:
+    except CommandError as error:
         findings, shown = [_unchecked("settings", error.message)], "settings"
     else:
         shown, found = _examined(settings, named=store is not None, deep=deep)
-        findings = _watched(found)
+        findings = _collect(found)
         if probe:
-            findings += _watched(Probe(url or settings.url, key or settings.key or settings.auth_token).findings())
+            findings += _collect(Probe(url or settings.url, key or settings.key or settings.auth_token).findings())
     _print(shown, findings, as_json=as_json)
     sys.exit(exit_code(findings, strict=strict))
 
 
 def exit_code(findings: list[Finding], *, strict: bool) -> int:
-    """What is wrong goes before what could not be looked at."""
+    """Return the exit code; errors take precedence over checks that could not run."""
     levels = {finding.level for finding in findings}
     if Level.ERROR in levels or (strict and Level.WARNING in levels):
-        return _WRONG
-    return _UNCHECKED if Level.UNKNOWN in levels else _FINE
+        return ExitCode.FAILED
+    return ExitCode.USAGE if Level.UNKNOWN in levels else ExitCode.OK
 
 
 def _examined(settings: Settings, *, named: bool, deep: bool) -> tuple[str, Iterator[Finding]]:
     try:
         place = place_for(settings)
-    except Stopped as error:
+    except CommandError as error:
         return "no store", iter([_unchecked("store", error.message)])
 
     def look() -> Iterator[Finding]:
-        seconds = _PLENTY_SECONDS if deep else SECONDS
+        seconds = _DEEP_SECONDS if deep else SECONDS
         try:
             with closing(examiner_of(place, seconds=seconds)) as examiner, payloads_for(settings) as payloads:
                 patient = Patient(settings, place, examiner, named=named, payloads=payloads, deep=deep, version=VERSION)
                 yield from examined(patient, seconds=seconds)
-        except (LanglaufError, Stopped) as error:
+        except (LanglaufError, CommandError) as error:
             step = "langlauf serve --help"
             yield Finding("store", Level.UNKNOWN, str(error), step)
 
@@ -88,13 +87,13 @@ def _unchecked(name: str, words: str) -> Finding:
     return Finding(name, Level.UNKNOWN, words, "langlauf serve --help")
 
 
-def _watched(found: Iterator[Finding]) -> list[Finding]:
-    """All findings, with a word on the terminal about how far it is."""
+def _collect(found: Iterator[Finding]) -> list[Finding]:
+    """Return all findings, showing the name of the last check on the terminal."""
     findings = []
-    with _spinner() as say:
+    with _spinner() as show:
         for finding in found:
             findings.append(finding)
-            say(finding.name)
+            show(finding.name)
     return findings
 
 
@@ -103,7 +102,7 @@ def _spinner() -> Iterator[Callable[[str], None]]:
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("looking")
+        task = bar.add_task("checking")
         yield lambda name: bar.update(task, description=name)
 
 
@@ -122,7 +121,7 @@ def _print(shown: str, findings: list[Finding], *, as_json: bool) -> None:
             if one.next is not None:
                 click.echo(f"{'':8} {'next':18} {one.next}")
     others = [f"{count} {level}" for level, count in counts.items() if count and level != Level.OK]
-    click.echo(f"{shown}: {len(findings)} checks, {', '.join(others) or 'all is well'}", err=True)
+    click.echo(f"{shown}: {len(findings)} checks, {', '.join(others) or 'no problems'}", err=True)
 
 
 def _table(findings: list[Finding]) -> Table:

@@ -1,34 +1,41 @@
-"""`langlauf events`: what happens to the jobs of an org."""
+"""`langlauf events`, `notifications` and `inbox`: what happened to the jobs of an org."""
 
 import click
 
-from langlauf.cli.client_errors import Exit, Refused
-from langlauf.cli.client_options import with_client
-from langlauf.cli.printing import command_line, json_line, moment, note, plain, print_json
-from langlauf.client import Client, Feed, OrgEvent
+from langlauf.cli.client_command import with_client
+from langlauf.cli.options import CommandError, ExitCode
+from langlauf.cli.output import command_line, format_time, json_line, plain, print_json, print_note, print_table
+from langlauf.client import Client, Feed, InboxMessage, OrgEvent
+from langlauf.domain.notification import CHANNELS
 from langlauf.domain.outbound import OutboundType
 
-_WORDS = tuple(kind.rpartition(".")[2] for kind in OutboundType)
-_WIDTH = max(map(len, _WORDS))
-_SOME = 50
+_EVENT_TYPES = tuple(kind.rpartition(".")[2] for kind in OutboundType)
+_TYPE_WIDTH = max(map(len, _EVENT_TYPES))
+_DEFAULT_LIMIT = 50
+#: Messages that one request may mark as read.
+_MAX_MARKED = 100
 
 
 @click.command()
-@click.option("--follow", "-f", is_flag=True, help="Go on with what happens; Ctrl-C ends it.")
-@click.option("--after", metavar="PLACE", help="Where to go on; `latest`: with what comes. Else with the oldest.")
-@click.option("--type", "types", multiple=True, type=click.Choice(_WORDS), help="Only this kind; may be repeated.")
-@click.option("--limit", type=click.IntRange(min=1), help=f"At most so many; without --follow {_SOME} where not given.")
+@click.option("--follow", "-f", is_flag=True, help="Wait for further events; Ctrl-C ends it.")
+@click.option("--after", metavar="PLACE", help="Start after this place; `latest`: with new events. Else the oldest.")
+@click.option(
+    "--type", "types", multiple=True, type=click.Choice(_EVENT_TYPES), help="Only this type; may be repeated."
+)
+@click.option(
+    "--limit", type=click.IntRange(min=1), help=f"Number of events at most; {_DEFAULT_LIMIT} without --follow."
+)
 @with_client
 def events(
     client: Client, *, follow: bool, after: str | None, types: tuple[str, ...], limit: int | None, as_json: bool
 ) -> None:
-    """Show what happens to the jobs of an org, over all of them.
+    """Show the events of all jobs of an org.
 
-    The place to go on from is told at the end. With --json one document with `events` and `next_after`; with --follow
-    each event is a line of JSON.
+    The place to continue from is printed at the end. With --json, print one document with `events` and `next_after`;
+    with --follow, a line of JSON per event.
     """
     if limit is None and not follow:
-        limit = _SOME
+        limit = _DEFAULT_LIMIT
     feed = client.events(after, types=types, follow=follow, limit=limit)
     if as_json and not follow:
         found = list(feed)
@@ -36,17 +43,64 @@ def events(
         return
     try:
         for event in feed:
-            click.echo(json_line(event) if as_json else _line(event))
+            click.echo(json_line(event) if as_json else _event_line(event))
     except KeyboardInterrupt:
-        raise Refused(Exit.DETACHED, "detached", _hint(feed, types)) from None
-    note(_hint(feed, types))
+        raise CommandError("detached", _continue_hint(feed, types), code=ExitCode.DETACHED) from None
+    print_note(_continue_hint(feed, types))
 
 
-def _line(event: OrgEvent) -> str:
-    kind = event.type.rpartition(".")[2].ljust(_WIDTH)
-    return f"{moment(event.time)}  {kind}  {plain(event.subject)}  {plain(event.data.result_id)}".rstrip()
+def _event_line(event: OrgEvent) -> str:
+    kind = event.type.rpartition(".")[2].ljust(_TYPE_WIDTH)
+    return f"{format_time(event.time)}  {kind}  {plain(event.subject)}  {plain(event.data.result_id)}".rstrip()
 
 
-def _hint(feed: Feed, types: tuple[str, ...]) -> str:
-    kinds = [word for name in types for word in ("--type", name)]
-    return f"Go on from here: {command_line('events', '--follow', *kinds, '--after', feed.place)}"
+def _continue_hint(feed: Feed, types: tuple[str, ...]) -> str:
+    type_flags = [word for name in types for word in ("--type", name)]
+    return f"Continue from here: {command_line('events', '--follow', *type_flags, '--after', feed.place)}"
+
+
+@click.command()
+@click.argument("job_id", metavar="JOB")
+@click.option("--channel", type=click.Choice(CHANNELS), help="Only messages of this channel.")
+@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="Number of messages at most.")
+@with_client
+def notifications(client: Client, job_id: str, *, channel: str | None, limit: int, as_json: bool) -> None:
+    """List the messages about a job's end, latest first."""
+    found = client.notifications(job_id, channel=channel, limit=limit)
+    if as_json:
+        print_json(found)
+    elif found:
+        rows = [
+            (format_time(one.created_at), one.channel, one.template_key, one.delivery_status, plain(one.last_error))
+            for one in found
+        ]
+        print_table(("CREATED", "CHANNEL", "MESSAGE", "DELIVERY", "ERROR"), rows)
+    else:
+        print_note("No notifications.")
+
+
+@click.command()
+@click.option("--unread", is_flag=True, help="Only unread messages.")
+@click.option("--mark-read", is_flag=True, help="Mark the listed messages as read, for the whole org.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Number of messages at most.")
+@with_client
+def inbox(client: Client, *, unread: bool, mark_read: bool, limit: int, as_json: bool) -> None:
+    """List the org's messages, newest first. One comes when a job completes or fails."""
+    found = list(client.inbox(unread=unread, limit=limit))
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(("CREATED", "", "MESSAGE", "JOB"), [_message_row(one) for one in found])
+    else:
+        print_note("No unread messages." if unread else "No messages yet: one comes when a job completes or fails.")
+    if mark_read and found:
+        ids = [one.notification_id for one in found]
+        for start in range(0, len(ids), _MAX_MARKED):
+            left = client.mark_read(*ids[start : start + _MAX_MARKED]).unread
+        print_note(f"Marked as read; {left} unread.")
+    elif any(one.unread for one in found):
+        print_note(f"  mark them as read: {command_line('inbox', '--unread', '--mark-read')}")
+
+
+def _message_row(one: InboxMessage) -> tuple[str, ...]:
+    return format_time(one.created_at), "new" if one.unread else "", one.template_key, one.job_id

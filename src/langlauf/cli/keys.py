@@ -1,83 +1,77 @@
-"""`langlauf keys`: makes, lists and ends keys in the store, also beside a running server."""
+"""`langlauf keys`: create, list and revoke API keys in the store, also beside a running server."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any, TypeVar
 
 import click
 
-from langlauf.bootstrap import open_store
-from langlauf.cli.client_errors import Exit
-from langlauf.cli.client_options import duration_option
-from langlauf.cli.options import Stopped
-from langlauf.cli.printing import moment, note, plain, print_json, print_table
-from langlauf.cli.stores import org_named, place_for, settings_for
+from langlauf.cli.options import CommandError, ExitCode, duration_option, json_option, store_option
+from langlauf.cli.output import format_time, plain, print_json, print_note, print_table
+from langlauf.cli.stores import check_org, run_on_store, settings_for
 from langlauf.domain.access import GRANTABLE, USUAL, Scope
-from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.keys import LONGEST_NAME, Key, key_id_of
-from langlauf.hints import Hints
 from langlauf.service.keys import Keys
 
 T = TypeVar("T")
-_store = click.option("--store", metavar="URL", help="The store; else as the environment says. [LANGLAUF_STORE]")
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.group("keys")
 def keys() -> None:
-    """Keys of orgs: with the first one, the server asks everybody for a key."""
+    """API keys of orgs. From the first one on, the server requires a key for every request."""
 
 
-def _name(_: click.Context, __: click.Parameter, value: str) -> str:
+def _check_name(_: click.Context, __: click.Parameter, value: str) -> str:
     if len(value) > LONGEST_NAME or not value.isprintable():
-        raise click.BadParameter(f"give at most {LONGEST_NAME} characters that can be printed")
+        raise click.BadParameter(f"give at most {LONGEST_NAME} printable characters")
     return value
 
 
 @keys.command("create")
-@click.option("--org", required=True, callback=org_named, metavar="ORG", help="The org it belongs to.")
-@click.option("--name", default="", callback=_name, metavar="TEXT", help="What it is for; people see it in lists.")
+@click.option("--org", required=True, callback=check_org, metavar="ORG", help="The org of the key.")
+@click.option("--name", default="", callback=_check_name, metavar="TEXT", help="A name, shown in lists.")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     type=click.Choice([str(scope) for scope in sorted(GRANTABLE)]),
-    help="What it may do; more than one may be given. Without, submit, read and cancel.",
+    help="What the key allows; may be repeated. Default: submit, read and cancel.",
 )
-@duration_option("--expires", "It ends by itself after this time; else only when it is revoked.")
-@_store
-@_json
+@duration_option("--expires", "Expires after this time. Default: never.")
+@store_option
+@json_option
 def create(
     org: str, name: str, scopes: tuple[str, ...], expires: float | None, store: str | None, as_json: bool
 ) -> None:
-    """Make a key. It is printed now and never again: the store keeps its hash."""
+    """Create a key. It is printed only now: the store keeps its hash."""
     if expires is not None and expires <= 0:
-        raise click.BadParameter("must be longer than nothing", param_hint="--expires")
+        raise click.BadParameter("must be more than 0", param_hint="--expires")
     granted = frozenset(Scope(scope) for scope in scopes) or USUAL
-    made = _with_keys(store, lambda keys: keys.create(org, name=name, scopes=granted, expires_at=keys.expiry(expires)))
+    made = _run_on_keys(
+        store, lambda keys: keys.create(org, name=name, scopes=granted, expires_at=keys.expiry(expires))
+    )
     if as_json:
         print_json({"key": made.text, **_fields(made.key)})
         return
     click.echo(made.text)
-    until = _time(made.key.expires_at)
-    note(f"A key of {org} for {', '.join(sorted(granted))}" + (f", until {moment(until)}." if until else "."))
-    note("Keep it now: it is not shown again. Servers on this store take it within seconds, and ask everybody for one.")
+    until = format_time(made.key.expires_at)
+    print_note(f"A key of {org} for {', '.join(sorted(granted))}" + (f", until {until}." if until else "."))
+    print_note("Save it now: it is not shown again. Servers accept it within seconds, and require a key from then on.")
 
 
 @keys.command("list")
-@click.option("--org", callback=org_named, metavar="ORG", help="Only keys of this org.")
-@_store
-@_json
+@click.option("--org", callback=check_org, metavar="ORG", help="Only keys of this org.")
+@store_option
+@json_option
 def list_(org: str | None, store: str | None, as_json: bool) -> None:
-    """List keys, oldest first, revoked and expired ones too. What opens anything is never printed."""
-    found = _with_keys(store, lambda keys: keys.list(org))
+    """List keys, oldest first, with revoked and expired ones. Secrets are never printed."""
+    found = _run_on_keys(store, lambda keys: keys.list(org))
     if as_json:
         print_json([_fields(key) for key in found])
         return
     if not found:
-        note("No keys. Make one: langlauf keys create --org ORG")
+        print_note("No keys. Create one: langlauf keys create --org ORG")
         return
     rows = [
         (
@@ -85,7 +79,7 @@ def list_(org: str | None, store: str | None, as_json: bool) -> None:
             key.org_id,
             plain(key.name),
             ",".join(sorted(key.scopes)),
-            *map(moment, map(_time, (key.created_at, key.expires_at, key.revoked_at, key.last_used_at))),
+            *map(format_time, (key.created_at, key.expires_at, key.revoked_at, key.last_used_at)),
         )
         for key in found
     ]
@@ -94,42 +88,23 @@ def list_(org: str | None, store: str | None, as_json: bool) -> None:
 
 @keys.command("revoke")
 @click.argument("key_id", metavar="KEY_ID")
-@_store
-@_json
+@store_option
+@json_option
 def revoke(key_id: str, store: str | None, as_json: bool) -> None:
-    """End a key, and whatever was signed in or shared with it. Repeating it changes nothing."""
-    # Whoever finds a key in the wrong place has all of it: its id is how it begins.
+    """Revoke a key, and the sessions and links made with it. Repeating it changes nothing."""
+    # A leaked key is known as a whole: it begins with its id.
     wanted = key_id_of(key_id) or key_id
-    revoked = _with_keys(store, lambda keys: keys.revoke(wanted, org_id=None))
+    revoked = _run_on_keys(store, lambda keys: keys.revoke(wanted, org_id=None))
     if revoked is None:
-        raise _NoSuchKey("there is no such key; `langlauf keys list` shows the ids")
+        raise CommandError("there is no such key; `langlauf keys list` shows the ids", code=ExitCode.NOT_FOUND)
     if as_json:
         print_json(_fields(revoked))
     else:
-        note(f"{revoked.key_id} of {revoked.org_id} is revoked; servers on this store refuse it within seconds.")
+        print_note(f"{revoked.key_id} of {revoked.org_id} is revoked; servers on this store reject it within seconds.")
 
 
-class _NoSuchKey(Stopped):
-    """The store has no key with that id."""
-
-    exit_code = Exit.NOT_FOUND
-
-
-def _with_keys(store: str | None, use: Callable[[Keys], Awaitable[T]]) -> T:
-    settings = settings_for(store)
-    place_for(settings)
-
-    async def run() -> T:
-        opened = await open_store(settings, Hints())
-        try:
-            return await use(Keys(opened.access, opened.clock))
-        finally:
-            await opened.close()
-
-    try:
-        return asyncio.run(run())
-    except LanglaufError as error:
-        raise Stopped(str(error)) from error
+def _run_on_keys(store: str | None, use: Callable[[Keys], Awaitable[T]]) -> T:
+    return run_on_store(settings_for(store), lambda opened: use(Keys(opened.access, opened.clock)))
 
 
 def _fields(key: Key) -> dict[str, Any]:

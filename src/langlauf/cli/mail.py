@@ -1,56 +1,59 @@
-"""`langlauf mail-test`: whether mail gets through, and in the server's own words where it does not."""
+"""`langlauf mail-test` and `langlauf mail`: a test mail, and the addresses that an org may send mail to."""
 
 import asyncio
 from typing import Any
 
 import click
 
-from langlauf.cli.client_errors import Exit
-from langlauf.cli.options import Stopped, read_settings, settings_options
-from langlauf.cli.printing import note, plain, print_json
+from langlauf.cli.options import CommandError, ExitCode, json_option, read_settings, settings_options
+from langlauf.cli.output import format_time, plain, print_json, print_note, print_table
+from langlauf.cli.stores import org_store_options, run_for_org
 from langlauf.clock import SystemClock, monotonic, new_id
 from langlauf.delivery.mail.message import mail_bytes
 from langlauf.delivery.mail.smtp import Answer, Verdict, send
+from langlauf.domain.instant import to_datetime
 from langlauf.domain.mail import MailServer, Sender, message_id
 from langlauf.domain.mail_address import read_mail_address
+from langlauf.domain.mail_rules import MailMark, Mark
+from langlauf.service.mail_receivers import MailReceivers
 from langlauf.settings import Settings
 from langlauf.ui.letters.writing import trial_letter
 
-#: What to look at where the mail was not taken.
+#: What to do if the mail server did not accept the mail.
 _ADVICE: dict[Verdict, str] = {
-    "later": "This may pass by itself: mails about jobs are tried again by the schedule of deliveries.",
-    "never": "The server refuses this receiver or this mail; others may get through.",
-    "settings": "No mail gets through like this: check LANGLAUF_SMTP and LANGLAUF_MAIL_FROM.",
+    "later": "This may be temporary: mails about jobs are retried.",
+    "never": "The mail server rejects this address or this mail; others may be accepted.",
+    "settings": "No mail can be sent with these settings: check LANGLAUF_SMTP and LANGLAUF_MAIL_FROM.",
 }
 
 
 @click.command("mail-test")
 @click.argument("address", metavar="ADDRESS")
 @settings_options("smtp", "mail_from", "mail_language", "webhook_seconds")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def mail_test(address: str, *, as_json: bool, **flags: Any) -> None:
-    """Send a test mail through the settings of the server, and say what the mail server answered.
+    """Send a test mail, and print the mail server's answer.
 
-    Exit code 0 where it took the mail, 1 where it did not, 5 where it could not be reached.
+    Exit code 0 if it accepted the mail, 1 if it did not, 5 if it could not be reached.
     """
     settings = read_settings(**flags)
     if settings.smtp is None or settings.mail_from is None:
-        raise Stopped("no mail server is set up: set LANGLAUF_SMTP and LANGLAUF_MAIL_FROM")
+        raise CommandError("no mail server is configured: set LANGLAUF_SMTP and LANGLAUF_MAIL_FROM")
     try:
         to = read_mail_address(address)
     except ValueError as error:
         raise click.UsageError(f"ADDRESS {error}") from None
     started = monotonic()
-    answer = asyncio.run(_sent(settings, settings.smtp, settings.mail_from, to))
+    answer = asyncio.run(_send_test(settings, settings.smtp, settings.mail_from, to))
     if as_json:
         shown = {"verdict": answer.verdict, "code": answer.code, "said": answer.said}
         print_json({**shown, "server": settings.smtp.shown, "seconds": round(monotonic() - started, 3)})
     else:
-        _tell(answer, settings.smtp, to)
-    raise SystemExit(_exit(answer))
+        _print_answer(answer, settings.smtp, to)
+    raise SystemExit(_exit_code(answer))
 
 
-async def _sent(settings: Settings, server: MailServer, sender: Sender, to: str) -> Answer:
+async def _send_test(settings: Settings, server: MailServer, sender: Sender, to: str) -> Answer:
     mail = mail_bytes(
         trial_letter(settings.mail_language),
         sender=sender,
@@ -61,17 +64,89 @@ async def _sent(settings: Settings, server: MailServer, sender: Sender, to: str)
     return await send(server, sender, to, mail, seconds=settings.webhook_seconds)
 
 
-def _tell(answer: Answer, server: MailServer, to: str) -> None:
+def _print_answer(answer: Answer, server: MailServer, to: str) -> None:
     said = plain(answer.said) if answer.code is None else f"{answer.code} {plain(answer.said)}"
     if answer.verdict == "taken":
-        click.echo(f"{server.shown} took the mail for {to}: {said}")
-        note("Taken is not yet delivered: look into the inbox, and into the folder for spam.")
+        click.echo(f"{server.shown} accepted the mail for {to}: {said}")
+        print_note("Accepted is not yet delivered: check the inbox and the spam folder.")
     else:
-        note(f"langlauf: the mail was not taken: {said}")
-        note(_ADVICE[answer.verdict])
+        print_note(f"langlauf: the mail was not accepted: {said}")
+        print_note(_ADVICE[answer.verdict])
 
 
-def _exit(answer: Answer) -> Exit:
+def _exit_code(answer: Answer) -> ExitCode:
     if answer.verdict == "taken":
-        return Exit.FINE
-    return Exit.UNREACHABLE if answer.verdict == "later" and answer.code is None else Exit.FAILED
+        return ExitCode.OK
+    return ExitCode.UNREACHABLE if answer.verdict == "later" and answer.code is None else ExitCode.FAILED
+
+
+_address = click.argument("address", metavar="ADDRESS")
+
+
+@click.group("mail")
+def mail() -> None:
+    """Addresses for an org's mail: listed or unsubscribed."""
+
+
+@mail.command("allow")
+@_address
+@org_store_options
+def allow(address: str, **flags: Any) -> None:
+    """Add an address to the org's list. With LANGLAUF_MAIL_ONLY_LISTED, mail goes to listed addresses only."""
+    changed = _change(address, "allowed", flags, wanted=True)
+    _print_change(address, flags, "is on the list." if changed else "was on the list already.", changed=changed)
+
+
+@mail.command("remove")
+@_address
+@org_store_options
+def remove(address: str, **flags: Any) -> None:
+    """Remove an address from the org's list."""
+    changed = _change(address, "allowed", flags, wanted=False)
+    _print_change(address, flags, "is no longer on the list." if changed else "was not on the list.", changed=changed)
+
+
+@mail.command("unsubscribe")
+@_address
+@org_store_options
+def unsubscribe(address: str, **flags: Any) -> None:
+    """Send no more mail of the org to an address, at its owner's request."""
+    changed = _change(address, "unsubscribed", flags, wanted=True)
+    _print_change(address, flags, "gets no more mail." if changed else "had unsubscribed already.", changed=changed)
+
+
+@mail.command("subscribe")
+@_address
+@org_store_options
+def subscribe(address: str, **flags: Any) -> None:
+    """Send mail of the org to an unsubscribed address again, at its owner's request."""
+    changed = _change(address, "unsubscribed", flags, wanted=False)
+    _print_change(address, flags, "gets mail again." if changed else "had not unsubscribed.", changed=changed)
+
+
+@mail.command("list")
+@org_store_options
+def list_(**flags: Any) -> None:
+    """List the addresses on the list, and those that have unsubscribed."""
+    listed: list[MailMark] = run_for_org(lambda store, settings, org: MailReceivers(store, settings).marks(org), flags)
+    if flags["as_json"]:
+        print_json([{"address": one.address, "mark": one.mark, "at": to_datetime(one.at)} for one in listed])
+        return
+    if not listed:
+        print_note("No address is on the list, and none has unsubscribed.")
+        return
+    print_table(("ADDRESS", "MARK", "SINCE"), [(one.address, one.mark, format_time(one.at)) for one in listed])
+
+
+def _change(address: str, mark: Mark, flags: dict[str, Any], *, wanted: bool) -> bool:
+    async def use(receivers: MailReceivers, org: str) -> bool:
+        return await (receivers.mark if wanted else receivers.unmark)(org, address, mark)
+
+    return run_for_org(lambda store, settings, org: use(MailReceivers(store, settings), org), flags)
+
+
+def _print_change(address: str, flags: dict[str, Any], text: str, *, changed: bool) -> None:
+    if flags["as_json"]:
+        print_json({"address": address.lower(), "changed": changed})
+    else:
+        print_note(f"{address.lower()} {text}")

@@ -1,65 +1,106 @@
-"""The command `langlauf`."""
+"""The command `langlauf`: its commands in groups, each imported when it is used."""
 
 from importlib import import_module
 from typing import cast
 
 import click
+from click.shell_completion import get_completion_class
 
-#: Where each command is. A program imports what the command it runs needs, and nothing of the others.
-_PLACES = {
-    "adopt": "adopt:adopt",
-    "backup": "backup:backup",
-    "bench": "bench:bench",
-    "blobs": "blobs:blobs",
-    "cancel": "control:cancel",
-    "cleanup": "cleanup:cleanup",
-    "completion": "completion:completion",
-    "copy-store": "copying:copy",
-    "doctor": "doctor:doctor",
-    "erase": "erase:erase_org",
-    "events": "events:events",
-    "export-store": "transfer:export_store",
-    "hold": "holding:hold",
-    "import-store": "transfer:import_store",
-    "inbox": "listing:inbox",
-    "jobs": "listing:jobs",
-    "keys": "keys:keys",
-    "mail": "mail_receivers:mail",
-    "mail-test": "mail:mail_test",
-    "migrate": "upkeep:migrate_store",
-    "notifications": "listing:notifications",
-    "openapi": "openapi:openapi",
-    "release": "holding:release",
-    "restore": "backup:restore",
-    "result": "follow:result",
-    "retry": "control:retry",
-    "serve": "serve:serve",
-    "status": "follow:status",
-    "submit": "submit:submit",
-    "sweep": "upkeep:sweep",
-    "verify": "verify:verify",
-    "watch": "follow:watch",
-    "webhooks": "webhooks:webhooks",
-    "worker": "worker:worker",
+#: Group of commands, command, module and name of its function. A program imports the command that it runs, and nothing
+#: of the others.
+_GROUPS = {
+    "Run": {
+        "serve": "serve:serve",
+        "worker": "serve:worker",
+        "openapi": "serve:openapi",
+    },
+    "Jobs": {
+        "submit": "submit:submit",
+        "jobs": "jobs:jobs",
+        "status": "jobs:status",
+        "watch": "jobs:watch",
+        "result": "jobs:result",
+        "cancel": "jobs:cancel",
+        "retry": "jobs:retry",
+        "hold": "jobs:hold",
+        "release": "jobs:release",
+    },
+    "Events and messages": {
+        "events": "events:events",
+        "notifications": "events:notifications",
+        "inbox": "events:inbox",
+    },
+    "Access and delivery": {
+        "keys": "keys:keys",
+        "webhooks": "webhooks:webhooks",
+        "mail": "mail:mail",
+        "mail-test": "mail:mail_test",
+    },
+    "Store": {
+        "migrate": "maintenance:migrate_store",
+        "verify": "maintenance:verify",
+        "backup": "transfer:backup",
+        "restore": "transfer:restore",
+        "copy-store": "transfer:copy_store_command",
+        "import-store": "transfer:import_store",
+        "export-store": "transfer:export_store",
+        "adopt": "maintenance:adopt",
+        "sweep": "maintenance:sweep",
+        "cleanup": "removal:cleanup",
+        "erase": "removal:erase_org",
+        "blobs": "maintenance:blobs",
+    },
+    "Checks and tools": {
+        "doctor": "doctor:doctor",
+        "bench": "bench:bench",
+        "completion": "main:completion",
+    },
+}
+_COMMANDS = {name: function for group in _GROUPS.values() for name, function in group.items()}
+#: How to install the completion script, by shell.
+_COMPLETION_INSTALL = {
+    "bash": 'add to ~/.bashrc:  eval "$(langlauf completion bash)"',
+    "zsh": 'add to ~/.zshrc after compinit:  eval "$(langlauf completion zsh)"',
+    "fish": "run once:  langlauf completion fish > ~/.config/fish/completions/langlauf.fish",
 }
 
 
-class Program(click.Group):
-    """All commands by name, each imported when it is asked for."""
+class CommandGroups(click.Group):
+    """All commands by name, each imported when it is used; the help lists them in groups."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as every group
-        """The names of all commands."""
-        return sorted(_PLACES)
+        """Return the names of all commands."""
+        return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A command by its name; None where there is none of that name."""
-        if cmd_name in _PLACES and cmd_name not in self.commands:
-            module, _, name = _PLACES[cmd_name].partition(":")
+        """Return a command by its name, or None."""
+        if cmd_name in _COMMANDS and cmd_name not in self.commands:
+            module, _, name = _COMMANDS[cmd_name].partition(":")
             self.add_command(cast("click.Command", getattr(import_module(f"langlauf.cli.{module}"), name)), cmd_name)
         return super().get_command(ctx, cmd_name)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section of the help per group of commands."""
+        room = formatter.width - 6 - max(map(len, _COMMANDS))
+        for title, names in _GROUPS.items():
+            commands = [(name, command) for name in names if (command := self.get_command(ctx, name)) is not None]
+            with formatter.section(title):
+                formatter.write_dl([(name, command.get_short_help_str(room)) for name, command in commands])
 
-@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+
+@click.group(cls=CommandGroups, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name="langlauf")
 def main() -> None:
-    """Durable, observable jobs for functions that take their time."""
+    """Durable, observable jobs for long-running Python functions."""
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(list(_COMPLETION_INSTALL)))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a completion script for a shell. Its last line says how to install it."""
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"There is no completion for {shell}.")
+    script = kind(context.find_root().command, {}, "langlauf", "_LANGLAUF_COMPLETE")
+    click.echo(f"{script.source().strip()}\n# {_COMPLETION_INSTALL[shell]}")

@@ -1,32 +1,66 @@
-"""Flags made from the table of settings, so that a flag and its environment name cannot drift apart."""
+"""What all commands share: flags from the table of settings, durations, exit codes, the error that ends a command."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
 from typing import Any, TypeVar
 
 import click
 
-from langlauf.domain.errors import SettingsError
+from langlauf.domain.errors import LanglaufError
 from langlauf.domain.text import escaped_lines
-from langlauf.settings import BY_NAME, SETTINGS, Setting, Settings, load_settings
+from langlauf.settings import BY_NAME, SETTINGS, Setting, Settings, duration, load_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Settings of the client commands; a server has no use for them.
 CLIENT_SETTINGS = ("url", "org", "key")
 STORE_SETTINGS = ("store", "store_file")
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+store_option = click.option("--store", metavar="URL", help="The store, as a URL or a path. [LANGLAUF_STORE]")
 
-class Stopped(click.ClickException):
-    """Ends the program with a message and exit code 1."""
 
-    exit_code = 1
+class ExitCode(IntEnum):
+    """Exit codes of commands, as docs/commands.md lists them."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    CANCELED = 3
+    NOT_FOUND = 4
+    UNREACHABLE = 5
+    NOT_ALLOWED = 6
+    CONFLICT = 7
+    TIMEOUT = 124
+    DETACHED = 130
+
+
+class CommandError(click.ClickException):
+    """Ends the command with a message and next steps on standard error, and an exit code."""
+
+    def __init__(self, message: str, *hints: str, code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(message)
+        self.hints = hints
+        self.exit_code = code  # type: ignore[misc]  # click reads it from the instance
 
     def show(self, file: Any = None) -> None:
-        """Prints the message, on standard error."""
-        click.echo(escaped_lines(f"langlauf: {self.format_message()}"), err=True, file=file)
+        """Print the message and the next steps on standard error."""
+        for line in (f"langlauf: {self.format_message()}", *(f"  {hint}" for hint in self.hints)):
+            click.echo(escaped_lines(line), err=True, file=file)
+
+
+@contextmanager
+def errors_end_command(conflict: type[LanglaufError] | tuple[()] = ()) -> Iterator[None]:
+    """Turn an error of Langlauf into the end of the command; one of the class `conflict` has its own exit code."""
+    try:
+        yield
+    except LanglaufError as error:
+        code = ExitCode.CONFLICT if isinstance(error, conflict) else ExitCode.FAILED
+        raise CommandError(str(error), code=code) from None
 
 
 def flag_of(setting: Setting) -> str:
-    """LANGLAUF_MAX_RUNNING is --max-running."""
+    """Return the flag of a setting: LANGLAUF_MAX_RUNNING is --max-running."""
     return "--" + setting.environment.removeprefix("LANGLAUF_").lower().replace("_", "-")
 
 
@@ -40,7 +74,7 @@ def _option(setting: Setting) -> Callable[[F], F]:
 
 
 def settings_options(*names: str) -> Callable[[F], F]:
-    """Adds flags for these settings to a command."""
+    """Add a flag for each of these settings to a command."""
 
     def add(function: F) -> F:
         for name in reversed(names):
@@ -51,13 +85,23 @@ def settings_options(*names: str) -> Callable[[F], F]:
 
 
 def server_options(function: F) -> F:
-    """Adds a flag for every setting of a server."""
+    """Add a flag for every setting of a server."""
     return settings_options(*(setting.name for setting in SETTINGS if setting.name not in CLIENT_SETTINGS))(function)
 
 
-def read_settings(**flags: Any) -> Settings:
-    """The settings from environment and flags; a bad one ends the program, exit code 1."""
+def read_settings(environment: dict[str, str] | None = None, **flags: Any) -> Settings:
+    """Return the settings from environment and flags; an invalid one ends the command."""
+    with errors_end_command():
+        return load_settings(environment, **flags)
+
+
+def duration_option(flag: str, text: str) -> Callable[[F], F]:
+    """Return a flag that takes seconds or a value like 30m."""
+    return click.option(flag, callback=_parse_duration, metavar="DURATION", help=text)
+
+
+def _parse_duration(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
     try:
-        return load_settings(**flags)
-    except SettingsError as error:
-        raise Stopped(str(error)) from None
+        return None if value is None else duration(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r}: {error}") from None

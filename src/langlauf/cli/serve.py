@@ -1,20 +1,26 @@
-"""`langlauf serve`: the API in this process, each worker in one of its own."""
+"""`langlauf serve`, `worker` and `openapi`: run an application, or print its API.
+
+`serve` runs the API in this process and each worker in a child process; `worker` runs workers alone.
+"""
 
 import asyncio
 import ipaddress
+import json
 import os
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from langlauf import app as application
+from langlauf.api.openapi.document import build_document
 from langlauf.app import Langlauf
 from langlauf.bootstrap import open_store
-from langlauf.cli.interpreter import freeze_garbage
-from langlauf.cli.options import Stopped, read_settings, server_options
-from langlauf.cli.stopping import run, running_until_stopped
+from langlauf.cli.options import CommandError, read_settings, server_options
+from langlauf.cli.process import freeze_garbage, run, running_until_stopped
 from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
 from langlauf.server.program import Server, make_server
@@ -31,7 +37,7 @@ BUNDLED = "langlauf.bundled:app"
 @click.option(
     "--allow-open",
     is_flag=True,
-    help="Listen beyond this machine, and to any name, although nobody is asked for a key.",
+    help="Listen beyond this machine, for any host name, without keys.",
 )
 @server_options
 def serve(target: str, allow_open: bool, **flags: Any) -> None:
@@ -40,7 +46,7 @@ def serve(target: str, allow_open: bool, **flags: Any) -> None:
     set_up_logging(settings.log_format, settings.log_level)
     refuse_open_bind(settings, allow_open)
     forget_secrets(settings)
-    if settings.address_table:  # read where it is used, by the bundled analysis, wherever that runs
+    if settings.address_table:  # the bundled analysis reads it, in any process
         os.environ[BY_NAME["address_table"].environment] = settings.address_table
     app = load_app(target)
     app.use(settings, target)
@@ -57,56 +63,56 @@ def serve(target: str, allow_open: bool, **flags: Any) -> None:
 
 
 def listen(host: str, port: int, flag: str = "--port") -> socket.socket:
-    """The socket, taken before anything is opened: a port in use costs nothing."""
+    """Return the listening socket. It is bound first: a port in use then fails before a store is opened."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise Stopped(f"cannot listen on {host}:{port}: {error.strerror}; try {flag}") from error
+        raise CommandError(f"cannot listen on {host}:{port}: {error.strerror}; try {flag}") from error
 
 
 async def _serve(app: Langlauf, server: Server, listening: socket.socket) -> None:
-    """Serves until a signal; then connections are closed while the workers finish or give back what they run."""
+    """Serve until a signal; then close connections while the workers finish or release their attempts."""
     async with running_until_stopped(app, server.stop):
         if app.runtime is not None:
             access = app.runtime.services.access
-            await access.refresh()  # what is offered to try depends on it
-            access.forget()  # the first request looks for itself
+            await access.refresh()  # the welcome text depends on it
+            access.forget()  # the first request reads it again
         freeze_garbage()
         await server.serve([listening])
 
 
 def load_app(target: str) -> Langlauf:
-    """The application that `module:name` names."""
+    """Return the application that `module:name` names."""
     try:
         return application.load_app(target)
     except LanglaufError as error:
-        raise Stopped(str(error)) from error
+        raise CommandError(str(error)) from error
 
 
 def refuse_open_bind(settings: Settings, allow_open: bool) -> None:
-    """Without a token or a key everybody who reaches the server may use it: that is for this machine alone."""
+    """End the command if the server could be reached from other machines without a token or a key."""
     if allow_open or not open_to_others(settings):
         return
-    raise Stopped(
+    raise CommandError(
         f"{settings.host} is reachable from other machines, no API_AUTH_TOKEN is set and the store has no keys; "
-        "make one with `langlauf keys create --org ORG`, set a token, listen on 127.0.0.1, or say --allow-open"
+        "create a key with `langlauf keys create --org ORG`, set a token, listen on 127.0.0.1, or give --allow-open"
     )
 
 
 def open_to_others(settings: Settings) -> bool:
-    """Whether other machines would reach what is served, and nobody be asked for a key."""
+    """Whether other machines could reach the server without a token or a key."""
     return not (settings.auth_token or _is_loopback(settings.host) or _has_keys(settings))
 
 
 def _has_keys(settings: Settings) -> bool:
-    """Whether the store, if it is there already, asks for keys."""
+    """Whether the store exists and has keys."""
     try:
         place = place_of(settings.store_path)
         there = isinstance(place, PostgresPlace) or (place.path != MEMORY and Path(place.path).exists())
         return there and asyncio.run(_keys_in(settings))
     except LanglaufError as error:
-        raise Stopped(str(error)) from error
+        raise CommandError(str(error)) from error
 
 
 async def _keys_in(settings: Settings) -> bool:
@@ -125,14 +131,14 @@ def _is_loopback(host: str) -> bool:
 
 
 def _welcome(url: str, app: Langlauf) -> None:
-    """What to open and what to try, for a person at the terminal."""
+    """Print the URL, a command to try, and how to stop."""
     names = ", ".join(app.registry.names)
     click.echo(f"Langlauf serves {names} on {url}", err=True)
     click.echo(f"  open   {url}/", err=True)
     example = _example(app)
     if example:
         is_open = app.runtime is None or app.runtime.services.access.open
-        # In double quotes: the shell puts the key in.
+        # In double quotes: the shell expands the variable.
         key = "" if is_open else ' -H "Authorization: Bearer $LANGLAUF_KEY"'
         click.echo(f"  try    curl -s {url}{app.api_prefix}{key} --json '{example}'", err=True)
     click.echo("  stop   Ctrl-C", err=True)
@@ -145,3 +151,66 @@ def _example(app: Langlauf) -> str | None:
     if analysis is None or "query" not in analysis.input_type.__struct_fields__:
         return None
     return '{"query": "Bahnhofstrasse 1, 9000 St. Gallen"}'
+
+
+@click.command()
+@click.argument("target", metavar="MODULE:APP")
+@server_options
+def worker(target: str, **flags: Any) -> None:
+    """Run the jobs of an application without its API. --metrics-port serves metrics and health checks."""
+    settings = read_settings(**flags)
+    set_up_logging(settings.log_format, settings.log_level)
+    listening = _listen_for_metrics(settings)
+    forget_secrets(settings)
+    app = load_app(target)
+    app.use(settings, target)
+    run(_work(app, listening))
+
+
+def _listen_for_metrics(settings: Settings) -> socket.socket | None:
+    """Return the socket for metrics, or None. Beyond this machine, metrics require a token or a key."""
+    if settings.metrics_port is None:
+        return None
+    if open_to_others(settings):
+        raise CommandError(
+            f"{settings.host} is reachable from other machines, no API_AUTH_TOKEN is set and the store has no keys; "
+            "set a token, or serve metrics on 127.0.0.1"
+        )
+    return listen(settings.host, settings.metrics_port, "--metrics-port")
+
+
+async def _work(app: Langlauf, listening: socket.socket | None) -> None:
+    """Run jobs until a signal; attempts may finish within the grace period, then they are released."""
+    stop = asyncio.Event()
+    async with running_until_stopped(app, stop.set):
+        freeze_garbage()
+        click.echo(f"Langlauf runs jobs of {', '.join(app.registry.names)}", err=True)
+        async with _serving_metrics(app, listening):
+            await stop.wait()
+
+
+@asynccontextmanager
+async def _serving_metrics(app: Langlauf, listening: socket.socket | None) -> AsyncIterator[None]:
+    """Serve metrics and health checks while the block lasts."""
+    if listening is None:
+        yield
+        return
+
+    def started(url: str) -> None:
+        click.echo(f"Langlauf serves metrics on {url}/metrics", err=True)
+
+    server = make_server(app.system_asgi(), app.settings, started=started, stopping=lambda: None)
+    serving = asyncio.create_task(server.serve([listening]), name="langlauf-metrics")
+    try:
+        yield
+    finally:
+        server.stop()
+        await serving
+
+
+@click.command()
+@click.argument("target", metavar="[MODULE:APP]", default=BUNDLED)
+def openapi(target: str) -> None:
+    """Print the OpenAPI 3.1 document of an application. Without MODULE:APP, of the bundled analyses."""
+    app = load_app(target)
+    click.echo(json.dumps(build_document(app.registry, app.api_prefix), indent=2, ensure_ascii=False))

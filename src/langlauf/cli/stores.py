@@ -1,47 +1,75 @@
-"""Which store a command works on, for the commands that need no server."""
+"""The store of the commands that need no server: which one, and one call on it."""
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import click
 
+from langlauf.analysis.schema import InvalidInput
 from langlauf.auth.caller import usable_name
-from langlauf.bootstrap import blobs_of
-from langlauf.cli.options import STORE_SETTINGS, Stopped
-from langlauf.domain.errors import SettingsError
-from langlauf.settings import BY_NAME, Settings, load_settings
+from langlauf.bootstrap import blobs_of, make_endpoints, open_store
+from langlauf.cli.options import (
+    STORE_SETTINGS,
+    CommandError,
+    ExitCode,
+    errors_end_command,
+    json_option,
+    read_settings,
+    store_option,
+)
+from langlauf.domain.delivery import Endpoint
+from langlauf.domain.errors import LanglaufError
+from langlauf.hints import Hints
+from langlauf.service.webhooks import EndpointDisabled, EndpointExists, Endpoints
+from langlauf.settings import BY_NAME, Settings
 from langlauf.store.blobs.blocking import BlockingPayloads
+from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.tools.location import Place, SqlitePlace, place_of
 
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
-def org_named(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    """What a flag names as an org."""
+
+def check_org(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Check the name of an org that a flag gives."""
     if value is not None and not usable_name(value):
         raise click.BadParameter(f"{value!r}: give 1 to 128 of the characters A-Z a-z 0-9 _ . : -")
     return value
 
 
+def org_store_options(function: F) -> F:
+    """Add --org, --store and --json to a command that works on the data of one org."""
+    org = click.option("--org", callback=check_org, metavar="ORG", help="The org. [LANGLAUF_ORG] Default: default-org.")
+    return org(store_option(json_option(function)))
+
+
 def settings_for(store: str | None) -> Settings:
-    """The settings, where a store named by a flag goes before one named by the environment."""
+    """Return the settings; a store named by a flag takes precedence over one named by the environment."""
     environment = dict(os.environ)
     if store is not None:
         for name in STORE_SETTINGS:
             environment.pop(BY_NAME[name].environment, None)
-    try:
-        return load_settings(environment, store=store)
-    except SettingsError as error:
-        raise Stopped(str(error)) from None
+    return read_settings(environment, store=store)
+
+
+def place_for(settings: Settings) -> Place:
+    """Return where the store is; a store in memory ends the command, as it has no data between two programs."""
+    with errors_end_command():
+        place = place_of(settings.store_path)
+    if place == SqlitePlace(MEMORY):
+        raise CommandError("a store in memory ends with its program: name a file with --store or LANGLAUF_STORE")
+    return place
 
 
 @contextmanager
 def payloads_for(settings: Settings) -> Iterator[BlockingPayloads | None]:
-    """What reads the blobs of a store, where the settings say where they are."""
-    try:
+    """Yield a reader of the store's blobs, or None where the settings name no place for blobs."""
+    with errors_end_command():
         blobs = blobs_of(settings)
-    except SettingsError as error:
-        raise Stopped(str(error)) from None
     if blobs is None:
         yield None
         return
@@ -49,12 +77,54 @@ def payloads_for(settings: Settings) -> Iterator[BlockingPayloads | None]:
         yield payloads
 
 
-def place_for(settings: Settings) -> Place:
-    """Where the store is; one in memory has nothing to work on."""
+def run_on_store(settings: Settings, use: Callable[[Store], Awaitable[T]]) -> T:
+    """Open the store, await `use` with it, and close it; an error ends the command."""
+    place_for(settings)
+
+    async def run() -> T:
+        store = await open_store(settings, Hints())
+        try:
+            return await use(store)
+        finally:
+            await store.close()
+
     try:
-        place = place_of(settings.store_path)
-    except SettingsError as error:
-        raise Stopped(str(error)) from None
-    if place == SqlitePlace(MEMORY):
-        raise Stopped("a store in memory is gone with its program: name a file")
-    return place
+        return asyncio.run(run())
+    except InvalidInput as error:
+        raise CommandError(error.message, code=ExitCode.USAGE) from None
+    except (EndpointExists, EndpointDisabled) as error:
+        raise CommandError(str(error), code=ExitCode.CONFLICT) from None
+    except LanglaufError as error:
+        raise CommandError(str(error)) from error
+
+
+def run_for_org(use: Callable[[Store, Settings, str], Awaitable[T]], flags: dict[str, Any]) -> T:
+    """Do the same for the store and the org of the flags that `org_store_options` added."""
+    settings = settings_for(flags["store"])
+    return run_on_store(settings, lambda store: use(store, settings, flags["org"] or settings.org))
+
+
+def run_on_endpoints(use: Callable[[Endpoints, str], Awaitable[T]], flags: dict[str, Any]) -> T:
+    """Do the same for the webhook endpoints of that org."""
+    return run_for_org(lambda store, settings, org: use(make_endpoints(store, settings, operator=True), org), flags)
+
+
+async def find_endpoint(endpoints: Endpoints, org: str, id_or_url: str) -> Endpoint:
+    """Return the endpoint with that id or URL; the command ends where there is none."""
+    listed = await endpoints.endpoints(org)
+    return require_found(next((one for one in listed if id_or_url in (one.endpoint_id, one.url)), None))
+
+
+def require_found(value: T | None) -> T:
+    """Return the value; None ends the command with exit code 4."""
+    if value is None:
+        raise CommandError(
+            "there is no such endpoint or delivery of this org; `langlauf webhooks list` shows the ids",
+            code=ExitCode.NOT_FOUND,
+        )
+    return value
+
+
+def repeated_flags(flags: dict[str, Any]) -> str:
+    """Return --org and --store as they were given, for a command to type next."""
+    return "".join(f" --{name} {flags[name]}" for name in ("org", "store") if flags[name])

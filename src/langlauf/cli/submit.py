@@ -1,34 +1,34 @@
-"""`langlauf submit`: a new job from JSON, or from `name=value` words, whose value may stand in a file."""
+"""`langlauf submit`: a new job from JSON, or from `name=value` words, whose value may be a file's text."""
 
 import json
 from typing import IO, Any, NoReturn
 
 import click
 
-from langlauf.cli.client_options import duration_option, timeout_option, with_client
-from langlauf.cli.follow import finish
-from langlauf.cli.printing import command_line, note, print_json
+from langlauf.cli.client_command import timeout_option, with_client
+from langlauf.cli.job_output import follow_new_job, print_new_job
+from langlauf.cli.options import duration_option
 from langlauf.client import Client, SubmitOptions
 from langlauf.domain.job import PriorityClass
 
 
 @click.command()
 @click.argument("parameters", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--analysis", "-a", metavar="NAME", help="Which analysis; else the server's default.")
+@click.option("--analysis", "-a", metavar="NAME", help="The analysis; else the server's default.")
 @click.option("--input", "input_text", metavar="JSON", help="The parameters as a JSON object.")
 @click.option("--input-file", type=click.File("rb"), metavar="FILE", help="The same from a file; - is standard input.")
 @click.option(
-    "--priority", type=click.Choice(["default", "expedite"]), default="default", help="Which queue it waits in."
+    "--priority", type=click.Choice(["default", "expedite"]), default="default", help="The queue it waits in."
 )
-@duration_option("--timeout-seconds", "What an attempt may take at most.")
+@duration_option("--timeout-seconds", "Time limit of an attempt.")
 @click.option("--max-retries", type=click.IntRange(0, 100), metavar="NUMBER", help="Retries after transient failures.")
-@click.option("--allow-duplicate", is_flag=True, help="Submit although the same job has not ended yet.")
+@click.option("--allow-duplicate", is_flag=True, help="Submit although the same job is queued or running.")
 @click.option("--idempotency-key", metavar="KEY", help="The same key gives the same job.")
-@click.option("--notify-webhook", metavar="URL", help="A web address that is called, signed, when the job ends.")
-@click.option("--notify-email", metavar="ADDRESS", help="An e-mail address that is written to when it ends.")
+@click.option("--notify-webhook", metavar="URL", help="URL that gets a signed request when the job ends.")
+@click.option("--notify-email", metavar="ADDRESS", help="E-mail address that gets a mail when the job ends.")
 @click.option("--notify-language", type=click.Choice(["en", "de"]), help="The language of that mail.")
 @click.option("--wait", is_flag=True, help="Wait for the end and print the result.")
-@click.option("--watch", is_flag=True, help="The same, showing the progress.")
+@click.option("--watch", is_flag=True, help="The same, and show the progress.")
 @timeout_option
 @with_client
 def submit(
@@ -53,9 +53,9 @@ def submit(
 ) -> None:
     """Submit a job.
 
-    Parameters are NAME=VALUE words, where a VALUE that is JSON is taken as JSON and anything else as text; @FILE is the
-    text of a file, @- that of standard input, and @@ begins a text with @. Or they are a JSON object by --input or
-    --input-file, to which words add. Prints the job's id; with --wait or --watch, the result.
+    Parameters are NAME=VALUE words: a VALUE that is valid JSON is read as JSON, anything else as text; @FILE is the
+    text of a file, @- that of standard input, and @@ begins a text with @. Or give a JSON object with --input or
+    --input-file; words override its members. Prints the job's id; with --wait or --watch, the result.
     """
     following = wait or watch
     if timeout is not None and not following:
@@ -67,21 +67,18 @@ def submit(
         allow_duplicate=allow_duplicate,
         idempotency_key=idempotency_key,
     )
-    values = {**_object(input_text, input_file), **_words(parameters)}
+    values = {**_parse_object(input_text, input_file), **_parse_words(parameters)}
     notify = {"webhook": notify_webhook, "email": notify_email, "language": notify_language}
-    asked = {name: value for name, value in notify.items() if value is not None}
-    job = client.submit(analysis, values, options=options, notify=asked)
+    given = {name: value for name, value in notify.items() if value is not None}
+    job = client.submit(analysis, values, options=options, notify=given)
     if following:
-        finish(job, live=watch, timeout=timeout, as_json=as_json)
-    elif as_json:
-        print_json(job.accepted)
+        follow_new_job(job, live=watch, timeout=timeout, as_json=as_json)
     else:
-        click.echo(job.job_id)
-        note(f"  watch it: {command_line('watch', job.job_id)}")
+        print_new_job(job, as_json=as_json)
 
 
-def _object(text: str | None, file: IO[bytes] | None) -> dict[str, Any]:
-    """The JSON object of the flags; nothing given counts as an empty one."""
+def _parse_object(text: str | None, file: IO[bytes] | None) -> dict[str, Any]:
+    """Return the JSON object of --input or --input-file, or an empty one."""
     if text is not None and file is not None:
         raise click.UsageError("Give --input or --input-file, not both.")
     name = "--input" if file is None else "--input-file"
@@ -89,7 +86,7 @@ def _object(text: str | None, file: IO[bytes] | None) -> dict[str, Any]:
     if given is None:
         return {}
     try:
-        value = json.loads(given, parse_constant=_no_number, object_pairs_hook=_no_name_twice)
+        value = json.loads(given, parse_constant=_reject_constant, object_pairs_hook=_reject_duplicate_names)
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{name} is not JSON: {error}") from None
     if not isinstance(value, dict):
@@ -97,30 +94,30 @@ def _object(text: str | None, file: IO[bytes] | None) -> dict[str, Any]:
     return value
 
 
-def _words(parameters: tuple[str, ...]) -> dict[str, Any]:
-    """`years=3 region=CH` as a mapping."""
+def _parse_words(parameters: tuple[str, ...]) -> dict[str, Any]:
+    """Return `years=3 region=CH` as a mapping."""
     values: dict[str, Any] = {}
     for word in parameters:
         name, equals, text = word.partition("=")
         if not equals or not name:
-            raise click.UsageError(f"{word!r} is not NAME=VALUE.")
+            raise click.UsageError(f"{word!r} is not NAME=VALUE, such as query=text.")
         if name in values:
             raise click.UsageError(f"{name} is given twice.")
-        values[name] = _value(name, text)
+        values[name] = _parse_value(name, text)
     return values
 
 
-def _value(name: str, text: str) -> Any:
+def _parse_value(name: str, text: str) -> Any:
     if text.startswith("@"):
-        return text[1:] if text.startswith("@@") else _file_text(name, text[1:])
+        return text[1:] if text.startswith("@@") else _read_text(name, text[1:])
     try:
-        return json.loads(text, parse_constant=_no_number, object_pairs_hook=_no_name_twice)
+        return json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_reject_duplicate_names)
     except (ValueError, RecursionError):
         return text
 
 
-def _file_text(name: str, file: str) -> str:
-    """What stands in a file: always a text, whatever it looks like."""
+def _read_text(name: str, file: str) -> str:
+    """Return a file's content, always as text, even if it looks like JSON."""
     try:
         with click.open_file(file, "rb") as opened:
             content: bytes = opened.read()
@@ -131,12 +128,12 @@ def _file_text(name: str, file: str) -> str:
         raise click.UsageError(f"{name}: {file} is not UTF-8 (byte {error.start}).") from None
 
 
-def _no_number(word: str) -> NoReturn:
+def _reject_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON number")
 
 
-def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name stands twice in one object")
+        raise ValueError("a name occurs twice in one object")
     return found

@@ -1,16 +1,14 @@
-"""`langlauf webhooks`: whom an org wants to be called, in the store, also beside a running server."""
+"""`langlauf webhooks`: the webhook endpoints of an org, in the store, also beside a running server."""
 
 from typing import Any, cast
 
 import click
 
 from langlauf.api.wire import endpoint_out, tried_fields
-from langlauf.cli.client_errors import Exit
-from langlauf.cli.client_options import duration_option
 from langlauf.cli.deliveries import deliveries, replay
-from langlauf.cli.options import Stopped
-from langlauf.cli.printing import count, note, plain, print_json, print_table, span
-from langlauf.cli.webhook_desk import again, at_desk, common, found, shown, there, with_time
+from langlauf.cli.options import CommandError, ExitCode, duration_option
+from langlauf.cli.output import count, format_duration, format_time, plain, print_json, print_note, print_table
+from langlauf.cli.stores import find_endpoint, org_store_options, repeated_flags, require_found, run_on_endpoints
 from langlauf.domain.delivery import FINAL_SUBJECTS, SUBJECTS, Endpoint, Subject
 from langlauf.domain.instant import Instant
 from langlauf.service.webhooks import USUAL_OVERLAP, Endpoints, MadeEndpoint, Tried
@@ -18,20 +16,20 @@ from langlauf.service.webhooks import USUAL_OVERLAP, Endpoints, MadeEndpoint, Tr
 _endpoint = click.argument("endpoint", metavar="ENDPOINT")
 
 
-def _events(_: click.Context, __: click.Parameter, value: str | None) -> tuple[Subject, ...] | None:
-    """Words with commas between."""
+def _parse_events(_: click.Context, __: click.Parameter, value: str | None) -> tuple[Subject, ...] | None:
+    """Return the event names of a comma-separated list."""
     if value is None:
         return None
     words = [word.strip() for word in value.split(",") if word.strip()]
-    strange = [word for word in words if word not in SUBJECTS]
-    if not words or strange:
-        raise click.BadParameter(f"{(strange or [value])[0]!r}: give some of {', '.join(SUBJECTS)}")
+    unknown = [word for word in words if word not in SUBJECTS]
+    if not words or unknown:
+        raise click.BadParameter(f"{(unknown or [value])[0]!r}: give some of {', '.join(SUBJECTS)}")
     return cast("tuple[Subject, ...]", tuple(words))
 
 
 @click.group("webhooks")
 def webhooks() -> None:
-    """Addresses that are called, signed, when something happens to an org's jobs. ENDPOINT is an id or its address."""
+    """Endpoints that get signed requests about an org's jobs. ENDPOINT is an id or a URL."""
 
 
 webhooks.add_command(deliveries)
@@ -40,136 +38,144 @@ webhooks.add_command(replay)
 
 @webhooks.command("add")
 @click.argument("url", metavar="URL")
-@click.option("--name", default="", metavar="TEXT", help="What it is; people see it in lists.")
+@click.option("--name", default="", metavar="TEXT", help="A name, shown in lists.")
 @click.option(
-    "--events", callback=_events, metavar="LIST", help="What it hears of. Default: completed,failed,canceled."
+    "--events", callback=_parse_events, metavar="LIST", help="Events it gets. Default: completed,failed,canceled."
 )
-@common
+@org_store_options
 def add(url: str, name: str, events: tuple[Subject, ...] | None, **flags: Any) -> None:
-    """Add an endpoint. Its secret is printed now and never again: with it, receivers check what comes."""
-    made = at_desk(lambda desk, org: desk.add(org, url, name=name, subjects=events or FINAL_SUBJECTS), flags)
+    """Add an endpoint. Its secret, with which the receiver checks signatures, is printed only now."""
+    subjects = events or FINAL_SUBJECTS
+    made = run_on_endpoints(lambda endpoints, org: endpoints.add(org, url, name=name, subjects=subjects), flags)
     _print_secret(made, flags)
-    note(f"Try it: langlauf webhooks test {made.endpoint.endpoint_id}{again(flags)}")
+    print_note(f"Try it: langlauf webhooks test {made.endpoint.endpoint_id}{repeated_flags(flags)}")
 
 
 @webhooks.command("list")
-@common
+@org_store_options
 def list_(**flags: Any) -> None:
-    """List an org's endpoints, oldest first, and how each is doing. Secrets are never printed."""
-    listed, now = at_desk(with_time(lambda desk, org: desk.endpoints(org)), flags)
+    """List an org's endpoints, oldest first, with their state. Secrets are never printed."""
+
+    async def use(endpoints: Endpoints, org: str) -> tuple[list[Endpoint], Instant]:
+        return await endpoints.endpoints(org), endpoints.clock.now()
+
+    listed, now = run_on_endpoints(use, flags)
     if flags["as_json"]:
         print_json([endpoint_out(one, now) for one in listed])
         return
     if not listed:
-        note(f"No endpoints. Add one: langlauf webhooks add URL{again(flags)}")
+        print_note(f"No endpoints. Add one: langlauf webhooks add URL{repeated_flags(flags)}")
         return
     rows = [
-        (one.endpoint_id, one.url, plain(one.name), ",".join(one.subjects), plain(_health(one, now))) for one in listed
+        (one.endpoint_id, one.url, plain(one.name), ",".join(one.subjects), plain(_endpoint_state(one, now)))
+        for one in listed
     ]
     print_table(("ENDPOINT", "ADDRESS", "NAME", "EVENTS", "STATE"), rows)
 
 
 @webhooks.command("remove")
 @_endpoint
-@common
+@org_store_options
 def remove(endpoint: str, **flags: Any) -> None:
-    """Forget an endpoint; what waits for it is given up."""
+    """Remove an endpoint; its pending deliveries are dropped."""
 
-    async def use(desk: Endpoints, org: str) -> str:
-        wanted = await found(desk, org, endpoint)
-        await desk.remove(org, wanted.endpoint_id)
+    async def use(endpoints: Endpoints, org: str) -> str:
+        wanted = await find_endpoint(endpoints, org, endpoint)
+        await endpoints.remove(org, wanted.endpoint_id)
         return wanted.endpoint_id
 
-    removed = at_desk(use, flags)
+    removed = run_on_endpoints(use, flags)
     if flags["as_json"]:
         print_json({"endpoint_id": removed})
     else:
-        note(f"{removed} is removed; nothing more is sent there.")
+        print_note(f"{removed} is removed; nothing is sent there any more.")
 
 
 @webhooks.command("enable")
 @_endpoint
-@common
+@org_store_options
 def enable(endpoint: str, **flags: Any) -> None:
-    """Send to an endpoint again, and forget what went wrong. What failed meanwhile waits for a replay."""
-    changed, _ = _switch(endpoint, flags, enabled=True)
+    """Send to an endpoint again, and reset its failures. What failed meanwhile waits for a replay."""
+    changed, _ = _set_enabled(endpoint, flags, enabled=True)
     if not flags["as_json"]:
-        note(f"{changed.endpoint_id} is called again.")
-        note(f"  send what failed: langlauf webhooks replay --endpoint {changed.endpoint_id}{again(flags)}")
+        print_note(f"{changed.endpoint_id} is enabled.")
+        command = f"langlauf webhooks replay --endpoint {changed.endpoint_id}{repeated_flags(flags)}"
+        print_note(f"  send what failed: {command}")
 
 
 @webhooks.command("disable")
 @_endpoint
-@common
+@org_store_options
 def disable(endpoint: str, **flags: Any) -> None:
-    """Send nothing to an endpoint until it is enabled; what waits for it is given up."""
-    changed, _ = _switch(endpoint, flags, enabled=False)
+    """Send nothing to an endpoint until it is enabled; its pending deliveries are dropped."""
+    changed, _ = _set_enabled(endpoint, flags, enabled=False)
     if not flags["as_json"]:
-        note(f"{changed.endpoint_id} is not called any more.")
-        note(f"  call it again: langlauf webhooks enable {changed.endpoint_id}{again(flags)}")
+        print_note(f"{changed.endpoint_id} is disabled.")
+        print_note(f"  enable it again: langlauf webhooks enable {changed.endpoint_id}{repeated_flags(flags)}")
 
 
 @webhooks.command("rotate")
 @_endpoint
-@duration_option("--overlap", "How long the secret before stays good beside the new one. Default: 24h.")
-@common
+@duration_option("--overlap", "How long the previous secret stays valid. Default: 24h.")
+@org_store_options
 def rotate(endpoint: str, overlap: float | None, **flags: Any) -> None:
-    """Make a new secret, printed now and never again. Until the overlap is over, both sign."""
+    """Make a new secret, printed only now. During the overlap, both secrets sign."""
 
-    async def use(desk: Endpoints, org: str) -> MadeEndpoint | None:
+    async def use(endpoints: Endpoints, org: str) -> MadeEndpoint | None:
         seconds = USUAL_OVERLAP if overlap is None else overlap
-        return await desk.rotate(org, (await found(desk, org, endpoint)).endpoint_id, overlap_seconds=seconds)
+        wanted = await find_endpoint(endpoints, org, endpoint)
+        return await endpoints.rotate(org, wanted.endpoint_id, overlap_seconds=seconds)
 
-    _print_secret(there(at_desk(use, flags)), flags)
+    _print_secret(require_found(run_on_endpoints(use, flags)), flags)
 
 
 @webhooks.command("test")
 @_endpoint
-@common
+@org_store_options
 def test(endpoint: str, **flags: Any) -> None:
-    """Send a signed test event at once, and tell what came back. Exit code 1 where it was not taken."""
+    """Send a signed test event at once, and print the response. Exit code 1 if it was not accepted."""
 
-    async def use(desk: Endpoints, org: str) -> Tried | None:
-        return await desk.test(org, (await found(desk, org, endpoint)).endpoint_id)
+    async def use(endpoints: Endpoints, org: str) -> Tried | None:
+        return await endpoints.test(org, (await find_endpoint(endpoints, org, endpoint)).endpoint_id)
 
-    tried = there(at_desk(use, flags))
+    tried = require_found(run_on_endpoints(use, flags))
     if flags["as_json"]:
         print_json(tried_fields(tried))
     elif tried.taken:
-        note(f"Taken: {tried.status_code} after {span(tried.seconds)}.")
+        print_note(f"Accepted: {tried.status_code} after {format_duration(tried.seconds)}.")
     else:
-        note(f"Not taken after {span(tried.seconds)}: {plain(tried.error)}.")
+        print_note(f"Not accepted after {format_duration(tried.seconds)}: {plain(tried.error)}.")
         if tried.reply:
-            note(f"  it said: {plain(tried.reply)}")
+            print_note(f"  response: {plain(tried.reply)}")
     if not tried.taken:
-        raise click.exceptions.Exit(Exit.FAILED)
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 @webhooks.command("secret")
-@common
+@org_store_options
 def secret(**flags: Any) -> None:
-    """Print an org's own secret, which signs for the addresses that its jobs name; it does not change."""
+    """Print an org's own secret, which signs requests to URLs that its jobs name; it does not change."""
 
-    async def use(desk: Endpoints, org: str) -> list[str]:
-        return desk.org_secrets(org)
+    async def use(endpoints: Endpoints, org: str) -> list[str]:
+        return endpoints.org_secrets(org)
 
-    secrets = at_desk(use, flags)
+    secrets = run_on_endpoints(use, flags)
     if not secrets:
-        raise Stopped("no secret is set that it could be made from: set LANGLAUF_WEBHOOK_SECRET")
+        raise CommandError("no webhook secret is set: set LANGLAUF_WEBHOOK_SECRET")
     if flags["as_json"]:
         print_json({"secret": secrets[0], "former_secret": secrets[1] if len(secrets) > 1 else None})
         return
     click.echo(secrets[0])
     if len(secrets) > 1:
-        note(f"While receivers change over, the one before signs too: {secrets[1]}")
+        print_note(f"During the change, the previous secret signs too: {secrets[1]}")
 
 
-def _switch(endpoint: str, flags: dict[str, Any], *, enabled: bool) -> tuple[Endpoint, Instant]:
-    async def use(desk: Endpoints, org: str) -> tuple[Endpoint, Instant]:
-        wanted = await found(desk, org, endpoint)
-        return there(await desk.change(org, wanted.endpoint_id, enabled=enabled)), desk.clock.now()
+def _set_enabled(endpoint: str, flags: dict[str, Any], *, enabled: bool) -> tuple[Endpoint, Instant]:
+    async def use(endpoints: Endpoints, org: str) -> tuple[Endpoint, Instant]:
+        wanted = await find_endpoint(endpoints, org, endpoint)
+        return require_found(await endpoints.change(org, wanted.endpoint_id, enabled=enabled)), endpoints.clock.now()
 
-    changed, now = at_desk(use, flags)
+    changed, now = run_on_endpoints(use, flags)
     if flags["as_json"]:
         print_json(endpoint_out(changed, now))
     return changed, now
@@ -181,16 +187,19 @@ def _print_secret(made: MadeEndpoint, flags: dict[str, Any]) -> None:
         print_json({"secret": made.secret, "webhook": endpoint_out(endpoint, endpoint.created_at)})
         return
     click.echo(made.secret)
-    former = "" if endpoint.former_until is None else f" The one before is good until {shown(endpoint.former_until)}."
-    note(f"The secret of {endpoint.endpoint_id} of {endpoint.org_id}. Keep it now: it is not shown again.{former}")
+    until = format_time(endpoint.former_until)
+    previous = f" The previous one is valid until {until}." if until else ""
+    print_note(
+        f"The secret of {endpoint.endpoint_id} of {endpoint.org_id}. Save it now: it is not shown again.{previous}"
+    )
 
 
-def _health(endpoint: Endpoint, now: Instant) -> str:
-    """How it is doing, and since or until when."""
+def _endpoint_state(endpoint: Endpoint, now: Instant) -> str:
+    """Return the state of an endpoint, and since or until when."""
     if endpoint.disabled_at is not None:
-        return f"disabled since {shown(endpoint.disabled_at)}: {endpoint.disabled_reason}"
+        return f"disabled since {format_time(endpoint.disabled_at)}: {endpoint.disabled_reason}"
     if endpoint.paused_until is not None and endpoint.paused_until > now:
-        return f"paused until {shown(endpoint.paused_until)}, {count(endpoint.failures, 'failure')} in a row"
+        return f"paused until {format_time(endpoint.paused_until)}, {count(endpoint.failures, 'failure')} in a row"
     if endpoint.failures:
-        return f"failing since {shown(endpoint.failing_since)}, {count(endpoint.failures, 'failure')} in a row"
+        return f"failing since {format_time(endpoint.failing_since)}, {count(endpoint.failures, 'failure')} in a row"
     return "working"

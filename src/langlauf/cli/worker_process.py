@@ -1,6 +1,6 @@
-"""The program in which `serve` and `worker` run jobs: started by them, never by people.
+"""The child process in which `serve` and `worker` run jobs; not a command for people.
 
-It works for as long as the line to the program that started it holds. Everything it needs comes over that line.
+It runs as long as the connection to its parent process is open. Everything it needs comes over that connection.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import sys
 import uvloop
 
 from langlauf.app import load_app
-from langlauf.cli.interpreter import SWITCH_SECONDS, freeze_garbage, leave
+from langlauf.cli.process import SWITCH_SECONDS, exit_soon, freeze_garbage
 from langlauf.clock import machine_time
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import Instant
@@ -42,28 +42,28 @@ from langlauf.worker.remote_store import RemoteStore
 from langlauf.worker.worker import Worker
 
 _PR_SET_PDEATHSIG = 1
-#: The program that started this one looks for work, as often as its settings say.
-_LOOK_SECONDS = 60.0
+#: The parent process polls for work, as often as the settings say; this is the fallback.
+_POLL_SECONDS = 60.0
 
 
 class _StoreClock:
-    """The store's clock, as far as this process needs it."""
+    """The store's clock: the machine's clock, shifted as the parent process says."""
 
     def __init__(self, shift: int) -> None:
         self._shift = shift
         self._since_boot = machine_time().since_boot
 
     def now(self) -> Instant:
-        """Microseconds since 1970 in UTC, by the store's own reckoning."""
+        """Return microseconds since 1970 in UTC, by the store's clock."""
         return self._since_boot() + self._shift
 
 
-class _Program:
-    """What is done with each message."""
+class _WorkerProcess:
+    """Handles the messages of the parent process."""
 
     def __init__(self, lifeline: int) -> None:
         self._lifeline = lifeline
-        self._line: Line[ToWorker] = Line(self._heard, self._vanish, ToWorker)
+        self._line: Line[ToWorker] = Line(self._on_message, self._on_disconnect, ToWorker)
         self._begin: asyncio.Future[Begin] = asyncio.get_running_loop().create_future()
         self._store: RemoteStore | None = None
         self._hints = Hints()
@@ -72,7 +72,7 @@ class _Program:
         self._leaving = False
 
     async def run(self, connection: socket.socket) -> int:
-        """Works until it is told to stop; returns the exit code."""
+        """Run jobs until a drain message or SIGTERM; return the exit code."""
         loop = asyncio.get_running_loop()
         await loop.create_connection(lambda: self._line, sock=connection)
         loop.add_signal_handler(signal.SIGTERM, self._drain.set)
@@ -80,22 +80,22 @@ class _Program:
             worker = self._worker = await self._start(await self._begin)
         except LanglaufError as error:
             self._line.tell(Unable(str(error)))
-            return self._leave(1)
+            return self._close(1)
         self._line.tell(Working())
         await self._drain.wait()
         await worker.stop()
         await asyncio.to_thread(end_tracing)
         self._line.tell(Counted(take_counts()))
         self._line.tell(Leaving(worker.running))
-        return self._leave(int(worker.running > 0))
+        return self._close(int(worker.running > 0))
 
-    def _leave(self, exit_code: int) -> int:
+    def _close(self, exit_code: int) -> int:
         self._leaving = True
         self._line.close()
         return exit_code
 
-    def _vanish(self) -> None:
-        """The program that started this one is gone: nothing that runs here counts any more."""
+    def _on_disconnect(self) -> None:
+        """Exit at once: the parent process is gone, and its attempts cannot be recorded any more."""
         if not self._leaving:
             os._exit(1)
 
@@ -114,14 +114,14 @@ class _Program:
             settings,
             self._hints,
             store.clock,
-            look_every=_LOOK_SECONDS,
+            look_every=_POLL_SECONDS,
             lifeline=self._lifeline,
         )
         await worker.start()
         freeze_garbage()
         return worker
 
-    def _heard(self, message: ToWorker) -> None:
+    def _on_message(self, message: ToWorker) -> None:
         match message:
             case Answer() | Refusal():
                 if self._store is not None:
@@ -139,8 +139,8 @@ class _Program:
                     self._worker.hurry()
 
 
-def end_with(parent: int) -> None:
-    """Has the system end this process with its parent, where it can, also while the interpreter is blocked."""
+def die_with_parent(parent: int) -> None:
+    """On Linux, have the kernel kill this process when its parent ends, even while the interpreter is blocked."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
@@ -148,9 +148,9 @@ def end_with(parent: int) -> None:
 
 
 def main() -> None:
-    """Runs until it is told to stop. Signals from a terminal are the business of the program that started it."""
+    """Run until the parent process says to stop. Ignores Ctrl-C of a terminal, which the parent process handles."""
     line, lifeline, box, parent = map(int, sys.argv[1:])
-    end_with(parent)
+    die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.setswitchinterval(SWITCH_SECONDS)
     for descriptor in (line, lifeline, box):
@@ -158,8 +158,8 @@ def main() -> None:
     write_to(box)
 
     async def run() -> int:
-        code = await _Program(lifeline).run(socket.socket(fileno=line))
-        leave(code)
+        code = await _WorkerProcess(lifeline).run(socket.socket(fileno=line))
+        exit_soon(code)
         return code
 
     sys.exit(uvloop.run(run()))

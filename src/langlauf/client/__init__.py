@@ -1,6 +1,6 @@
 """A sync and an async client over HTTP, with the same methods and one shared core."""
 
-from langlauf.client.aio import AsyncClient, AsyncFeed, AsyncJob
+from langlauf.client.aio import AsyncClient, AsyncFeed, AsyncRemoteJob
 from langlauf.client.errors import (
     ApiError,
     BadRequest,
@@ -32,13 +32,13 @@ from langlauf.client.shapes import (
     Snapshot,
     SubmitOptions,
 )
-from langlauf.client.sync import Client, Feed, Job
+from langlauf.client.sync import Client, Feed, RemoteJob
 
 __all__ = [
     "ApiError",
     "AsyncClient",
     "AsyncFeed",
-    "AsyncJob",
+    "AsyncRemoteJob",
     "BadRequest",
     "Client",
     "ClientError",
@@ -48,7 +48,6 @@ __all__ = [
     "Feed",
     "Forbidden",
     "InboxMessage",
-    "Job",
     "JobCanceled",
     "JobEnded",
     "JobFailed",
@@ -61,6 +60,7 @@ __all__ = [
     "NotLanglauf",
     "Notification",
     "OrgEvent",
+    "RemoteJob",
     "Result",
     "Snapshot",
     "SubmitOptions",

@@ -1,4 +1,4 @@
-"""The client for coroutines: `AsyncClient` and its `AsyncJob`. The same promises as in `sync`, with `await`."""
+"""The client for coroutines: `AsyncClient` and its `AsyncRemoteJob`. The same promises as in `sync`, with `await`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -63,13 +63,13 @@ class AsyncClient:
         options: SubmitOptions | None = None,
         notify: Mapping[str, str] | None = None,
         **parameters: Any,
-    ) -> "AsyncJob":
+    ) -> "AsyncRemoteJob":
         """Has a job accepted: it is on the server's disk when this returns. See `Client.submit`."""
         return self._handle(await self._run(self._core.submit(analysis, input, options, parameters, notify)))
 
-    def job(self, job_id: str) -> "AsyncJob":
+    def job(self, job_id: str) -> "AsyncRemoteJob":
         """A handle for a job by its id; nothing is sent."""
-        return AsyncJob(self, job_id)
+        return AsyncRemoteJob(self, job_id)
 
     async def jobs(
         self,
@@ -153,8 +153,8 @@ class AsyncClient:
     ) -> None:
         await self.close()
 
-    def _handle(self, accepted: JobSummary) -> "AsyncJob":
-        return AsyncJob(self, accepted.job_id, accepted)
+    def _handle(self, accepted: JobSummary) -> "AsyncRemoteJob":
+        return AsyncRemoteJob(self, accepted.job_id, accepted)
 
     async def _run(self, talk: Talk[T]) -> T:
         try:
@@ -198,7 +198,7 @@ class AsyncFeed:
         self._pages.finish()
 
 
-class AsyncJob:
+class AsyncRemoteJob:
     """A job on the server. The handle holds its id; every call asks the server."""
 
     def __init__(self, client: AsyncClient, job_id: str, accepted: JobSummary | None = None) -> None:
@@ -210,7 +210,7 @@ class AsyncJob:
         self.accepted = accepted
 
     def __repr__(self) -> str:
-        return f"AsyncJob({self.job_id!r})"
+        return f"AsyncRemoteJob({self.job_id!r})"
 
     async def status(self) -> JobState:
         """The job as it is now."""
@@ -254,7 +254,7 @@ class AsyncJob:
         """Stops the job, or asks its worker to; the answer tells which. Repeating it changes nothing."""
         return await self._run(self._core.cancel(self.job_id, reason))
 
-    async def retry(self, *, resume: bool = True, idempotency_key: str | None = None) -> "AsyncJob":
+    async def retry(self, *, resume: bool = True, idempotency_key: str | None = None) -> "AsyncRemoteJob":
         """A new job of this one, which must have ended; with `resume`, finished chunks are not computed again."""
         talk = self._core.retry(self.job_id, resume=resume, idempotency_key=idempotency_key)
         return self._client._handle(await self._run(talk))  # noqa: SLF001

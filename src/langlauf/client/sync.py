@@ -1,4 +1,4 @@
-"""The client for plain code: `Client` and its `Job`. Everything is decided in `core`; this file sends and sleeps."""
+"""The synchronous client: `Client` and `RemoteJob`. All decisions are made in `core`; this module sends and sleeps."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ class Client:
         options: SubmitOptions | None = None,
         notify: Mapping[str, str] | None = None,
         **parameters: Any,
-    ) -> "Job":
+    ) -> "RemoteJob":
         """Has a job accepted: it is on the server's disk when this returns.
 
         Without a name, the server's default analysis. Parameters are keywords, or a mapping `input`, or both. A lost
@@ -73,9 +73,9 @@ class Client:
         """
         return self._handle(self._run(self._core.submit(analysis, input, options, parameters, notify)))
 
-    def job(self, job_id: str) -> "Job":
+    def job(self, job_id: str) -> "RemoteJob":
         """A handle for a job by its id; nothing is sent."""
-        return Job(self, job_id)
+        return RemoteJob(self, job_id)
 
     def jobs(
         self,
@@ -154,8 +154,8 @@ class Client:
     ) -> None:
         self.close()
 
-    def _handle(self, accepted: JobSummary) -> "Job":
-        return Job(self, accepted.job_id, accepted)
+    def _handle(self, accepted: JobSummary) -> "RemoteJob":
+        return RemoteJob(self, accepted.job_id, accepted)
 
     def _run(self, talk: Talk[T]) -> T:
         try:
@@ -198,7 +198,7 @@ class Feed:
         self._pages.finish()
 
 
-class Job:
+class RemoteJob:
     """A job on the server. The handle holds its id; every call asks the server."""
 
     def __init__(self, client: Client, job_id: str, accepted: JobSummary | None = None) -> None:
@@ -210,7 +210,7 @@ class Job:
         self.accepted = accepted
 
     def __repr__(self) -> str:
-        return f"Job({self.job_id!r})"
+        return f"RemoteJob({self.job_id!r})"
 
     def status(self) -> JobState:
         """The job as it is now."""
@@ -253,7 +253,7 @@ class Job:
         """Stops the job, or asks its worker to; the answer tells which. Repeating it changes nothing."""
         return self._run(self._core.cancel(self.job_id, reason))
 
-    def retry(self, *, resume: bool = True, idempotency_key: str | None = None) -> "Job":
+    def retry(self, *, resume: bool = True, idempotency_key: str | None = None) -> "RemoteJob":
         """A new job of this one, which must have ended; with `resume`, finished chunks are not computed again."""
         talk = self._core.retry(self.job_id, resume=resume, idempotency_key=idempotency_key)
         return self._client._handle(self._run(talk))  # noqa: SLF001

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import httpx2
 
 from langlauf.analysis.probe import NAME, ORG
-from langlauf.client import Client, ClientError, Forbidden, Job, SubmitOptions
+from langlauf.client import Client, ClientError, Forbidden, RemoteJob, SubmitOptions
 from langlauf.clock import monotonic, new_id
 from langlauf.doctor.findings import Finding, Level
 from langlauf.domain.event import EventType
@@ -90,7 +90,7 @@ class Probe:
             yield _took(RESULT, began)
         yield _canceled(client)
 
-    def _followed(self, job: Job) -> "Times":
+    def _followed(self, job: RemoteJob) -> "Times":
         """Follows the log as a browser would, and tells when the job started and ended."""
         began, started, events = monotonic(), None, 0
         step = f"curl -sN -H 'Accept: text/event-stream' {self._url}{self._log_of(job)}"
@@ -109,7 +109,7 @@ class Probe:
             raise ProbeFailed(START, f"no worker started the job within {STEP_SECONDS:g} s", "langlauf serve")
         raise ProbeFailed(STREAM, "the stream did not tell of the end", step)
 
-    def _events(self, job: Job, until: float) -> Iterator[str]:
+    def _events(self, job: RemoteJob, until: float) -> Iterator[str]:
         """The kinds of the events, as they come."""
         headers = {"Accept": "text/event-stream"}
         if self._org is not None:
@@ -125,7 +125,7 @@ class Probe:
                 if monotonic() > until:
                     return
 
-    def _log_of(self, job: Job) -> str:
+    def _log_of(self, job: RemoteJob) -> str:
         return f"/analyze/jobs/{job.job_id}/events"
 
 
@@ -153,7 +153,7 @@ class Times(NamedTuple):
 
 
 @contextmanager
-def _stopping(job: Job) -> Iterator[Job]:
+def _stopping(job: RemoteJob) -> Iterator[RemoteJob]:
     """Whatever happens, the job does not go on."""
     try:
         yield job
@@ -163,7 +163,7 @@ def _stopping(job: Job) -> Iterator[Job]:
                 job.cancel("the probe is over")
 
 
-def _submitted(client: Client, *, seconds: float) -> Job:
+def _submitted(client: Client, *, seconds: float) -> RemoteJob:
     try:
         options = SubmitOptions(allow_duplicate=True, idempotency_key=f"probe-{new_id()}", max_retries=0)
         return client.submit(NAME, seconds=seconds, options=options)
@@ -171,7 +171,7 @@ def _submitted(client: Client, *, seconds: float) -> Job:
         raise ProbeFailed(SUBMIT, str(error), "langlauf serve") from error
 
 
-def _value_of(job: Job) -> object:
+def _value_of(job: RemoteJob) -> object:
     try:
         return job.result(timeout=STEP_SECONDS)
     except ClientError as error:

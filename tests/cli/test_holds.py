@@ -6,7 +6,7 @@ from tests.cli.conftest import Commands
 
 def test_a_result_is_held_listed_and_released(langlauf: Commands, client: Client) -> None:
     """For people and as JSON; holding again tells who came first."""
-    assert "Nothing is held" in langlauf.run("hold", "--list").stderr
+    assert "No held results" in langlauf.run("hold", "--list").stderr
     job = langlauf.json("submit", "value=1", "--wait")
     shown = langlauf.run("hold", job["result_id"], "--reason", "audit 2026")
     assert "is held" in shown.stdout

@@ -1,0 +1,203 @@
+"""A job on the terminal: a bar that is redrawn, or a line per change where there is no terminal; state and outcome."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from langlauf.cli.options import CommandError, ExitCode
+from langlauf.cli.output import command_line, count, format_duration, format_time, plain, print_json, print_note
+from langlauf.client import JobState, JobSummary, RemoteJob
+from langlauf.domain.job import Phase
+from langlauf.domain.state import TERMINAL, Status
+
+#: Exit code of a command that followed a job to its end.
+EXIT_CODE_OF_STATUS = {
+    Status.COMPLETED: ExitCode.OK,
+    Status.FAILED: ExitCode.FAILED,
+    Status.CANCELED: ExitCode.CANCELED,
+}
+#: Phases that say more than the state does.
+_PHASE_TEXTS: dict[str, str] = {
+    Phase.BACKOFF: "waiting for a retry",
+    Phase.SILENT: "worker is silent",
+    Phase.CANCELING: "stopping",
+}
+_COLORS = {
+    Status.QUEUED: "yellow",
+    Status.RUNNING: "cyan",
+    Status.PARTIAL: "cyan",
+    Status.COMPLETED: "green",
+    Status.FAILED: "red",
+    Status.CANCELED: "magenta",
+}
+_REDRAWS_PER_SECOND = 4
+_BAR_WIDTH = 28
+#: Fixed widths, so that columns do not move when a word gets longer.
+_STATE_WIDTH, _PERCENT_WIDTH = len(Status.COMPLETED), len("100 %")
+
+
+def follow_new_job(job: RemoteJob, *, live: bool, timeout: float | None, as_json: bool) -> None:
+    """Wait for a job that this command submitted; print its result, and exit with the code of its end."""
+    print_note(f"Accepted as {job.job_id}.")
+    with detach_on_interrupt(job):
+        state = watch_to_end(job, timeout) if live else job.wait(timeout)
+        print_outcome(state)
+        if as_json:
+            print_json(state)
+        elif state.status is Status.COMPLETED:
+            print_json(job.result())
+    click.get_current_context().exit(EXIT_CODE_OF_STATUS[state.status])
+
+
+def watch_to_end(job: RemoteJob, timeout: float | None) -> JobState:
+    """Show the job while it runs, and return its final state."""
+    last: list[JobState] = []
+
+    def states() -> Iterator[JobState]:
+        for state in job.states(timeout):
+            last[:] = [state]
+            yield state
+
+    with detach_on_interrupt(job):
+        console = Console(stderr=True)
+        if console.is_terminal and not console.is_dumb_terminal:
+            _draw_states(states(), console)
+        else:
+            _print_changes(states())
+    return last[0]
+
+
+@contextmanager
+def detach_on_interrupt(job: RemoteJob) -> Iterator[None]:
+    """Turn Ctrl-C into exit code 130 with the command that follows the job again; the job goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        hint = f"watch it again: {command_line('watch', job.job_id)}"
+        raise CommandError("detached; the job goes on", hint, code=ExitCode.DETACHED) from None
+
+
+def print_new_job(job: RemoteJob, *, as_json: bool) -> None:
+    """Print the id of a job that was accepted, and how to watch it."""
+    if as_json:
+        print_json(job.accepted)
+        return
+    click.echo(job.job_id)
+    print_note(f"  watch it: {command_line('watch', job.job_id)}")
+
+
+def state_text(job: JobSummary) -> str:
+    """Return the state, and the phase where it says more."""
+    phase = _PHASE_TEXTS.get(job.phase)
+    return f"{job.status} ({phase})" if phase else str(job.status)
+
+
+def print_outcome(state: JobState) -> None:
+    """Print on standard error how a job ended and what to do next."""
+    match state.status:
+        case Status.COMPLETED:
+            took = (state.finished_at - state.queued_at).total_seconds() if state.finished_at else 0.0
+            print_note(f"Completed, {format_duration(took)} after it was submitted.")
+            print_note(f"  get the result: {command_line('result', state.job_id)}")
+        case Status.FAILED:
+            print_note(f"Failed: {state.error_code}: {plain(state.error_message)}")
+            if state.retry_hint == "check_input_and_retry":
+                print_note(f"  check the input, then submit it again: {command_line('submit')}")
+            else:
+                print_note(f"  try again: {command_line('retry', state.job_id)}")
+        case Status.CANCELED:
+            reason = f": {plain(state.cancel_reason)}" if state.cancel_reason else ""
+            print_note(f"Canceled by {state.canceled_by}{reason}.")
+            print_note(f"  resume it: {command_line('retry', state.job_id)}")
+    if state.status is not Status.COMPLETED and state.partial_count:
+        print_note(f"  get the last partial result: {command_line('result', state.job_id)}")
+
+
+def print_state(state: JobState) -> None:
+    """Print the fields of a job that matter first, one per line."""
+    left = None if state.status in TERMINAL else state.estimated_seconds
+    error = f"{state.error_code}: {plain(state.error_message)}" if state.error_code else ""
+    rows = (
+        ("Job", state.job_id),
+        ("Analysis", state.analysis),
+        ("State", state_text(state)),
+        ("Progress", ", ".join(_progress_parts(state))),
+        ("Time left", "" if left is None else f"about {format_duration(left)}"),
+        ("Queued", format_time(state.queued_at)),
+        ("Started", format_time(state.started_at)),
+        ("Next attempt", format_time(state.next_attempt_at)),
+        ("Finished", format_time(state.finished_at)),
+        ("Retries", f"{state.retry_count} of {state.max_retries}" if state.retry_count else ""),
+        ("Retry of", state.retry_of or ""),
+        ("Error", error),
+        ("Canceled by", state.canceled_by or ""),
+        ("Reason", plain(state.cancel_reason)),
+        ("Result", state.result_id or ""),
+    )
+    for label, value in rows:
+        if value:
+            click.echo(f"{label:<13} {plain(value)}")
+
+
+def _print_changes(states: Iterable[JobState]) -> None:
+    previous = ""
+    for state in states:
+        line = ", ".join([state_text(state), *_progress_parts(state)])
+        if line != previous:
+            print_note(line + _time_left(state.estimated_seconds))
+            previous = line
+
+
+def _draw_states(states: Iterable[JobState], console: Console) -> None:
+    line = _ProgressLine()
+    with Live(line, console=console, refresh_per_second=_REDRAWS_PER_SECOND, redirect_stdout=False):
+        for state in states:
+            line.update(state)
+
+
+class _ProgressLine:
+    """One line that fits the terminal: state, bar, percent, step, attempt, partials, time left."""
+
+    def __init__(self) -> None:
+        self._state: JobState | None = None
+        self._updated_at = 0.0
+
+    def update(self, state: JobState) -> None:
+        """Replace the state; it is drawn with the next redraw."""
+        self._updated_at = time.monotonic()
+        self._state = state
+
+    def __rich__(self) -> Table | Text:
+        """Return what to draw now; between two states only the time left changes."""
+        state = self._state
+        if state is None:
+            return Text("asking the server")
+        color = _COLORS[state.status]
+        bar = ProgressBar(100, state.progress_percent, _BAR_WIDTH, complete_style=color, finished_style=color)
+        estimate = state.estimated_seconds
+        left = None if estimate is None else max(0.0, estimate - (time.monotonic() - self._updated_at))
+        line = Table.grid(padding=(0, 1))
+        for _ in range(3):
+            line.add_column(no_wrap=True)
+        line.add_column(no_wrap=True, overflow="ellipsis")
+        percent, *rest = _progress_parts(state)
+        words = Text(", ".join(rest) + _time_left(left))
+        line.add_row(Text(state_text(state).ljust(_STATE_WIDTH), color), bar, percent.rjust(_PERCENT_WIDTH), words)
+        return line
+
+
+def _progress_parts(job: JobSummary) -> list[str]:
+    parts = [f"{job.progress_percent} %", plain(job.step), f"attempt {job.attempt}" if job.attempt else ""]
+    parts.append(count(job.partial_count, "partial") if job.partial_count else "")
+    return [part for part in parts if part]
+
+
+def _time_left(seconds: float | None) -> str:
+    return f", about {format_duration(seconds)} left" if seconds else ""
