@@ -119,7 +119,7 @@ class Langlauf:
     def asgi(self) -> "ASGIApp":
         """The API as an ASGI application with its own lifespan."""
         from langlauf.api.app import Application
-        from langlauf.ui.pages import missing_page, page_routes
+        from langlauf.ui.routes import missing_page, page_routes
 
         return Application(self._current, self.lifespan, page_routes, missing_page, self.settings)
 

@@ -235,11 +235,11 @@ def make_mails(store: Store, settings: Settings) -> Channel:
     """The channel of mail, where the settings say how it is sent."""
     if settings.smtp is None or settings.mail_from is None:
         return Silent("no mail server is set up: see LANGLAUF_SMTP")
-    from langlauf.ui.letters.writing import Letters  # templates and words that a worker without mail has no use for
+    from langlauf.ui.emails import EmailWriter  # templates and words that a worker without mail has no use for
 
     return Mails(
         store,
-        write=Letters(settings).about,
+        write=EmailWriter(settings).about,
         receivers=MailReceivers(store, settings),
         rules=settings.mail_rules,
         server=settings.smtp,

@@ -12,8 +12,8 @@ from langlauf.domain.job import JobRecord
 from langlauf.domain.mail import Ending
 from langlauf.domain.state import Status
 from langlauf.settings import load_settings
+from langlauf.ui.emails import EmailWriter, sample_email
 from langlauf.ui.language import LANGUAGES
-from langlauf.ui.letters.writing import Letters, trial_letter
 from tests.browser.reading import assert_accessible, assert_fits
 from tests.support.stores import START
 
@@ -50,9 +50,9 @@ def job(status: Status) -> JobRecord:
 
 def letters(code: str) -> list[str]:
     """The HTML of every kind of mail in a language."""
-    writing = Letters(load_settings({"LANGLAUF_PUBLIC_URL": PUBLIC, "LANGLAUF_MAIL_LANGUAGE": code}))
+    writing = EmailWriter(load_settings({"LANGLAUF_PUBLIC_URL": PUBLIC, "LANGLAUF_MAIL_LANGUAGE": code}))
     summary = msgspec.json.encode({LONG: LONG, "places": 12}).decode()
-    made = [trial_letter(code).html]
+    made = [sample_email(code).html]
     for told in (Status.COMPLETED, Status.FAILED):
         one = job(told)
         delivery = Delivery(

@@ -15,7 +15,7 @@ from langlauf.app import Rules
 from langlauf.bundled import app
 from langlauf.domain.job import Phase
 from langlauf.domain.state import Status, mermaid
-from langlauf.ui.pages import page_routes
+from langlauf.ui.routes import page_routes
 from tests.docs.pages import ROOT, read, rows, sections, words
 from tests.docs.reference_tables import CLIENT_FLAGS, SERVER_FLAGS, commands
 from tests.support.live import live

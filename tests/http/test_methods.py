@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from langlauf.api.app import api_routes
-from langlauf.ui.pages import page_routes
+from langlauf.ui.routes import page_routes
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live
 

@@ -25,9 +25,8 @@ from langlauf.domain.redact import MASK
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.settings import BY_NAME, load_settings
 from langlauf.store.protocol import Store
+from langlauf.ui.emails import EmailWriter, one_line, sample_email
 from langlauf.ui.language import LANGUAGES, load_language
-from langlauf.ui.letters.cleaning import one_line
-from langlauf.ui.letters.writing import Letters, trial_letter
 from tests.support.stores import SetClock, opened
 from tests.support.submissions import ORG, claim, new_job
 
@@ -55,7 +54,7 @@ class Scene(msgspec.Struct):
 
     store: Store
     clock: SetClock
-    letters: Letters
+    letters: EmailWriter
 
     async def ended(
         self, end: Completed | Failed, *, language: str | None = "en", analysis: str = "survey"
@@ -81,7 +80,7 @@ class Scene(msgspec.Struct):
         assert await self.store.deliveries.finish(sent)
         return delivery
 
-    async def about(self, delivery: Delivery, letters: Letters | None = None) -> Letter:
+    async def about(self, delivery: Delivery, letters: EmailWriter | None = None) -> Letter:
         """The letter of a message."""
         return (letters or self.letters).about(delivery, await ending_of(self.store, delivery))
 
@@ -96,7 +95,7 @@ def play(use: Callable[[Scene], Awaitable[Any]], **settings: str) -> Any:
     async def run() -> Any:
         clock = SetClock()
         async with opened(":memory:", clock) as store:
-            return await use(Scene(store, clock, Letters(load_settings(settings))))
+            return await use(Scene(store, clock, EmailWriter(load_settings(settings))))
 
     return asyncio.run(run())
 
@@ -183,7 +182,7 @@ def test_the_language_is_that_of_the_wish_else_the_usual_one() -> None:
 
     async def scene(scene: Scene) -> None:
         for asked, usual, given in (("de", "en", "de"), (None, "de", "de"), ("fr", "de", "de"), ("de-CH", "en", "de")):
-            letters = Letters(load_settings({"LANGLAUF_MAIL_LANGUAGE": usual}))
+            letters = EmailWriter(load_settings({"LANGLAUF_MAIL_LANGUAGE": usual}))
             letter = await scene.about(await scene.ended(completed(), language=asked), letters)
             assert letter.language == given
 
@@ -296,7 +295,7 @@ def test_what_retention_took_is_missing_and_nothing_else() -> None:
 def test_the_letter_of_a_trial() -> None:
     """For whoever tries the settings, in each language."""
     for code in LANGUAGES:
-        letter = trial_letter(code)
+        letter = sample_email(code)
         say = load_language(code).plain
         assert letter.subject == say("mail.test.subject")
         assert say("mail.test.text") in letter.text
@@ -308,5 +307,5 @@ def test_a_long_domain_does_not_break_the_mark() -> None:
     """It stays one word, whatever the length of the line."""
     sender = Sender("jobs@" + ".".join(["a" * 60] * 3) + ".example")
     mark = message_id(new_id(), sender)
-    sent = mail_bytes(trial_letter("en"), sender=sender, to=TO, message_id=mark, now=0)
+    sent = mail_bytes(sample_email("en"), sender=sender, to=TO, message_id=mark, now=0)
     assert message_from_bytes(sent, policy=default)["Message-ID"].strip() == mark

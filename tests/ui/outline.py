@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import httpx2
 
-from langlauf.ui.rendering import CONTENT_SECURITY_POLICY
+from langlauf.ui.renderer import CONTENT_SECURITY_POLICY
 
 _VOID = {"meta", "link", "br", "img", "input", "hr", "source"}
 #: Links in the texts of analyses lead elsewhere, and say so.

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.ui.drawing import Bar, bars, sparkline
+from langlauf.ui.pages.ops_tiles import BarValue, bar_chart, sparkline
 from tests.ui.outline import Outline
 
 _POINT = re.compile(r"(-?[\d.]+),(-?[\d.]+)")
@@ -39,8 +39,8 @@ def test_a_line_stays_within_its_frame(values: list[float | None]) -> None:
 @given(st.lists(st.none() | st.tuples(st.integers(0, 10**6), st.floats(0, 1)), max_size=40))
 def test_bars_stay_within_their_frame(values: list[tuple[int, float] | None]) -> None:
     """None for nothing; what went wrong is drawn, however little it is."""
-    given_bars = [None if one is None else Bar(one[0], int(one[0] * one[1])) for one in values]
-    drawn = Outline(bars("x", "t", given_bars)).all("rect")
+    given_bars = [None if one is None else BarValue(one[0], int(one[0] * one[1])) for one in values]
+    drawn = Outline(bar_chart("x", "t", given_bars)).all("rect")
     for one in drawn:
         assert 0 <= float(one["x"]) <= float(one["x"]) + float(one["width"]) <= 240
         assert 0 <= float(one["y"]) <= float(one["y"]) + float(one["height"]) <= 48

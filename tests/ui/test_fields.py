@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from langlauf.api.openapi.schema import example_of, required_example
-from langlauf.ui.fields import Part, fields_of, kind_of
+from langlauf.ui.pages.reference import TypePart, schema_fields, type_notation
 
 _REF = "#/components/schemas/{name}"
 
@@ -28,7 +28,7 @@ def _components(kind: type[msgspec.Struct]) -> dict[str, dict[str, object]]:
 
 def test_types_are_written_short() -> None:
     """Alternatives, lists, limits and links to other types."""
-    fields = {field.name: field for field in fields_of(_components(Place)["Place"])}
+    fields = {field.name: field for field in schema_fields(_components(Place)["Place"])}
     words = {name: "".join(part.text for part in field.kind) for name, field in fields.items()}
     assert words == {
         "name": "string",
@@ -38,10 +38,10 @@ def test_types_are_written_short() -> None:
         "kind": '"city" | "town"',
         "note": "string | null",
     }
-    assert Part("Place", "Place") in fields["parts"].kind
+    assert TypePart("Place", "Place") in fields["parts"].kind
     assert (fields["note"].default, fields["note"].required, fields["name"].required) == ("null", False, True)
-    assert kind_of({}) == [Part("any")]
-    assert kind_of({"type": ["number", "string"]}) == [Part("number | string")]
+    assert type_notation({}) == [TypePart("any")]
+    assert type_notation({"type": ["number", "string"]}) == [TypePart("number | string")]
 
 
 def test_an_example_fits_its_type_and_has_an_end() -> None:

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from langlauf.ui.forms.entry import Choice, Entry, Kind
-from langlauf.ui.forms.reading import Filled, read_form_values
-from langlauf.ui.forms.schema import entries_of
+from langlauf.ui.form_fields import FieldChoice, FieldKind, FormField, form_fields
+from langlauf.ui.form_validation import FormValues, read_form_values
 from langlauf.ui.language import load_language
 
 ENGLISH = load_language("en")
@@ -57,13 +56,13 @@ class Everything(msgspec.Struct, kw_only=True):
     api_token: str = ""
 
 
-def entries() -> dict[str, Entry]:
+def entries() -> dict[str, FormField]:
     """The entries of the form, by name."""
     [_], components = msgspec.json.schema_components([Everything], ref_template="#/components/schemas/{name}")
-    return {entry.name: entry for entry in entries_of(components["Everything"], components)}
+    return {entry.name: entry for entry in form_fields(components["Everything"], components)}
 
 
-def filled(**texts: str) -> Filled:
+def filled(**texts: str) -> FormValues:
     """A form with these texts; what must be there and is not given is."""
     blank = {entry.field: entry.initial for entry in entries().values()}
     needed = {"text": "ab", "mode": '"a"', "place": '{"x": 1}'}
@@ -80,18 +79,18 @@ def flaw(**texts: str) -> str:
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        (Kind.TEXT, ["text", "text_or_none", "shaped", "api_token"]),
-        (Kind.LONG, ["long", "noted"]),
-        (Kind.WHOLE, ["whole", "whole_or_none"]),
-        (Kind.NUMBER, ["number"]),
-        (Kind.FLAG, ["flag"]),
-        (Kind.CHOICE, ["maybe", "colour", "mode", "mode_or_none"]),
-        (Kind.LINES, ["words", "codes", "colours"]),
-        (Kind.JSON, ["place", "places", "weights", "either", "anything", "pair"]),
-        (Kind.DATE, ["day"]),
+        (FieldKind.TEXT, ["text", "text_or_none", "shaped", "api_token"]),
+        (FieldKind.LONG, ["long", "noted"]),
+        (FieldKind.WHOLE, ["whole", "whole_or_none"]),
+        (FieldKind.NUMBER, ["number"]),
+        (FieldKind.FLAG, ["flag"]),
+        (FieldKind.CHOICE, ["maybe", "colour", "mode", "mode_or_none"]),
+        (FieldKind.LINES, ["words", "codes", "colours"]),
+        (FieldKind.JSON, ["place", "places", "weights", "either", "anything", "pair"]),
+        (FieldKind.DATE, ["day"]),
     ],
 )
-def test_each_schema_has_its_kind_of_entry(kind: Kind, names: list[str]) -> None:
+def test_each_schema_has_its_kind_of_entry(kind: FieldKind, names: list[str]) -> None:
     """As narrow as it can be; JSON for what has no form of its own."""
     assert [entry.name for entry in entries().values() if entry.kind is kind] == names
 
@@ -106,7 +105,7 @@ def test_an_entry_says_what_the_schema_says() -> None:
     assert found["number"].limits == {"step": "0.5"}
     assert found["shaped"].limits == {"pattern": "[A-Z]{2}"}
     assert (found["whole"].initial, found["flag"].initial, found["colour"].initial) == ("3", "on", '"blue"')
-    assert found["colour"].choices == (Choice('"blue"', "blue"), Choice('"red"', "red"))
+    assert found["colour"].choices == (FieldChoice('"blue"', "blue"), FieldChoice('"red"', "red"))
     assert found["pair"].initial == '[1,"a"]'
     assert [name for name, entry in found.items() if entry.secret] == ["api_token"]
 
@@ -118,7 +117,7 @@ def test_an_entry_says_what_the_schema_says() -> None:
 def test_a_pattern_is_given_to_browsers_that_read_it_alike(pattern: str, attribute: str | None) -> None:
     """Over the whole text, and not at all where the two would differ."""
     kind = msgspec.defstruct("Kind", [("text", Annotated[str, msgspec.Meta(pattern=pattern)])])
-    [entry] = entries_of(msgspec.json.schema_components([kind])[1]["Kind"], {})
+    [entry] = form_fields(msgspec.json.schema_components([kind])[1]["Kind"], {})
     assert entry.limits.get("pattern") == attribute
 
 

@@ -8,11 +8,11 @@ from msgspec import Raw
 
 from langlauf.domain.masking import masked
 from langlauf.domain.redact import MASK
-from langlauf.ui.formatting import glance
-from langlauf.ui.results.comparing import changed_paths, changed_rows
-from langlauf.ui.results.downloads import harmless as harmless_cell
-from langlauf.ui.showing.charts import Axes, Refused, axes_of, harmless
-from langlauf.ui.showing.shapes import by_shape
+from langlauf.ui.formatting import result_summary
+from langlauf.ui.pages.result_comparison import changed_paths, changed_rows
+from langlauf.ui.pages.result_downloads import escape_formula
+from langlauf.ui.views.chart_spec import ChartAxes, ChartRefused, chart_axes, safe_spec
+from langlauf.ui.views.stored_views import suggest_views
 
 CHART = {"mark": "bar", "data": {"values": [{"a": 1}]}}
 
@@ -33,7 +33,7 @@ def test_whatever_stands_under_a_name_of_secrets_is_hidden() -> None:
 def test_a_result_at_a_glance_hides_it_too() -> None:
     """In its summary, and in the plain values of a result that has none."""
     text = '{"api_key":"xyz","rows":3,"note":"Authorization: Bearer abcdefgh12345678"}'
-    for rows in (glance(text, None), glance(None, text)):
+    for rows in (result_summary(text, None), result_summary(None, text)):
         assert {row.name: row.value for row in rows if row.name != "note"} == {"api_key": MASK, "rows": "3"}
         assert not [row for row in rows if "abcdefgh" in row.value]
 
@@ -62,8 +62,8 @@ LABELED = {"x": {"field": "a", "type": "nominal"}}
 )
 def test_a_specification_that_cannot_be_sized_is_refused_as_broken(flaw: dict[str, Any]) -> None:
     """Where a name or a type is a list, computing the size of the chart ends in a refusal, not in another error."""
-    with pytest.raises(Refused) as refused:
-        harmless(raw({**CHART, **flaw}))
+    with pytest.raises(ChartRefused) as refused:
+        safe_spec(raw({**CHART, **flaw}))
     assert refused.value.why == "broken"
 
 
@@ -82,20 +82,20 @@ def test_a_specification_that_cannot_be_sized_is_refused_as_broken(flaw: dict[st
 def test_other_flaws_are_kept_for_the_program_that_draws(flaw: dict[str, Any]) -> None:
     """The specification is passed on with a size, unchanged otherwise; title and axes are empty or a plain name."""
     spec = {**CHART, **flaw}
-    passed_on = harmless(raw(spec))
+    passed_on = safe_spec(raw(spec))
     assert {name: passed_on[name] for name in spec} == spec
     assert (passed_on["width"], passed_on["height"]) == (720, 340)
-    assert axes_of(passed_on) == Axes(title="", x="a" if flaw.get("encoding") == LABELED else "", y="")
+    assert chart_axes(passed_on) == ChartAxes(title="", x="a" if flaw.get("encoding") == LABELED else "", y="")
 
 
 def test_a_wide_result_is_not_looked_through() -> None:
     """Some of it tells what it is: among many plain values no table is looked for to the end."""
     wide = {"all": {f"k{number}": number for number in range(50_000)}, "rows": [{"a": 1}]}
-    assert by_shape(raw(wide)).table_at == "/rows"
-    assert by_shape(raw({**{f"k{number}": 0 for number in range(5_000)}, "rows": [{"a": 1}]})).table_at is None
+    assert suggest_views(raw(wide)).table_at == "/rows"
+    assert suggest_views(raw({**{f"k{number}": 0 for number in range(5_000)}, "rows": [{"a": 1}]})).table_at is None
 
 
 @pytest.mark.parametrize(("text", "cell"), [("x;=1+1", "x;'=1+1"), ("a\n@b", "a\n'@b"), ("=1", "'=1"), ("a;b", "a;b")])
 def test_a_cell_computes_in_no_country(text: str, cell: str) -> None:
     """Some spreadsheets begin a cell at a semicolon."""
-    assert harmless_cell(text) == cell
+    assert escape_formula(text) == cell

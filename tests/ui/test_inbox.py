@@ -3,7 +3,7 @@
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.ui.lists import inbox as inbox_page
+from langlauf.ui.pages import inbox as inbox_page
 from tests.support.live import Live
 from tests.ui.outline import Outline
 from tests.ui.test_lists import ended, listed
@@ -70,7 +70,7 @@ def test_all_that_were_seen_are_marked_at_once(server: Live, org: str) -> None:
 
 def test_older_messages_are_on_pages_of_their_own(server: Live, org: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message read on such a page leads back to it."""
-    monkeypatch.setattr(inbox_page, "PAGE", 1)
+    monkeypatch.setattr(inbox_page, "INBOX_PAGE_SIZE", 1)
     ended(server, org, "echo", query="1")
     ended(server, org, "echo", query="2")
     first = listed(server, org, "/inbox")

@@ -9,7 +9,7 @@ import pytest
 from langlauf.clock import new_id
 from langlauf.domain.access import Scope
 from langlauf.store import bounded_scan
-from langlauf.ui.lists import jobs as jobs_page
+from langlauf.ui.pages import job_list as jobs_page
 from tests.support.keys import bearer, make_key
 from tests.support.live import GATES, Live, live
 from tests.ui.outline import Outline, assert_page
@@ -52,14 +52,14 @@ def test_tabs_count_states_no_further_than_told(server: Live, org: str, monkeypa
     ended(server, org, "failing", how="x")
     assert "All 4" in listed(server, org).text
     assert "Completed 3" in listed(server, org).text
-    monkeypatch.setattr(jobs_page, "MOST_COUNTED", 2)
+    monkeypatch.setattr(jobs_page, "MAX_JOB_COUNT", 2)
     text = listed(server, org).text
     assert ("All 2+" in text, "Completed 2+" in text, "Failed 1" in text) == (True, True, True)
 
 
 def test_pages_lead_to_older_jobs_and_back(server: Live, org: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through all of them and back again, with the filters kept."""
-    monkeypatch.setattr(jobs_page, "PAGE", 2)
+    monkeypatch.setattr(jobs_page, "JOBS_PAGE_SIZE", 2)
     made = [ended(server, org, "echo", query=f"{number}")["job_id"] for number in range(7)]
     address, seen = "/jobs?status=completed", list[str]()
     pages = [address]

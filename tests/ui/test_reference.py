@@ -5,8 +5,8 @@ import pytest
 from langlauf.api.operations import OPERATIONS
 from langlauf.problems import JOB_TITLES, TITLES
 from langlauf.ui.language import load_language
-from langlauf.ui.problem import CODES, JOB_CODES
-from langlauf.ui.reference import _ELSEWHERE
+from langlauf.ui.pages.public import JOB_PROBLEM_CODES, PROBLEM_CODES
+from langlauf.ui.pages.reference import _SCHEMAS_WITH_OWN_PAGE
 from tests.support.live import Live
 from tests.ui.outline import assert_page
 
@@ -32,20 +32,20 @@ def test_the_reference_has_every_schema(server: Live) -> None:
     """Every type that is named is explained on the page, which `page` checks by its anchors."""
     made = assert_page(server.http.get("/docs"))
     ids = {attributes.get("id") for _, attributes in made.elements}
-    schemas = set(server.http.get("/openapi.json").json()["components"]["schemas"]) - _ELSEWHERE
+    schemas = set(server.http.get("/openapi.json").json()["components"]["schemas"]) - _SCHEMAS_WITH_OWN_PAGE
     assert {f"schema-{name}" for name in schemas} <= ids
     assert "Fields of echo, flat" in made.text_of("caption")
 
 
 def test_the_list_of_problems_has_every_code(server: Live) -> None:
     """Those of requests and those of jobs."""
-    assert set(TITLES) | set(JOB_CODES) == set(CODES)
+    assert set(TITLES) | set(JOB_PROBLEM_CODES) == set(PROBLEM_CODES)
     links = assert_page(server.http.get("/problems")).links()
-    assert {f"./problems/{code}" for code in CODES} <= set(links)
+    assert {f"./problems/{code}" for code in PROBLEM_CODES} <= set(links)
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("code", PROBLEM_CODES)
 def test_every_code_has_a_page(server: Live, code: str, language: str) -> None:
     """What it means and what to do next."""
     texts = load_language(language).texts

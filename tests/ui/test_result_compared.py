@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.ui.results import comparing
-from langlauf.ui.results.comparing import changed_paths, changed_rows
-from langlauf.ui.showing.written import items, written
+from langlauf.ui.pages import result_comparison as comparing
+from langlauf.ui.pages.result_comparison import changed_paths, changed_rows
+from langlauf.ui.views.raw_json import items, parse_raw
 from tests.support.live import GATES, Live, live
 from tests.support.view_samples import ATTACK, showing_app
 from tests.ui.outline import assert_page
@@ -33,12 +33,12 @@ def address(server: Live) -> str:
 
 def rows(before: Any, after: Any) -> Any:
     """Two tables compared."""
-    return changed_rows(items(written(json.dumps(before))), items(written(json.dumps(after))), [])
+    return changed_rows(items(parse_raw(json.dumps(before))), items(parse_raw(json.dumps(after))), [])
 
 
 def paths(before: Any, after: Any, without: str | None = None) -> list[tuple[str, str | None, str | None]]:
     """Two values compared."""
-    found = changed_paths(written(json.dumps(before)), written(json.dumps(after)), without=without)
+    found = changed_paths(parse_raw(json.dumps(before)), parse_raw(json.dumps(after)), without=without)
     return [
         (one.name, one.before.text if one.before else None, one.after.text if one.after else None)
         for one in found.listed
@@ -61,9 +61,9 @@ def test_rows_are_told_apart_by_a_key_or_by_position() -> None:
 
 def test_comparing_rows_is_bounded() -> None:
     """Too many are not compared; of many differences the first are listed, and all are counted."""
-    assert rows([], [1] * (comparing.MOST_ROWS + 1)) is None
+    assert rows([], [1] * (comparing.MAX_COMPARED_ROWS + 1)) is None
     many = rows([], [{"id": n} for n in range(500)])
-    assert (many.added, len(many.listed)) == (500, comparing.MOST_LISTED)
+    assert (many.added, len(many.listed)) == (500, comparing.MAX_LISTED_CHANGES)
 
 
 def test_values_are_compared_where_they_stand() -> None:
@@ -74,8 +74,8 @@ def test_values_are_compared_where_they_stand() -> None:
     assert paths({"rows": [1], "n": 1}, {"rows": [2], "n": 1}, "/rows") == []
     assert paths([1], {"0": 1}) == [("/", "[1]", '{"0": 1}')]
     assert paths({"secret": "a"}, {"secret": "b"}) == [("/secret", "", "")]
-    found = changed_paths(written(json.dumps(list(range(999)))), written(json.dumps([-1] * 999)), without=None)
-    assert (len(found.listed), found.complete) == (comparing.MOST_LISTED, False)
+    found = changed_paths(parse_raw(json.dumps(list(range(999)))), parse_raw(json.dumps([-1] * 999)), without=None)
+    assert (len(found.listed), found.complete) == (comparing.MAX_LISTED_CHANGES, False)
 
 
 def test_a_version_has_an_address(server: Live, address: str) -> None:

@@ -6,7 +6,7 @@ from langlauf.clock import SystemClock, new_id
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.maintenance.retention import clean_up
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.ui.formatting import LARGEST_JSON
+from langlauf.ui.formatting import MAX_JSON_BYTES
 from tests.support.live import GATES, Live, live
 from tests.support.stores import DAY, SetClock, with_store
 from tests.ui.outline import assert_page
@@ -61,7 +61,7 @@ def test_json_is_shown_as_it_was_stored(server: Live) -> None:
 
 def test_a_large_result_is_a_link(server: Live) -> None:
     """A page that would freeze its tab is not made."""
-    job = server.wait(server.submit("echo", query="x" * LARGEST_JSON)["job_id"])
+    job = server.wait(server.submit("echo", query="x" * MAX_JSON_BYTES)["job_id"])
     response = server.http.get(f"/results/{job['result_id']}")
     assert "too much to show it all here" in assert_page(response).text
     assert len(response.content) < 20_000

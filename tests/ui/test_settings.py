@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from langlauf.ui.formatting import face
-from langlauf.ui.states import shown_states
+from langlauf.ui.formatting import display_state
+from langlauf.ui.pages.public import state_docs
 from tests.support.live import Live
 from tests.ui.outline import Outline, assert_page
 from tests.ui.sheets import FROM_HERE
@@ -81,8 +81,8 @@ def test_another_site_changes_nothing(browser: httpx2.Client) -> None:
 
 def test_every_state_is_explained(server: Live) -> None:
     """Each that a job can show, once, with its shape, in both languages."""
-    faces = {face(status, phase) for status, phase in possible_states()}
-    assert sorted(shown.face for shown in shown_states()) == sorted(faces)
+    faces = {display_state(status, phase) for status, phase in possible_states()}
+    assert sorted(shown.display_state for shown in state_docs()) == sorted(faces)
     for language, word in (("en", "Interim result, still running"), ("de", "Zwischenstand, läuft weiter")):
         made = assert_page(server.http.get("/help/states", params={"lang": language}))
         assert {one["id"] for tag, one in made.elements if tag == "tr" and "id" in one} == faces

@@ -8,10 +8,20 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from langlauf.ui.showing import charts, drawing
-from langlauf.ui.showing.chart_theme import MARKS, MUTED, TEXT, Theme, config_of
-from langlauf.ui.showing.charts import Refused, axes_of, harmless, rows_of
-from langlauf.ui.showing.drawing import DrawingBoard, Drawn, NotDrawn
+from langlauf.ui.views import chart_renderer as drawing
+from langlauf.ui.views import chart_spec as charts
+from langlauf.ui.views.chart_renderer import ChartFailure, ChartRenderer, RenderedChart
+from langlauf.ui.views.chart_spec import (
+    MARKS,
+    MUTED,
+    TEXT,
+    ChartRefused,
+    ChartTheme,
+    chart_axes,
+    chart_rows,
+    safe_spec,
+    theme_config,
+)
 from tests.support.view_samples import ATTACK, BARS
 from tests.ui.test_colours import contrast
 
@@ -21,15 +31,15 @@ def raw(spec: Any) -> Raw:
     return Raw(msgspec.json.encode(spec))
 
 
-def draw(board: DrawingBoard, spec: Any, theme: Theme = "light") -> Drawn | NotDrawn:
-    """Draws what is harmless."""
-    return asyncio.run(board.draw(harmless(raw(spec)), theme))
+def draw(board: ChartRenderer, spec: Any, theme: ChartTheme = "light") -> RenderedChart | ChartFailure:
+    """Draws what is safe_spec."""
+    return asyncio.run(board.draw(safe_spec(raw(spec)), theme))
 
 
 @pytest.fixture(scope="module")
-def board() -> DrawingBoard:
+def board() -> ChartRenderer:
     """One process for these tests."""
-    return DrawingBoard()
+    return ChartRenderer()
 
 
 @pytest.mark.parametrize(
@@ -49,25 +59,25 @@ def board() -> DrawingBoard:
 )
 def test_nothing_that_loads_is_drawn(spec: dict[str, Any]) -> None:
     """Whatever would ask for an address, or show a picture, wherever it stands."""
-    with pytest.raises(Refused) as refused:
-        harmless(raw(spec))
+    with pytest.raises(ChartRefused) as refused:
+        safe_spec(raw(spec))
     assert refused.value.why == "loads"
 
 
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        ({**BARS, "width": charts.LARGEST_SIDE + 1}, "large"),
-        ({**BARS, "data": {"values": [1] * (charts.MOST_POINTS + 1)}}, "large"),
+        ({**BARS, "width": charts.MAX_SIDE + 1}, "large"),
+        ({**BARS, "data": {"values": [1] * (charts.MAX_POINTS + 1)}}, "large"),
         ({**BARS, "datasets": {"a": [1] * 11_000, "b": [1] * 11_000}}, "large"),
-        ({**BARS, "description": "x" * charts.LARGEST_SPEC}, "large"),
+        ({**BARS, "description": "x" * charts.MAX_SPEC_BYTES}, "large"),
         ([], "broken"),
     ],
 )
 def test_what_is_too_large_is_not_drawn(spec: Any, why: str) -> None:
     """Sides, points, bytes."""
-    with pytest.raises(Refused) as refused:
-        harmless(raw(spec))
+    with pytest.raises(ChartRefused) as refused:
+        safe_spec(raw(spec))
     assert refused.value.why == why
 
 
@@ -80,16 +90,16 @@ def test_what_is_too_large_is_not_drawn(spec: Any, why: str) -> None:
 )
 def test_addresses_among_the_data_are_data(data: dict[str, Any]) -> None:
     """A row may have a field of any name: the specification is accepted, and its data stay as they are."""
-    accepted = harmless(raw({**BARS, **data}))
+    accepted = safe_spec(raw({**BARS, **data}))
     assert {name: accepted[name] for name in data} == data
 
 
-def test_a_chart_is_drawn_in_both_themes_and_remembered(board: DrawingBoard) -> None:
+def test_a_chart_is_drawn_in_both_themes_and_remembered(board: ChartRenderer) -> None:
     """With our colours, as wide as a page, and the second time without drawing; texts in it are only texts."""
     spec = {**BARS, "title": ATTACK}
     light, dark = draw(board, spec), draw(board, spec, "dark")
-    assert isinstance(light, Drawn)
-    assert isinstance(dark, Drawn)
+    assert isinstance(light, RenderedChart)
+    assert isinstance(dark, RenderedChart)
     assert (light.width, light.height > 100) == (720, True)
     assert MARKS["light"][0].encode() in light.svg
     assert MARKS["dark"][0].encode() in dark.svg
@@ -102,75 +112,75 @@ def test_a_chart_is_drawn_in_both_themes_and_remembered(board: DrawingBoard) -> 
     assert draw(board, spec) is light
 
 
-def test_the_author_has_the_last_word(board: DrawingBoard) -> None:
+def test_the_author_has_the_last_word(board: ChartRenderer) -> None:
     """A configuration and a size in the specification win over ours."""
     drawn = draw(board, {**BARS, "width": 200, "config": {"mark": {"color": "#123456"}}})
-    assert isinstance(drawn, Drawn)
+    assert isinstance(drawn, RenderedChart)
     assert b"#123456" in drawn.svg
     assert drawn.width < 400
 
 
 @pytest.mark.parametrize("spec", [{"mark": "nonsense"}, {}, {**BARS, "mark": {"type": 7}}])
-def test_a_broken_specification_is_said_to_be_one(board: DrawingBoard, spec: dict[str, Any]) -> None:
+def test_a_broken_specification_is_said_to_be_one(board: ChartRenderer, spec: dict[str, Any]) -> None:
     """And the next one is drawn all the same."""
-    assert draw(board, spec) == NotDrawn("broken")
-    assert isinstance(draw(board, {**BARS, "height": 111}), Drawn)
+    assert draw(board, spec) == ChartFailure("broken")
+    assert isinstance(draw(board, {**BARS, "height": 111}), RenderedChart)
 
 
 def test_a_chart_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its process is ended; the next chart gets another one."""
     monkeypatch.setattr(drawing, "_START_SECONDS", 0.0)
-    hasty = DrawingBoard(seconds=0.001)
-    assert draw(hasty, BARS) == NotDrawn("slow")
+    hasty = ChartRenderer(seconds=0.001)
+    assert draw(hasty, BARS) == ChartFailure("slow")
     assert hasty._hand._process is None
 
 
 def test_who_waits_too_long_is_told_to_come_again() -> None:
     """The chart is drawn to its end meanwhile, and is there the next time."""
-    board = DrawingBoard(patience=0.0)
-    assert draw(board, BARS) == NotDrawn("busy")
+    board = ChartRenderer(patience=0.0)
+    assert draw(board, BARS) == ChartFailure("busy")
     board._patience = 30.0
-    assert isinstance(draw(board, BARS), Drawn)
-    board._waiting = drawing._MOST_WAITING
-    assert draw(board, {**BARS, "height": 99}) == NotDrawn("busy")
+    assert isinstance(draw(board, BARS), RenderedChart)
+    board._waiting = drawing._MAX_WAITING
+    assert draw(board, {**BARS, "height": 99}) == ChartFailure("busy")
 
 
-def test_a_chart_that_eats_all_memory_ends_its_process_alone(board: DrawingBoard) -> None:
+def test_a_chart_that_eats_all_memory_ends_its_process_alone(board: ChartRenderer) -> None:
     """The process is gone or given up, we are not, and the next chart is drawn."""
     endless = {"data": {"sequence": {"start": 0, "stop": 1e9}}, "mark": "point", "encoding": {"x": {"field": "data"}}}
-    assert isinstance(draw(board, endless), NotDrawn)
-    assert isinstance(draw(board, {**BARS, "height": 222}), Drawn)
+    assert isinstance(draw(board, endless), ChartFailure)
+    assert isinstance(draw(board, {**BARS, "height": 222}), RenderedChart)
 
 
-def test_one_that_ended_by_itself_is_replaced(board: DrawingBoard) -> None:
+def test_one_that_ended_by_itself_is_replaced(board: ChartRenderer) -> None:
     """As after a long time without a chart."""
     draw(board, {**BARS, "height": 301})
     process = board._hand._process
     assert process is not None
     process.kill()
     process.wait()
-    assert isinstance(draw(board, {**BARS, "height": 302}), Drawn)
+    assert isinstance(draw(board, {**BARS, "height": 302}), RenderedChart)
 
 
 def test_without_the_extra_there_is_no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page says how to get one."""
     monkeypatch.setattr(drawing, "charts_installed", lambda: False)
-    assert draw(DrawingBoard(), BARS) == NotDrawn("missing")
+    assert draw(ChartRenderer(), BARS) == ChartFailure("missing")
 
 
 def test_a_chart_says_what_it_shows() -> None:
     """Its title and its axes, and its data as rows, wherever they stand."""
-    axes = axes_of({**BARS, "title": {"text": "Noise"}})
+    axes = chart_axes({**BARS, "title": {"text": "Noise"}})
     assert (axes.title, axes.x, axes.y) == ("Noise", "City", "Level (dB)")
-    assert [len(part) for part in rows_of(raw(BARS))] == [3]
-    assert [len(part) for part in rows_of(raw({"layer": [BARS, {"datasets": {"a": [1, 2]}}]}))] == [3, 2]
-    assert axes_of({"mark": "bar", "title": ["a"], "encoding": 7, "layer": [3]}).title == ""
+    assert [len(part) for part in chart_rows(raw(BARS))] == [3]
+    assert [len(part) for part in chart_rows(raw({"layer": [BARS, {"datasets": {"a": [1, 2]}}]}))] == [3, 2]
+    assert chart_axes({"mark": "bar", "title": ["a"], "encoding": 7, "layer": [3]}).title == ""
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_colours_of_charts_can_be_seen(theme: Theme) -> None:
+def test_colours_of_charts_can_be_seen(theme: ChartTheme) -> None:
     """Marks stand out from the page by 3:1, texts by 4.5:1."""
     ground = {"light": "#ffffff", "dark": "#14171c"}[theme]
     assert min(contrast(mark, ground) for mark in MARKS[theme]) >= 3
     assert min(contrast(text, ground) for text in (TEXT[theme], MUTED[theme])) >= 4.5
-    assert config_of(theme)["background"] == "transparent"
+    assert theme_config(theme)["background"] == "transparent"

@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from langlauf.ui.showing import geometry
-from langlauf.ui.showing.geometry import features_of
-from langlauf.ui.showing.maps import plan_of
-from langlauf.ui.showing.projection import HEIGHT, WIDTH, mercator, projection_of
-from langlauf.ui.showing.written import written
+from langlauf.ui.views.geojson import MAX_FEATURES, map_features
+from langlauf.ui.views.map_drawing import HEIGHT, WIDTH, fit_projection, map_drawing, mercator
+from langlauf.ui.views.raw_json import parse_raw
 
 RING = [[0, 0], [2, 0], [2, 2], [0, 0]]
 HOLE = [[0.5, 0.5], [1, 0.5], [1, 1], [0.5, 0.5]]
@@ -17,7 +15,7 @@ HOLE = [[0.5, 0.5], [1, 0.5], [1, 1], [0.5, 0.5]]
 
 def kinds(geojson: Any) -> list[str]:
     """What is drawn."""
-    plan = plan_of(features_of(written(json.dumps(geojson))))
+    plan = map_drawing(map_features(parse_raw(json.dumps(geojson))))
     return [] if plan is None else [drawing.kind for drawing in plan.drawings]
 
 
@@ -60,7 +58,7 @@ def test_every_geometry_is_drawn_and_nonsense_is_not(shape: dict[str, Any], draw
 )
 def test_all_places_are_inside_the_picture(places: list[tuple[float, float]]) -> None:
     """One point, the whole world, plane coordinates, and a thin line."""
-    projection = projection_of(places)
+    projection = fit_projection(places)
     assert projection is not None
     for x, y in (projection.position(place) for place in places):
         assert 0 <= x <= WIDTH
@@ -73,7 +71,7 @@ def test_all_places_are_inside_the_picture(places: list[tuple[float, float]]) ->
 
 def test_the_scale_is_true() -> None:
     """A degree on the equator is about 111 km; north is up, and Mercator is what it is."""
-    projection = projection_of([(0.0, -0.5), (1.0, 0.5)])
+    projection = fit_projection([(0.0, -0.5), (1.0, 0.5)])
     assert projection is not None
     bar = projection.bar()
     assert bar is not None
@@ -87,10 +85,10 @@ def test_the_scale_is_true() -> None:
 def test_a_map_is_bounded() -> None:
     """So many features and so many positions; the rest is counted."""
     point = {"type": "Feature", "geometry": {"type": "Point", "coordinates": [1, 2]}, "properties": {"id": 7}}
-    many = features_of(written(json.dumps({"type": "FeatureCollection", "features": [point] * 3_000})))
-    assert (len(many.drawn), many.total) == (geometry.MOST_FEATURES, 3_000)
+    many = map_features(parse_raw(json.dumps({"type": "FeatureCollection", "features": [point] * 3_000})))
+    assert (len(many.drawn), many.total) == (MAX_FEATURES, 3_000)
     assert many.drawn[0].name == "7"
     long = {"type": "Feature", "geometry": {"type": "LineString", "coordinates": [[1, 2]] * 30_000}}
-    two = features_of(written(json.dumps({"type": "FeatureCollection", "features": [long, long]})))
+    two = map_features(parse_raw(json.dumps({"type": "FeatureCollection", "features": [long, long]})))
     assert (len(two.drawn), two.total) == (1, 2)
-    assert features_of(written("[" * 5_000 + "]" * 5_000)).total == 0
+    assert map_features(parse_raw("[" * 5_000 + "]" * 5_000)).total == 0

@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from langlauf.ui.showing.markdown import html_of
-from langlauf.ui.showing.pictures import Picture, download_type, file_name, picture_of
+from langlauf.ui.responses import ImageInfo, download_type, file_name, image_info
+from langlauf.ui.views.markdown import markdown_html
 from tests.support.view_samples import ATTACK, MARKDOWN, SVG, png
 from tests.ui.outline import Outline
 
@@ -17,7 +17,7 @@ ALLOWED = {
 
 def test_markdown_becomes_what_is_allowed() -> None:
     """Headings below the page's, lists, tables, quotes, code; markup in it is text; a picture is its description."""
-    made = Outline(str(html_of(MARKDOWN)))
+    made = Outline(str(markdown_html(MARKDOWN)))
     assert (made.open, made.crossed) == ([], [])
     assert {tag for tag, _ in made.elements} <= ALLOWED
     assert made.text_of("h4") == "Noise in the quarter"
@@ -38,14 +38,14 @@ def test_markdown_becomes_what_is_allowed() -> None:
 def test_other_links_are_texts(address: str) -> None:
     """Neither code, nor what is ours, nor what cannot be read."""
     for text in (f"[go]({address})", f"<{address}>", f"[go][1]\n\n[1]: {address}", f"![go]({address})"):
-        made = Outline(str(html_of(text)))
+        made = Outline(str(markdown_html(text)))
         assert {one["href"] for one in made.all("a") if not one["href"].startswith(("http:", "https:"))} == set()
         assert made.all("img") == []
 
 
 def test_links_elsewhere_may_be_followed() -> None:
     """To sites and to people."""
-    made = Outline(str(html_of('[a](https://e.org/?a="x"&b=1) <mailto:me@e.org> [c](HTTP://e.org)')))
+    made = Outline(str(markdown_html('[a](https://e.org/?a="x"&b=1) <mailto:me@e.org> [c](HTTP://e.org)')))
     assert [one["href"] for one in made.all("a")] == ["https://e.org/?a=%22x%22&b=1", "mailto:me@e.org", "HTTP://e.org"]
 
 
@@ -59,9 +59,9 @@ def test_markdown_of_any_depth_or_length_is_shown() -> None:
         "x" * 1_000_000,
         "1" * 20 + ". x",
     ):
-        made = Outline(str(html_of(text)))
+        made = Outline(str(markdown_html(text)))
         assert (made.open, made.crossed) == ([], [])
-    assert Outline(str(html_of("7. a\n8. b"))).all("ol") == [{"start": "7"}]
+    assert Outline(str(markdown_html("7. a\n8. b"))).all("ol") == [{"start": "7"}]
 
 
 JPEG = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x11\x08" + struct.pack(">HH", 30, 40) + b"\x03"
@@ -71,15 +71,19 @@ WEBP = b"RIFF\x00\x00\x00\x00WEBP"
 @pytest.mark.parametrize(
     ("data", "media_type", "found"),
     [
-        (png(7, 9), "image/png", Picture("image/png", 7, 9)),
-        (b"GIF89a" + struct.pack("<HH", 5, 6), "image/gif", Picture("image/gif", 5, 6)),
-        (JPEG, "image/jpeg", Picture("image/jpeg", 40, 30)),
-        (JPEG, "image/jpg", Picture("image/jpeg", 40, 30)),
-        (b"\xff\xd8\xff\xe0\x00\x02\x00\x00", "image/jpeg", Picture("image/jpeg")),
+        (png(7, 9), "image/png", ImageInfo("image/png", 7, 9)),
+        (b"GIF89a" + struct.pack("<HH", 5, 6), "image/gif", ImageInfo("image/gif", 5, 6)),
+        (JPEG, "image/jpeg", ImageInfo("image/jpeg", 40, 30)),
+        (JPEG, "image/jpg", ImageInfo("image/jpeg", 40, 30)),
+        (b"\xff\xd8\xff\xe0\x00\x02\x00\x00", "image/jpeg", ImageInfo("image/jpeg")),
         (b"\xff\xd8\xff\xd9", "image/jpeg", None),
-        (WEBP + b"VP8X" + bytes(8) + b"\x09\x00\x00\x13\x00\x00", "image/webp", Picture("image/webp", 10, 20)),
-        (WEBP + b"VP8 " + bytes(10) + struct.pack("<HH", 11, 12), "image/webp", Picture("image/webp", 11, 12)),
-        (WEBP + b"VP8L" + bytes(5) + (9 | 19 << 14).to_bytes(4, "little"), "image/webp", Picture("image/webp", 10, 20)),
+        (WEBP + b"VP8X" + bytes(8) + b"\x09\x00\x00\x13\x00\x00", "image/webp", ImageInfo("image/webp", 10, 20)),
+        (WEBP + b"VP8 " + bytes(10) + struct.pack("<HH", 11, 12), "image/webp", ImageInfo("image/webp", 11, 12)),
+        (
+            WEBP + b"VP8L" + bytes(5) + (9 | 19 << 14).to_bytes(4, "little"),
+            "image/webp",
+            ImageInfo("image/webp", 10, 20),
+        ),
         (png(), "image/gif", None),
         (SVG, "image/svg+xml", None),
         (SVG, "image/png", None),
@@ -88,9 +92,9 @@ WEBP = b"RIFF\x00\x00\x00\x00WEBP"
         (b"", "image/png", None),
     ],
 )
-def test_a_picture_is_what_its_bytes_say(data: bytes, media_type: str, found: Picture | None) -> None:
+def test_a_picture_is_what_its_bytes_say(data: bytes, media_type: str, found: ImageInfo | None) -> None:
     """Of four kinds, where type and bytes agree; never SVG, never a page."""
-    assert picture_of(data, media_type) == found
+    assert image_info(data, media_type) == found
 
 
 def test_files_are_sent_as_nothing_that_runs() -> None:

@@ -14,7 +14,7 @@ from starlette.routing import Mount
 from langlauf.auth.sessions import LIFETIME_SECONDS
 from langlauf.domain.access import GRANTABLE, Scope
 from langlauf.settings import load_settings
-from langlauf.ui.local import local_path
+from langlauf.ui.responses import local_path
 from tests.http.closed import Closed, run_job, until
 from tests.support.keys import OPERATOR, bearer, make_key, revoke_key
 from tests.support.live import live, sample_app

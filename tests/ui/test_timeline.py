@@ -8,7 +8,7 @@ from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.job import INLINE, JobRecord
 from langlauf.domain.state import Status
-from langlauf.ui.jobs.timeline import Span, timeline_of
+from langlauf.ui.pages.job_timeline import TimelineSpan, job_timeline
 
 START = 1_800_000_000 * SECOND
 
@@ -34,7 +34,7 @@ def _log(*told: tuple[float, EventType, dict[str, Any]], first: int = 1) -> list
     ]
 
 
-def _shape(spans: list[Span]) -> list[tuple[str, int, float, float, str | None]]:
+def _shape(spans: list[TimelineSpan]) -> list[tuple[str, int, float, float, str | None]]:
     return [
         (span.kind, span.number, (span.start - START) / SECOND, (span.end - START) / SECOND, span.error_code)
         for span in spans
@@ -54,7 +54,7 @@ def test_attempts_pauses_and_waits_follow_each_other() -> None:
         (14, EventType.ATTEMPT_STARTED, {"attempt": 3}),
         (20, EventType.COMPLETED, {"result_seq": 2}),
     )
-    made = timeline_of(_job(Status.COMPLETED, started_at=_at(2), finished_at=_at(20)), events, _at(99))
+    made = job_timeline(_job(Status.COMPLETED, started_at=_at(2), finished_at=_at(20)), events, _at(99))
     assert _shape(made.spans) == [
         ("waiting", 0, 0, 2, None),
         ("attempt", 1, 2, 5, "network_error"),
@@ -74,17 +74,17 @@ def test_attempts_pauses_and_waits_follow_each_other() -> None:
 def test_what_goes_on_ends_now() -> None:
     """The last stretch is open, and as long as it has lasted."""
     events = _log((0, EventType.QUEUED, {}), (1, EventType.RUNNING, {"attempt": 1}))
-    made = timeline_of(_job(Status.RUNNING, started_at=_at(1), attempt_started_at=_at(1)), events, _at(31))
+    made = job_timeline(_job(Status.RUNNING, started_at=_at(1), attempt_started_at=_at(1)), events, _at(31))
     assert _shape(made.spans)[-1] == ("attempt", 1, 1, 31, None)
     assert made.spans[-1].open
-    waiting = timeline_of(_job(Status.QUEUED), _log((0, EventType.QUEUED, {})), _at(7))
+    waiting = job_timeline(_job(Status.QUEUED), _log((0, EventType.QUEUED, {})), _at(7))
     assert _shape(waiting.spans) == [("waiting", 0, 0, 7, None)]
 
 
 def test_a_log_that_begins_in_the_middle_says_so() -> None:
     """What the job itself knows fills the beginning."""
     job = _job(Status.RUNNING, started_at=_at(1), attempt_started_at=_at(50), attempt=4)
-    made = timeline_of(job, _log((60, EventType.PROGRESS, {"progress_percent": 9}), first=500), _at(70))
+    made = job_timeline(job, _log((60, EventType.PROGRESS, {"progress_percent": 9}), first=500), _at(70))
     assert made.incomplete
     assert _shape(made.spans) == [("waiting", 0, 0, 1, None), ("attempt", 4, 50, 70, None)]
 
@@ -92,7 +92,7 @@ def test_a_log_that_begins_in_the_middle_says_so() -> None:
 def test_a_log_that_retention_took_leaves_what_the_job_knows() -> None:
     """No event is needed for a drawing."""
     job = _job(Status.COMPLETED, started_at=_at(1), attempt_started_at=_at(1), attempt=1, finished_at=_at(9))
-    made = timeline_of(job, [], _at(99))
+    made = job_timeline(job, [], _at(99))
     assert _shape(made.spans) == [("waiting", 0, 0, 1, None), ("attempt", 1, 1, 9, None)]
     assert not made.spans[-1].open
 
@@ -105,14 +105,14 @@ def test_a_timeout_is_what_ended_the_attempt() -> None:
         (8, EventType.TIMEOUT, {"threshold_seconds": 7}),
         (8, EventType.RETRY_SCHEDULED, {"attempt": 1}),
     )
-    made = timeline_of(_job(Status.RUNNING, started_at=_at(1)), events, _at(9))
+    made = job_timeline(_job(Status.RUNNING, started_at=_at(1)), events, _at(9))
     assert made.attempts[0].error_code == "timeout"
 
 
 def test_places_and_ticks_are_round() -> None:
     """Percent of the whole, within it; an axis that people count in, with few words."""
     events = _log((0, EventType.QUEUED, {}), (1, EventType.RUNNING, {"attempt": 1}))
-    made = timeline_of(_job(Status.RUNNING, started_at=_at(1)), events, _at(200))
+    made = job_timeline(_job(Status.RUNNING, started_at=_at(1)), events, _at(200))
     assert [made.place(_at(at)) for at in (-5, 0, 50, 200, 900)] == [0, 0, 25, 100, 100]
     assert made.ticks() == [0, 60, 120, 180]
     assert made.tick_place(60) == 30

@@ -17,21 +17,21 @@ from langlauf.domain.notification import CHANNELS, TEMPLATES, DeliveryStatus
 from langlauf.domain.periods import Span
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.service.webhooks import Standing
+from langlauf.ui import form_validation as flaws
 from langlauf.ui import formatting
-from langlauf.ui.forms import flaws
-from langlauf.ui.jobs.events import SORTS
 from langlauf.ui.language import LANGUAGES, load_language
-from langlauf.ui.lists.errors import ALL
-from langlauf.ui.lists.filters import RANGES, Filters
-from langlauf.ui.lists.selected import AGAIN, CANCEL
-from langlauf.ui.navigation import PAGES
-from langlauf.ui.problem import CODES
-from langlauf.ui.results.comparing import What
-from langlauf.ui.showing.charts import Refusal
-from langlauf.ui.showing.drawing import Trouble
-from langlauf.ui.showing.views import AnyShown
-from langlauf.ui.start.ordering import NOTIFY, OPTIONS
-from langlauf.ui.taste import THEMES
+from langlauf.ui.page_request import THEMES
+from langlauf.ui.pages.failures import ALL_TIME
+from langlauf.ui.pages.job_filters import RANGES, ListFilters
+from langlauf.ui.pages.job_list import AGAIN, CANCEL
+from langlauf.ui.pages.job_timeline import EVENT_FILTERS
+from langlauf.ui.pages.public import PROBLEM_CODES
+from langlauf.ui.pages.result_comparison import ChangeKind
+from langlauf.ui.pages.submit_form import NOTIFY_FIELDS, OPTION_FIELDS
+from langlauf.ui.renderer import NAVIGATION
+from langlauf.ui.views.chart_renderer import ChartTrouble
+from langlauf.ui.views.chart_spec import ChartRefusal
+from langlauf.ui.views.stored_views import AnyView
 
 _LITERAL = re.compile(r"""\b(?:t|say|plain)\(\s*["']([a-z_.]+)["']\s*[,)]""")
 _MISSING = re.compile(r"""missing(?:: str)? ?= ?"([a-z_.]+)\"""")
@@ -44,13 +44,13 @@ def used_keys() -> set[str]:
     sources = [*room.rglob("*.py"), *(room / "templates").rglob("*.html"), *(room / "templates").rglob("*.txt")]
     text = "\n".join(source.read_text() for source in sources)
     keys = {key for pattern in (_LITERAL, _MISSING, _NAMED) for key in pattern.findall(text)}
-    faces = {formatting.face(status, phase) for status, phase in possible_states()}
+    faces = {formatting.display_state(status, phase) for status, phase in possible_states()}
     keys |= {f"{family}.{face}" for family, face in product(("state", "help"), faces)}
-    keys |= {f"nav.{name}" for name, _ in PAGES}
-    keys |= {f"form.flaw.{word}" for word in flaws.WORDS}
+    keys |= {f"nav.{name}" for name, _ in NAVIGATION}
+    keys |= {f"form.flaw.{word}" for word in flaws.ERROR_NAMES}
     keys |= {f"form.kind.{kind}" for kind in ("lines", "json")}
     keys |= {f"form.choice.{value}" for value in ("true", "false", "default", "expedite")}
-    keys |= {f"start.{option.field}{part}" for option, part in product((*OPTIONS, *NOTIFY), ("", ".text"))}
+    keys |= {f"start.{option.field}{part}" for option, part in product((*OPTION_FIELDS, *NOTIFY_FIELDS), ("", ".text"))}
     keys |= {f"webhooks.standing.{word}" for word in get_args(Standing)}
     keys |= {f"webhooks.subject.{word}" for word in SUBJECTS}
     keys |= {f"delivery.status.{word}" for word in get_args(DeliveryStatus)}
@@ -60,26 +60,26 @@ def used_keys() -> set[str]:
     keys |= {
         f"{family}.{limit}" for family, limit in product(("event.bound", "job.limit_reached"), get_args(LimitReached))
     }
-    keys |= {f"problem.{code}.{part}" for code, part in product(CODES, ("title", "means", "next"))}
+    keys |= {f"problem.{code}.{part}" for code, part in product(PROBLEM_CODES, ("title", "means", "next"))}
     keys |= {f"result.kind.{kind}" for kind in ("partial", "final")}
     keys |= {f"field.where.{where}" for where in ("path", "query", "header")}
     keys |= {f"hint.{hint}" for hint in ("retry_with_backoff", "check_input_and_retry", "none")}
     keys |= {f"ending.canceled.{by}" for by in ("user", "system", "worker")}
     keys |= {f"tab.{tab}" for tab in ("all", *Status)}
-    keys |= {f"range.{name}" for name in (*RANGES, ALL)}
-    keys |= {f"lists.by.{name}" for name in Filters.__struct_fields__}
+    keys |= {f"range.{name}" for name in (*RANGES, ALL_TIME)}
+    keys |= {f"lists.by.{name}" for name in ListFilters.__struct_fields__}
     keys |= {f"lists.deed.{deed}" for deed in ("canceled", "repeated")}
     keys |= {
         f"selected.{action}.{part}"
         for action, part in product((CANCEL, AGAIN), ("title", "text", "left", "none", "keep", "do"))
     }
     keys |= {f"inbox.{told}" for told in TEMPLATES}
-    keys |= {f"showing.kind.{one.__struct_config__.tag}" for one in get_args(AnyShown)}
-    keys |= {f"showing.trouble.{why}" for why in (*get_args(Trouble), *get_args(Refusal))}
-    keys |= {f"diff.{what}" for what in get_args(What)}
+    keys |= {f"showing.kind.{one.__struct_config__.tag}" for one in get_args(AnyView)}
+    keys |= {f"showing.trouble.{why}" for why in (*get_args(ChartTrouble), *get_args(ChartRefusal))}
+    keys |= {f"diff.{what}" for what in get_args(ChangeKind)}
     keys |= {f"job.cancel_by.{by}" for by in ("user", "system", "worker")}
     keys |= {f"job.line.{kind}" for kind in ("waiting", "backoff")}
-    keys |= {f"job.events.{sort}" for sort in SORTS}
+    keys |= {f"job.events.{sort}" for sort in EVENT_FILTERS}
     keys |= {f"message.channel.{channel}" for channel in CHANNELS}
     keys |= {f"message.status.{status}" for status in get_args(DeliveryStatus)}
     keys |= {f"mail.{told}.{part}" for told, part in product(MAIL_SUBJECTS, ("subject", "title"))}
@@ -134,15 +134,15 @@ def test_values_in_texts_are_escaped() -> None:
 )
 def test_estimates_are_coarse(seconds: float, words: str) -> None:
     """Rounded up, as sure as they are."""
-    assert formatting.about(seconds, load_language("en")) == words
+    assert formatting.format_estimate(seconds, load_language("en")) == words
 
 
 def test_durations_and_sizes_are_short() -> None:
     """In the unit that fits."""
-    assert [formatting.took(seconds) for seconds in (0.04, 59.0, 312.0, 7_260.0)] == [
+    assert [formatting.format_duration(seconds) for seconds in (0.04, 59.0, 312.0, 7_260.0)] == [
         "0.0 s", "59.0 s", "5 min 12 s", "2 h 1 min",
     ]  # fmt: skip
-    assert [formatting.size(count) for count in (12, 2_048, 3_145_728)] == ["12 B", "2 KiB", "3.0 MiB"]
+    assert [formatting.format_size(count) for count in (12, 2_048, 3_145_728)] == ["12 B", "2 KiB", "3.0 MiB"]
 
 
 def test_a_summary_is_read_however_it_is_built() -> None:
@@ -162,7 +162,7 @@ def test_a_result_without_a_summary_is_shown_by_its_own_words() -> None:
     """The summary it was stored with, its own `summary`, or its plain values; nothing where there is nothing plain."""
 
     def shown(summary: str | None, payload: str | None) -> list[tuple[str, str]]:
-        return [(row.name, row.value) for row in formatting.glance(summary, payload)]
+        return [(row.name, row.value) for row in formatting.result_summary(summary, payload)]
 
     assert shown('{"n": 1}', '{"summary": {"m": 2}}') == [("n", "1")]
     assert shown(None, '{"a": 1, "summary": {"m": 2}}') == [("m", "2")]
@@ -172,7 +172,7 @@ def test_a_result_without_a_summary_is_shown_by_its_own_words() -> None:
 
 def test_json_of_many_lines_shows_its_beginning() -> None:
     """The first lines, and that there are more; numbers stay as they were written."""
-    many = formatting.excerpt("[" + ",".join(["1"] * 6_000) + "]")
+    many = formatting.json_excerpt("[" + ",".join(["1"] * 6_000) + "]")
     assert (many.complete, many.text.count("\n")) == (False, 199)
-    whole = formatting.excerpt('{"a":1.50,"b":12345678901234567890}')
+    whole = formatting.json_excerpt('{"a":1.50,"b":12345678901234567890}')
     assert (whole.complete, whole.text) == (True, '{\n  "a": 1.50,\n  "b": 12345678901234567890\n}')

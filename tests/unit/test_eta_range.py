@@ -4,8 +4,8 @@ import pytest
 
 from langlauf.domain.eta import Range, Step, remaining_range
 from langlauf.domain.instant import SECOND, after
-from langlauf.ui.jobs.standing import left_text
 from langlauf.ui.language import load_language
+from langlauf.ui.pages.job_headline import format_remaining
 
 START = 1_800_000_000 * SECOND
 
@@ -82,4 +82,4 @@ def test_only_the_latest_steps_count() -> None:
 )
 def test_a_range_is_rounded_outwards(low: float, high: float, words: str) -> None:
     """In the unit that fits; never narrower than what is known."""
-    assert left_text(Range(low, high, 9), load_language("en")) == words
+    assert format_remaining(Range(low, high, 9), load_language("en")) == words

@@ -17,7 +17,7 @@ from langlauf.domain.mail_address import read_mail_address
 from langlauf.domain.mail_rules import MailMark, Mark
 from langlauf.service.mail_receivers import MailReceivers
 from langlauf.settings import Settings
-from langlauf.ui.letters.writing import trial_letter
+from langlauf.ui.emails import sample_email
 
 #: What to do if the mail server did not accept the mail.
 _ADVICE: dict[Verdict, str] = {
@@ -55,7 +55,7 @@ def mail_test(address: str, *, as_json: bool, **flags: Any) -> None:
 
 async def _send_test(settings: Settings, server: MailServer, sender: Sender, to: str) -> Answer:
     mail = mail_bytes(
-        trial_letter(settings.mail_language),
+        sample_email(settings.mail_language),
         sender=sender,
         to=to,
         message_id=message_id(new_id(), sender),

@@ -70,10 +70,10 @@ def _roles(place: Place, login: str | None, *, print_roles: bool) -> str:
         raise CommandError("--login needs --print-roles, which prints the SQL that grants access to it")
     if not isinstance(place, PostgresPlace):
         raise CommandError("only a store on PostgreSQL has roles: name it with --store postgresql://user@host/database")
-    from langlauf.store.postgres.address import login_of
+    from langlauf.store.postgres.address import login_name
     from langlauf.store.postgres.roles import roles_sql
 
-    return roles_sql(login_of(place.url), login)
+    return roles_sql(login_name(place.url), login)
 
 
 def _migrate_sqlite(place: SqlitePlace) -> tuple[int, list[str]]:

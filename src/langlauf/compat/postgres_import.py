@@ -12,7 +12,7 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.job import JobRecord
 from langlauf.store.postgres.blocking import BlockingConnection, Row
 from langlauf.store.postgres.migrating import PACKAGE
-from langlauf.store.postgres.putting import Putting
+from langlauf.store.postgres.putting import BulkInsert
 from langlauf.store.postgres.snapshot import prepared, refuse_unfinished
 from langlauf.store.tools.tables import Table
 
@@ -56,7 +56,7 @@ class _Importing(Importing):
         self._rows("lock_lanes", **_lanes(moving))
 
     def _bring(self, tables: Mapping[Table, Sequence[Row]], moving: Sequence[JobRecord]) -> None:
-        put = Putting(self._connection)
+        put = BulkInsert(self._connection)
         put.begin()
         for table, rows in tables.items():
             put.put(table, rows)

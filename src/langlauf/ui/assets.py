@@ -12,15 +12,15 @@ from starlette.responses import Response
 
 from langlauf.api.responses import known_tags, matches
 
-ADDRESS = "/static/{version}/{name}"
+ASSET_PATH = "/static/{version}/{name}"
 STYLESHEET = "langlauf.css"
-_FOR_EVER = "public, max-age=31536000, immutable"
+_CACHE_FOREVER = "public, max-age=31536000, immutable"
 #: What pages of others use, at an address that stays: the version is that of what it promises to them.
 PUBLISHED = ("job-progress.js",)
 PUBLISHED_VERSION = "v1"
 #: A line that is a comment, and the indentation of any other: readers of the source need them, browsers do not.
-_FOR_READERS = re.compile(rb"^(?:[ ]*(?://|/\*\*).*\n|[ ]+)", re.MULTILINE)
-_KINDS = {"css": "text/css", "js": "text/javascript"}
+_COMMENTS_AND_INDENT = re.compile(rb"^(?:[ ]*(?://|/\*\*).*\n|[ ]+)", re.MULTILINE)
+_MEDIA_TYPES = {"css": "text/css", "js": "text/javascript"}
 
 
 class Asset(msgspec.Struct, frozen=True):
@@ -35,11 +35,11 @@ class Assets:
 
     def __init__(self) -> None:
         room = files(__package__) / "static"
-        style = b"\n".join(sheet.read_bytes() for sheet in _in_order(room / "style"))
-        self._assets = {STYLESHEET: Asset(style, _KINDS["css"])}
-        for script in _in_order(room / "script"):
+        style = b"\n".join(sheet.read_bytes() for sheet in _sorted_files(room / "style"))
+        self._assets = {STYLESHEET: Asset(style, _MEDIA_TYPES["css"])}
+        for script in _sorted_files(room / "script"):
             body = script.read_bytes()
-            self._assets[script.name] = Asset(_lean(body) if script.name in PUBLISHED else body, _KINDS["js"])
+            self._assets[script.name] = Asset(_minified(body) if script.name in PUBLISHED else body, _MEDIA_TYPES["js"])
         digest = hashlib.sha256(b"\0".join(asset.body for asset in self._assets.values()))
         self.version = digest.hexdigest()[:16]
 
@@ -56,13 +56,13 @@ class Assets:
             raise HTTPException(404)
         version = request.path_params["version"]
         if version == PUBLISHED_VERSION and request.path_params["name"] in PUBLISHED:
-            return _published(request, asset)
+            return _published_response(request, asset)
         current = version == self.version
-        headers = {"Cache-Control": _FOR_EVER if current else "no-cache", "X-Content-Type-Options": "nosniff"}
+        headers = {"Cache-Control": _CACHE_FOREVER if current else "no-cache", "X-Content-Type-Options": "nosniff"}
         return Response(asset.body, headers=headers, media_type=asset.media_type)
 
 
-def _published(request: Request, asset: Asset) -> Response:
+def _published_response(request: Request, asset: Asset) -> Response:
     """What any page of any origin may load; it is asked for again each time, and sent where it has changed."""
     etag = f'"{hashlib.sha256(asset.body).hexdigest()[:32]}"'
     headers = {"Cache-Control": "no-cache", "ETag": etag, "Access-Control-Allow-Origin": "*"}
@@ -73,10 +73,10 @@ def _published(request: Request, asset: Asset) -> Response:
     return Response(asset.body, headers=headers, media_type=asset.media_type)
 
 
-def _lean(script: bytes) -> bytes:
+def _minified(script: bytes) -> bytes:
     """A script without what is for its readers alone."""
-    return _FOR_READERS.sub(b"", script)
+    return _COMMENTS_AND_INDENT.sub(b"", script)
 
 
-def _in_order(folder: Traversable) -> list[Traversable]:
+def _sorted_files(folder: Traversable) -> list[Traversable]:
     return sorted((one for one in folder.iterdir() if one.is_file()), key=lambda one: one.name)

@@ -13,14 +13,21 @@ from langlauf.domain.state import Status
 from langlauf.ui.language import Language
 
 #: Beyond these a browser gets slow, and nobody reads on: the page shows the beginning and says so.
-LARGEST_JSON = 256 * 1024
-MOST_LINES = 5_000
-LINES_OF_MANY = 200
-_MOST_ROWS = 50
-_LONGEST_VALUE = 500
-_MINUTE, _HOUR = 60, 3_600
+MAX_JSON_BYTES = 256 * 1024
+MAX_JSON_LINES = 5_000
+EXCERPT_LINES = 200
+_MAX_SUMMARY_ROWS = 50
+_MAX_SUMMARY_VALUE = 500
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+#: Between thousands, the same in every language.
+_THIN_SPACE = "\u202f"
+#: Keeps a number and its unit on one line.
+_NO_BREAK_SPACE = "\u00a0"
+#: What is not known, or does not apply.
+UNKNOWN = "\u2013"
+_SMALL_NUMBER = 10
 #: Phases that say more about a started job than its state does.
-_TELLING = {
+_PHASE_STATES = {
     Phase.CANCELING: "canceling",
     Phase.BACKOFF: "backoff",
     Phase.SILENT: "silent",
@@ -42,14 +49,14 @@ def time_tag(instant: Instant, *, ago: bool = False) -> Markup:
     )
 
 
-def face(status: Status, phase: Phase) -> str:
+def display_state(status: Status, phase: Phase) -> str:
     """The one word that picks shape, colour and text of a job's state."""
     if status is Status.QUEUED and phase is Phase.WAITING:
         return status.value
-    return _TELLING.get(phase, status.value)
+    return _PHASE_STATES.get(phase, status.value)
 
 
-def about(seconds: float, language: Language) -> Markup:
+def format_estimate(seconds: float, language: Language) -> Markup:
     """An estimate, as coarse as it is uncertain."""
     if seconds < 10:  # noqa: PLR2004 - a rounded ten seconds
         return language.say("about.moment")
@@ -61,7 +68,7 @@ def about(seconds: float, language: Language) -> Markup:
     return language.say("about.hours", hours=hours, minutes=rest)
 
 
-def took(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A measured duration."""
     if seconds < _MINUTE:
         return f"{seconds:.1f} s"
@@ -70,14 +77,50 @@ def took(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def clock_text(seconds: float) -> str:
+def format_number(number: float) -> str:
+    """A number as people read it: its thousands apart, small ones with a digit behind the point."""
+    if number != round(number) and number < _SMALL_NUMBER:
+        return f"{number:.1f}"
+    return f"{round(number):,}".replace(",", _THIN_SPACE)
+
+
+def format_seconds(seconds: float | None) -> str:
+    """How long something takes or took, in at most two units."""
+    return UNKNOWN if seconds is None else _two_units(seconds).replace(" ", _NO_BREAK_SPACE)
+
+
+def _two_units(seconds: float) -> str:
+    if seconds < _SMALL_NUMBER:
+        return f"{seconds:.1f} s"
+    if seconds < _MINUTE:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), _MINUTE)
+    if seconds < _HOUR:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, _MINUTE)
+    if seconds < _DAY:
+        return f"{hours} h {minutes} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"
+
+
+def format_share(part: int, whole: int) -> str:
+    """A share in percent; nothing where there is nothing to share."""
+    if not whole:
+        return UNKNOWN
+    percent = 100 * part / whole
+    digits = 1 if 0 < percent < _SMALL_NUMBER else 0
+    return f"{percent:.{digits}f}{_NO_BREAK_SPACE}%"
+
+
+def format_stopwatch(seconds: float) -> str:
     """A duration that goes on, as a stopwatch shows it."""
     minutes, rest = divmod(int(max(0.0, seconds)), _MINUTE)
     hours, minutes = divmod(minutes, _MINUTE)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """A number of bytes."""
     if count < 1024:  # noqa: PLR2004
         return f"{count} B"
@@ -85,7 +128,7 @@ def size(count: int) -> str:
     return f"{kibibytes:.0f} KiB" if kibibytes < 1024 else f"{kibibytes / 1024:.1f} MiB"  # noqa: PLR2004
 
 
-class Excerpt(msgspec.Struct, frozen=True):
+class JsonExcerpt(msgspec.Struct, frozen=True):
     """JSON to look at. `text` is empty where even the beginning would be too much."""
 
     text: str
@@ -93,68 +136,68 @@ class Excerpt(msgspec.Struct, frozen=True):
     complete: bool
 
 
-def excerpt(json_text: str) -> Excerpt:
+def json_excerpt(json_text: str) -> JsonExcerpt:
     """Stored JSON with line breaks. Numbers stay as they were written: nothing is decoded."""
     length = len(json_text.encode())
-    if length > LARGEST_JSON:
-        return Excerpt("", size(length), complete=False)
+    if length > MAX_JSON_BYTES:
+        return JsonExcerpt("", format_size(length), complete=False)
     text = msgspec.json.format(json_text, indent=2)
     lines = text.split("\n")
-    if len(lines) <= MOST_LINES:
-        return Excerpt(text, size(length), complete=True)
-    return Excerpt("\n".join(lines[:LINES_OF_MANY]), size(length), complete=False)
+    if len(lines) <= MAX_JSON_LINES:
+        return JsonExcerpt(text, format_size(length), complete=True)
+    return JsonExcerpt("\n".join(lines[:EXCERPT_LINES]), format_size(length), complete=False)
 
 
-class Row(msgspec.Struct, frozen=True):
+class SummaryRow(msgspec.Struct, frozen=True):
     """One line of a summary."""
 
     name: str
     value: str
 
 
-def summary_rows(json_text: str | None) -> list[Row]:
+def summary_rows(json_text: str | None) -> list[SummaryRow]:
     """A summary as lines, however it is built; long values are cut."""
     if json_text is None:
         return []
     try:
         values = msgspec.json.decode(json_text, type=dict[str, msgspec.Raw])
     except msgspec.MsgspecError:
-        return [Row("", _cut(_plain(json_text.encode())))]
-    return [_row(name, bytes(value)) for name, value in list(values.items())[:_MOST_ROWS]]
+        return [SummaryRow("", _truncate(_unquoted(json_text.encode())))]
+    return [_summary_row(name, bytes(value)) for name, value in list(values.items())[:_MAX_SUMMARY_ROWS]]
 
 
-def _row(name: str, value: bytes) -> Row:
+def _summary_row(name: str, value: bytes) -> SummaryRow:
     """A line in which nothing secret stands."""
     hidden = secret_name(name) and value[:1] in (b'"', b"[", b"{")
-    return Row(name, MASK if hidden else _cut(redacted(_plain(value))))
+    return SummaryRow(name, MASK if hidden else _truncate(redacted(_unquoted(value))))
 
 
-def glance(summary_json: str | None, payload: str | None) -> list[Row]:
+def result_summary(summary_json: str | None, payload: str | None) -> list[SummaryRow]:
     """A result at a glance: the summary it was stored with, else its own `summary`, else its plain values."""
     if summary_json is not None:
         return summary_rows(summary_json)
-    if payload is None or len(payload) > LARGEST_JSON or not payload.startswith("{"):
+    if payload is None or len(payload) > MAX_JSON_BYTES or not payload.startswith("{"):
         return []
     values = {name: bytes(value) for name, value in msgspec.json.decode(payload, type=dict[str, msgspec.Raw]).items()}
     own = values.get("summary", b"")
     if own.startswith(b"{"):
         return summary_rows(own.decode())
     plain = [(name, value) for name, value in values.items() if not value.startswith((b"{", b"["))]
-    return [_row(name, value) for name, value in plain[:_MOST_ROWS]]
+    return [_summary_row(name, value) for name, value in plain[:_MAX_SUMMARY_ROWS]]
 
 
-def _plain(json_bytes: bytes) -> str:
+def _unquoted(json_bytes: bytes) -> str:
     """A text without its quotes, anything else as the JSON it is."""
     if json_bytes.lstrip().startswith(b'"'):
         return msgspec.json.decode(json_bytes, type=str)
     return json_bytes.decode()
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+def _truncate(text: str) -> str:
+    return text if len(text) <= _MAX_SUMMARY_VALUE else text[: _MAX_SUMMARY_VALUE - 1] + "…"
 
 
-def facts_of(json_text: str) -> dict[str, Any]:
+def event_payload(json_text: str) -> dict[str, Any]:
     """The payload of an event by name; one that is no object tells nothing."""
     value = msgspec.json.decode(json_text)
     return value if isinstance(value, dict) else {}

@@ -21,11 +21,11 @@ from langlauf.domain.access import Scope
 from langlauf.problems import bad_request
 from langlauf.service.watching import Topic, Watcher, now_of, watching
 
-ADDRESS = "/stream"
-MOST_JOBS = 50
-_LONGEST_ID = 128
+STREAM_PATH = "/stream"
+MAX_STREAM_JOBS = 50
+_MAX_ID_LENGTH = 128
 #: A topic is told of at most twice a second.
-EVERY_SECONDS = 0.5
+HINT_INTERVAL_SECONDS = 0.5
 
 
 def stream_route(context: Context) -> Route:
@@ -34,19 +34,19 @@ def stream_route(context: Context) -> Route:
     async def answer(request: Request) -> Response:
         caller = await context.caller(request, Scope.READ)
         refuse_unknown(request, "jobs", "org")
-        job_ids = _job_ids(free_text(request, "jobs", MOST_JOBS * (_LONGEST_ID + 1)) or "")
+        job_ids = _job_ids(free_text(request, "jobs", MAX_STREAM_JOBS * (_MAX_ID_LENGTH + 1)) or "")
         org = choice(request, "org", ("1",)) is not None
         if not job_ids and not org:
             raise bad_request("Name jobs to hear of, or org=1.", "jobs")
         return HintStream(context, caller, job_ids, org=org)
 
-    return Route(ADDRESS, Endpoint(answer), methods=["GET"])
+    return Route(STREAM_PATH, Endpoint(answer), methods=["GET"])
 
 
 def _job_ids(text: str) -> list[str]:
     names = list(dict.fromkeys(name for name in text.split(",") if name))
-    if len(names) > MOST_JOBS:
-        raise bad_request(f"jobs may name at most {MOST_JOBS} jobs.", "jobs")
+    if len(names) > MAX_STREAM_JOBS:
+        raise bad_request(f"jobs may name at most {MAX_STREAM_JOBS} jobs.", "jobs")
     return names
 
 
@@ -77,7 +77,7 @@ class HintStream(Stream[Watcher]):
 
     async def _tell(self, topic: Topic, sender: Sender) -> None:
         """Says what is so, where that was not said already."""
-        topic.next_at = asyncio.get_running_loop().time() + EVERY_SECONDS
+        topic.next_at = asyncio.get_running_loop().time() + HINT_INTERVAL_SECONDS
         now = await now_of(topic, self.followers, self._reads, self.caller)
         if now is None or now == topic.told:
             return

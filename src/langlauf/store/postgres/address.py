@@ -35,7 +35,7 @@ def read_address(url: str) -> Address:
     return Address(urlunsplit(parts._replace(query=urlencode(rest))) if poolers else url, bool(poolers))
 
 
-def login_of(url: str) -> str:
+def login_name(url: str) -> str:
     """Who connects: as the URL says, else as the environment of PostgreSQL's programs does, else as this user."""
     parts = urlsplit(url)
     asked = dict(parse_qsl(parts.query))

@@ -7,7 +7,7 @@ from typing import Any
 from langlauf.domain.instant import Instant
 from langlauf.store.postgres.blocking import PAGE, WIDE_PAGE, BlockingConnection
 from langlauf.store.postgres.migrating import PACKAGE
-from langlauf.store.postgres.putting import Putting
+from langlauf.store.postgres.putting import BulkInsert
 from langlauf.store.postgres.snapshot import prepared, snapshot_of
 from langlauf.store.queries import load
 from langlauf.store.tools.store_copy import Order, Progress, Row, Source, Target, by
@@ -77,7 +77,7 @@ class PostgresTarget(Target):
     def __init__(self, connection: BlockingConnection) -> None:
         self.name = connection.name
         self._connection = connection
-        self._putting = Putting(connection)
+        self._putting = BulkInsert(connection)
 
     def finish(self, before: Progress) -> None:
         super().finish(before)

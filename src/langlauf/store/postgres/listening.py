@@ -13,7 +13,7 @@ from langlauf.clock import draw
 from langlauf.hints import Hints
 from langlauf.store.postgres.address import read_address
 from langlauf.store.postgres.link import connect
-from langlauf.store.postgres.news import CHANNEL, NewsError, read
+from langlauf.store.postgres.news import CHANNEL, UnknownPayload, read
 from langlauf.telemetry.log import LogEvent, log_event
 
 _FIRST_PAUSE = 0.1
@@ -104,7 +104,7 @@ class Listener:
     def _heard(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
         try:
             news = read(str(payload))
-        except NewsError:
+        except UnknownPayload:
             return
         if news.sender == self._deaf_to:
             return

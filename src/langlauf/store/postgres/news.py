@@ -29,7 +29,7 @@ class News(msgspec.Struct, omit_defaults=True, rename={"sender": "from"}):
     jobs: list[str] = []
 
 
-class NewsError(LanglaufError):
+class UnknownPayload(LanglaufError):
     """Somebody else's notification, or a later version's."""
 
 
@@ -38,7 +38,7 @@ def read(payload: str) -> News:
     try:
         return msgspec.json.decode(payload, type=News)
     except msgspec.MsgspecError as error:
-        raise NewsError(f"a notification that is not understood: {error}") from None
+        raise UnknownPayload(f"a notification that is not understood: {error}") from None
 
 
 def written(sender: str, *, work: bool, attention: bool, jobs: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from langlauf.store.tools.tables import Table
 _COPYING = "SELECT set_config('langlauf.copying', 'on', true)"
 
 
-class Putting:
+class BulkInsert:
     """Puts rows into tables, inside a transaction of the connection.
 
     Rows arrive in a table of this session first, for which row-level security does not count, and go from there.

@@ -436,7 +436,7 @@ export class JobProgress extends HTMLElement {
   }
 
   /** The one word that picks shape and text, as on the pages. */
-  #face() {
+  #displayState() {
     const { status, phase } = this.job;
     if (status === "queued" || phase === "working" || phase === "done") return status;
     return phase in SHAPES ? phase : status;
@@ -449,12 +449,12 @@ export class JobProgress extends HTMLElement {
     return minutes < 60 ? this.#t("minutes", { n: minutes }) : this.#t("hours", { h: Math.floor(minutes / 60), n: minutes % 60 });
   }
 
-  #extras(face) {
+  #extras(state) {
     const { job, snapshot } = this.#follower;
     const shows = (this.getAttribute("show") ?? "eta,versions,queue").split(",");
     const found = [];
-    if (face === "backoff" && job.next_attempt_at) found.push(this.#t("at", { time: this.#time(job.next_attempt_at) }));
-    const estimate = face === "queued" ? "queue" : ["running", "partial"].includes(face) && "eta";
+    if (state === "backoff" && job.next_attempt_at) found.push(this.#t("at", { time: this.#time(job.next_attempt_at) }));
+    const estimate = state === "queued" ? "queue" : ["running", "partial"].includes(state) && "eta";
     if (estimate && shows.includes(estimate) && job.estimated_seconds != null) {
       found.push(this.#left(Math.max(0, job.estimated_seconds - (Date.now() - this.#follower.at) / 1000)));
     }
@@ -479,16 +479,16 @@ export class JobProgress extends HTMLElement {
 
   #drawJob(job) {
     const p = this.#parts;
-    const [face, percent] = [this.#face(), this.#percent()];
-    if (p.word.textContent !== this.#t(face)) this.#say(this.#t(face));
-    put(p.word, this.#t(face));
-    this.shadowRoot.querySelectorAll("path").forEach((path, n) => path.setAttribute("d", SHAPES[face][n] ?? ""));
+    const [state, percent] = [this.#displayState(), this.#percent()];
+    if (p.word.textContent !== this.#t(state)) this.#say(this.#t(state));
+    put(p.word, this.#t(state));
+    this.shadowRoot.querySelectorAll("path").forEach((path, n) => path.setAttribute("d", SHAPES[state][n] ?? ""));
     put(p.label, (!ENDED.includes(job.status) && job.step) || "");
     put(p.percent, percent === null ? "" : `${percent} %`);
     p.bar.setAttribute("aria-label", `${this.#t("progress")}: ${job.analysis}`);
     if (percent === null) p.bar.removeAttribute("value");
     else p.bar.value = percent;
-    put(p.more, this.#extras(face));
+    put(p.more, this.#extras(state));
     put(p.error, (job.status === "canceled" && job.cancel_reason) || "");
     p.state.name = job.status;
     p.box.className = job.status;
@@ -497,7 +497,7 @@ export class JobProgress extends HTMLElement {
     this.#quarter = quarter;
     if (this.hasAttribute("title-progress")) {
       this.#pageTitle ??= document.title;
-      document.title = `${ENDED.includes(job.status) || percent === null ? this.#t(face) : `${percent} %`} · ${this.#pageTitle}`;
+      document.title = `${ENDED.includes(job.status) || percent === null ? this.#t(state) : `${percent} %`} · ${this.#pageTitle}`;
     }
   }
 

@@ -1,0 +1,219 @@
+"""E-mails about the end of a job, in one language, as plain text and as HTML."""
+
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from langlauf.domain.delivery import Delivery, subject_of
+from langlauf.domain.instant import Instant, seconds_between, to_datetime
+from langlauf.domain.job import JobRecord
+from langlauf.domain.mail import Ending, Letter
+from langlauf.domain.redact import redacted
+from langlauf.settings import Settings
+from langlauf.ui.formatting import SummaryRow, format_duration, summary_rows
+from langlauf.ui.language import LANGUAGES, Language, load_language
+
+_MAX_SUBJECT = 150
+#: Of an id, as much as tells one job from another in a line.
+_SHORT_ID = 8
+
+
+class EmailWriter:
+    """Writes about the ends of jobs."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._base = (settings.public_url or "").rstrip("/")
+        self._default = settings.mail_language
+        self._desk = EmailTemplates()
+
+    def about(self, delivery: Delivery, ending: Ending, unsubscribe: str | None = None) -> Letter:
+        """The letter of a message. What has been removed meanwhile is missing in it, and nothing else.
+
+        `unsubscribe` is the page that ends such letters, where there is one.
+        """
+        asked = msgspec.json.decode(delivery.payload_json, type=dict[str, Any]).get("language")
+        language = self._desk.language(asked if isinstance(asked, str) else self._default, self._default)
+        told = subject_of(delivery.template_key)
+        if ending.job is None:
+            values = self._forgotten(delivery, told, language)
+        else:
+            values = self._ending(ending.job, ending.summary_json, told, language)
+        return self._desk.write("ending", {**values, "unsubscribe": unsubscribe}, language)
+
+    def _ending(self, job: JobRecord, summary: str | None, told: str, language: Language) -> dict[str, Any]:
+        glance = summary_facts(summary if told == "completed" else None, language)
+        has_result = told == "completed" and job.result_id is not None and job.result_expired_at is None
+        notes = [language.plain("mail.summary_more")] if glance.more else []
+        if told == "completed" and job.result_expired_at is not None:
+            notes.append(language.plain("mail.result_expired"))
+        place = f"/results/{job.result_id}" if has_result else f"/jobs/{job.job_id}"
+        return {
+            **_heading(one_line(job.analysis, MAX_NAME), job.org_id, told, language),
+            "facts": job_facts(job, language),
+            "error": failure_facts(job) if told == "failed" else None,
+            "rows": glance.rows,
+            "notes": notes if self._base else [*notes, language.plain("mail.no_link")],
+            "link": f"{self._base}{place}" if self._base else None,
+            "link_text": language.plain("mail.to_result") if has_result else language.plain("mail.to_job"),
+        }
+
+    def _forgotten(self, delivery: Delivery, told: str, language: Language) -> dict[str, Any]:
+        """About a job of which nothing is left but this message."""
+        name = language.plain("mail.unnamed", job=delivery.job_id[:_SHORT_ID])
+        return {
+            **_heading(name, delivery.org_id, told, language),
+            "facts": [
+                (language.plain("mail.org"), delivery.org_id),
+                (language.plain("mail.job"), delivery.job_id),
+            ],
+            "error": None,
+            "rows": [],
+            "notes": [language.plain("mail.gone")],
+            "link": None,
+            "link_text": "",
+        }
+
+
+def _heading(name: str, org_id: str, told: str, language: Language) -> dict[str, Any]:
+    subject = language.plain(f"mail.{told}.subject", analysis=name, org=org_id)
+    return {
+        "subject": subject,
+        "title": language.plain(f"mail.{told}.title", analysis=name),
+        "told": told,
+        "why": language.plain("mail.why"),
+    }
+
+
+class EmailTemplates:
+    """Words and templates."""
+
+    def __init__(self) -> None:
+        self._languages = {code: load_language(code) for code in LANGUAGES}
+        self._templates = Environment(
+            loader=PackageLoader("langlauf.ui"),
+            autoescape=lambda name: name is None or not name.endswith(".txt"),  # noqa: S701 - plain text has no markup
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+
+    def language(self, code: str, default: str) -> Language:
+        """The words of a language, or of the usual one where we do not have it."""
+        return self._languages.get(code.lower().partition("-")[0]) or self._languages[default]
+
+    def write(self, template: str, values: Mapping[str, Any], language: Language) -> Letter:
+        """A letter with its subject on one line and its text in both forms."""
+        words = {**values, "t": language.plain, "language": language.code}
+        return Letter(
+            subject=one_line(values["subject"], _MAX_SUBJECT),
+            text=self._templates.get_template(f"letters/{template}.txt").render(words),
+            html=self._templates.get_template(f"letters/{template}.html").render(words),
+            language=language.code,
+        )
+
+
+def sample_email(code: str) -> Letter:
+    """What whoever tries the settings is sent."""
+    desk = EmailTemplates()
+    language = desk.language(code, code)
+    values = {name: language.plain(f"mail.test.{name}") for name in ("subject", "title", "text", "why")}
+    return desk.write("test", {**values, "unsubscribe": None}, language)
+
+
+MAX_NAME = 80
+_MAX_VALUE = 200
+_MAX_LINE = 400
+_MAX_ERROR_LINES = 6
+_MAX_ROWS = 10
+#: In characters of JSON. A summary that is larger is for the page.
+_MAX_SUMMARY = 4_096
+_MIN_SHOWN_WAIT = 60.0
+_RETRY_HINTS = frozenset({"retry_with_backoff", "check_input_and_retry"})
+
+
+class FailureFacts(msgspec.Struct, frozen=True):
+    """Why a job failed, and what may help."""
+
+    code: str
+    lines: list[str]
+    hint: str
+    kept: bool
+
+
+class SummaryFacts(msgspec.Struct, frozen=True):
+    """A summary, where it is small; `more` where not all of it is here."""
+
+    rows: list[SummaryRow]
+    more: bool
+
+
+def failure_facts(job: JobRecord) -> FailureFacts:
+    """What went wrong, in the words of the analysis, and what to do in ours."""
+    hint = job.retry_hint if job.retry_hint in _RETRY_HINTS else "none"
+    lines = first_lines(job.error_message or "", _MAX_LINE, _MAX_ERROR_LINES)
+    kept = job.partial_count > 0 and job.result_expired_at is None
+    return FailureFacts(one_line(job.error_code or "", MAX_NAME), lines, hint, kept)
+
+
+def summary_facts(summary_json: str | None, language: Language) -> SummaryFacts:
+    """A summary as a few lines, masked as pages mask it."""
+    if summary_json is None:
+        return SummaryFacts([], more=False)
+    if len(summary_json) > _MAX_SUMMARY:
+        return SummaryFacts([], more=True)
+    rows = summary_rows(summary_json)
+    return SummaryFacts([_clean_row(row, language) for row in rows[:_MAX_ROWS]], more=len(rows) > _MAX_ROWS)
+
+
+def _clean_row(row: SummaryRow, language: Language) -> SummaryRow:
+    name = one_line(row.name, MAX_NAME) or language.plain("mail.summary_value")
+    return SummaryRow(name, one_line(row.value, _MAX_VALUE))
+
+
+def job_facts(job: JobRecord, language: Language) -> list[tuple[str, str]]:
+    """What ran, for whom, when and how long."""
+    lines = [
+        (language.plain("mail.analysis"), one_line(job.analysis, MAX_NAME)),
+        (language.plain("mail.org"), job.org_id),
+    ]
+    if job.finished_at is not None:
+        lines.append((language.plain("mail.finished"), _format_time(job.finished_at)))
+        lines.append((language.plain("mail.took"), _run_time(job, job.finished_at, language)))
+    return [*lines, (language.plain("mail.job"), job.job_id)]
+
+
+def _format_time(instant: Instant) -> str:
+    return f"{to_datetime(instant):%Y-%m-%d %H:%M} UTC"
+
+
+def _run_time(job: JobRecord, finished_at: Instant, language: Language) -> str:
+    """How long it ran, and how long it had waited where that is worth a word."""
+    started_at = job.started_at or finished_at
+    ran = format_duration(seconds_between(started_at, finished_at))
+    waited = seconds_between(job.queued_at, started_at)
+    if waited < _MIN_SHOWN_WAIT:
+        return ran
+    return language.plain("mail.took_waiting", took=ran, waited=format_duration(waited))
+
+
+#: Controls, formats (which turn the direction of writing, or show nothing), halves of pairs, what has no meaning, and
+#: other line ends.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def one_line(text: str, longest: int) -> str:
+    """A text on one line, without secrets and without what cannot be seen, no longer than told."""
+    text = redacted(text)[: 4 * longest]  # before lines are joined: a key of several lines is known by them
+    seen = "".join(" " if unicodedata.category(char) in _INVISIBLE else char for char in text)
+    line = redacted(" ".join(seen.split()))
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+
+
+def first_lines(text: str, longest: int, most: int) -> list[str]:
+    """The same for a text that has lines: the first ones that hold something."""
+    lines = [one_line(line, longest) for line in redacted(text).splitlines()[: 4 * most]]
+    return [line for line in lines if line][:most]

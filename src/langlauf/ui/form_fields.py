@@ -1,0 +1,225 @@
+"""Form fields from the JSON schema of an analysis' input."""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from langlauf.api.openapi.schema import Schema, ref_name
+from langlauf.domain.redact import secret_name
+from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
+
+
+class FieldKind(StrEnum):
+    """How an entry is filled in."""
+
+    #: one line
+    TEXT = "text"
+    #: as many lines as it takes; can also come from a file
+    LONG = "long"
+    DATE = "date"
+    WHOLE = "whole"
+    NUMBER = "number"
+    #: a box that is ticked or not
+    FLAG = "flag"
+    CHOICE = "choice"
+    #: a list, one value a line
+    LINES = "lines"
+    #: whatever has no form of its own
+    JSON = "json"
+
+
+class FieldChoice(msgspec.Struct, frozen=True):
+    """One of a few values: as JSON, and as people read it."""
+
+    value: str
+    label: str
+
+
+class FormField(msgspec.Struct, frozen=True, kw_only=True):
+    """One parameter as a part of a form."""
+
+    name: str
+    kind: FieldKind
+    required: bool = False
+    #: what it belongs to: the input of the analysis, or what else a form asks for
+    room: str = "in"
+    #: whether nothing at all is a value of its own
+    nullable: bool = False
+    description: str = ""
+    #: the default as a person would write it
+    initial: str = ""
+    examples: tuple[str, ...] = ()
+    choices: tuple[FieldChoice, ...] = ()
+    #: what the browser can check by itself, as attributes of HTML
+    limits: dict[str, str] = {}
+    #: what a list holds
+    item: FieldKind = FieldKind.TEXT
+    #: whether its name tells that nobody should look over a shoulder
+    secret: bool = False
+
+    @property
+    def field(self) -> str:
+        """Its name in the form: apart from everything else that a form sends."""
+        return f"{self.room}.{self.name}"
+
+    @property
+    def label(self) -> str:
+        """Its name as a word of a sentence."""
+        words = self.name.strip("_").replace("_", " ") or self.name
+        return words[0].upper() + words[1:]
+
+    @property
+    def from_file(self) -> bool:
+        """Whether it may be long enough to come from a file."""
+        return self.kind in (FieldKind.LONG, FieldKind.LINES, FieldKind.JSON)
+
+
+#: A ticked box.
+CHECKED = "on"
+
+
+def field_text(kind: FieldKind, value: Any) -> str:
+    """The text of a value; what does not fit the kind is JSON, so that nothing is lost."""
+    if kind is FieldKind.FLAG:
+        return CHECKED if value is True else ""
+    if kind in (FieldKind.JSON, FieldKind.CHOICE):
+        return _json_text(value)
+    if kind is FieldKind.LINES and isinstance(value, list | tuple | set | frozenset):
+        return "\n".join(_plain_text(item) for item in value)
+    return _plain_text(value)
+
+
+def _plain_text(value: Any) -> str:
+    return value if isinstance(value, str) else _json_text(value)
+
+
+def _json_text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+#: A text that may be longer than this gets more than one line.
+MAX_SINGLE_LINE = 1_000
+#: Words of an author who wants more than one line whatever the length.
+_LONG_FORMATS = ("multiline", "textarea", "markdown", "csv", "json")
+_SCALARS = {"string": FieldKind.TEXT, "integer": FieldKind.WHOLE, "number": FieldKind.NUMBER, "boolean": FieldKind.FLAG}
+_LENGTHS = {"minLength": "minlength", "maxLength": "maxlength"}
+_BOUNDS = {"minimum": "min", "maximum": "max"}
+_UNBOUNDED = (LARGEST_INTEGER, SMALLEST_INTEGER)
+#: What browsers and Python read alike: the attribute is left out for any other pattern, and the server checks.
+_PLAIN_PATTERN = re.compile(
+    r"(?:\[\^?(?:[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_ ])+\]|[A-Za-z0-9_ ]|\\[d.]|[.+*?|]|\{\d+(?:,\d*)?\}"
+    r"|\((?:\?:|(?!\?))|\))*"
+)
+_YES_NO = (FieldChoice("true", ""), FieldChoice("false", ""))
+
+
+def form_fields(schema: Schema, components: Mapping[str, Schema]) -> list[FormField]:
+    """The entries of an object, in the order its fields were declared."""
+    required = schema.get("required", ())
+    fields = schema.get("properties", {})
+    return [_form_field(name, field, components, required=name in required) for name, field in fields.items()]
+
+
+def _form_field(name: str, field: Schema, components: Mapping[str, Schema], *, required: bool) -> FormField:
+    schema, nullable = _resolve(field, components)
+    kind = _field_kind(schema, nullable=nullable)
+    item = _item_kind(schema, components)
+    if kind is FieldKind.JSON and item is not None:
+        kind = FieldKind.LINES
+    examples = tuple(field_text(kind, example) for example in schema.get("examples", ()))
+    return FormField(
+        name=name,
+        kind=kind,
+        required=required,
+        nullable=nullable,
+        description=schema.get("description", ""),
+        initial=field_text(kind, schema["default"]) if schema.get("default") is not None else "",
+        examples=tuple(dict.fromkeys(example for example in examples if example)),
+        choices=_field_choices(schema),
+        limits=_html_limits(kind, schema),
+        item=item or FieldKind.TEXT,
+        secret=kind is FieldKind.TEXT and secret_name(name),
+    )
+
+
+def _resolve(field: Schema, components: Mapping[str, Schema]) -> tuple[dict[str, Any], bool]:
+    """The schema behind references, and whether null may stand in its place."""
+    outer = {word: value for word, value in field.items() if word not in ("anyOf", "$ref")}
+    if name := ref_name(field):
+        inner, nullable = _resolve(components.get(name, {}), components)
+        return {**inner, **outer}, nullable
+    alternatives = field.get("anyOf", ())
+    others = [one for one in alternatives if one != {"type": "null"}]
+    if len(others) == 1:
+        inner, _ = _resolve(others[0], components)
+        return {**inner, **outer}, True
+    return dict(field), len(others) < len(alternatives)
+
+
+def _field_kind(schema: Schema, *, nullable: bool) -> FieldKind:
+    if "enum" in schema:
+        return FieldKind.CHOICE
+    named = schema.get("type")
+    kind = _SCALARS.get(named, FieldKind.JSON) if isinstance(named, str) else FieldKind.JSON
+    if kind is FieldKind.FLAG and nullable:
+        return FieldKind.CHOICE
+    if kind is FieldKind.TEXT and schema.get("format") == "date":
+        return FieldKind.DATE
+    if kind is FieldKind.TEXT and (
+        schema.get("maxLength", 0) > MAX_SINGLE_LINE or schema.get("format") in _LONG_FORMATS
+    ):
+        return FieldKind.LONG
+    return kind
+
+
+def _item_kind(schema: Schema, components: Mapping[str, Schema]) -> FieldKind | None:
+    """What a list holds, where one value fits on a line."""
+    items = schema.get("items")
+    if schema.get("type") != "array" or not isinstance(items, Mapping):
+        return None
+    inner, nullable = _resolve(items, components)
+    if nullable or inner.get("type") == "boolean":
+        return None
+    if "enum" in inner:
+        return FieldKind.TEXT if all(isinstance(value, str) for value in inner["enum"]) else None
+    kind = _field_kind(inner, nullable=False)
+    return {
+        FieldKind.DATE: FieldKind.TEXT,
+        FieldKind.TEXT: FieldKind.TEXT,
+        FieldKind.WHOLE: kind,
+        FieldKind.NUMBER: kind,
+    }.get(kind)
+
+
+def _field_choices(schema: Schema) -> tuple[FieldChoice, ...]:
+    if "enum" in schema:
+        return tuple(
+            FieldChoice(field_text(FieldKind.JSON, value), str(value)) for value in schema["enum"] if value is not None
+        )
+    return _YES_NO if schema.get("type") == "boolean" else ()
+
+
+def _html_limits(kind: FieldKind, schema: Schema) -> dict[str, str]:
+    if kind in (FieldKind.TEXT, FieldKind.LONG):
+        found = {name: str(schema[word]) for word, name in _LENGTHS.items() if word in schema}
+        pattern = _html_pattern(schema.get("pattern"))
+        return {**found, "pattern": pattern} if kind is FieldKind.TEXT and pattern else found
+    if kind in (FieldKind.WHOLE, FieldKind.NUMBER):
+        step = schema.get("multipleOf", 1 if kind is FieldKind.WHOLE else "any")
+        bounds = {name: schema[word] for word, name in _BOUNDS.items() if word in schema}
+        return {name: str(bound) for name, bound in bounds.items() if bound not in _UNBOUNDED} | {"step": str(step)}
+    return {}
+
+
+def _html_pattern(pattern: str | None) -> str | None:
+    """A pattern as browsers want it: over the whole text, where ours is looked for anywhere in it."""
+    if pattern is None:
+        return None
+    start, end = "" if pattern.startswith("^") else ".*", "" if pattern.endswith("$") else ".*"
+    core = pattern.removeprefix("^").removesuffix("$")
+    if not _PLAIN_PATTERN.fullmatch(core) or core.endswith("\\"):
+        return None
+    return f"{start}(?:{core}){end}" if start or end or "|" in core else core

@@ -1,1 +1,0 @@
-"""Forms for people, made from the JSON schema of an analysis' input."""

@@ -1,0 +1,123 @@
+"""The input of a job for people: its subject, a masked excerpt, a curl command, and a prefilled form."""
+
+import shlex
+from collections.abc import Iterable
+
+import msgspec
+
+from langlauf.analysis.registry import Analysis
+from langlauf.api.context import Context
+from langlauf.auth.caller import DEFAULT_ORG, Caller
+from langlauf.domain.job import JobRecord
+from langlauf.domain.masking import masked
+from langlauf.domain.redact import redacted
+from langlauf.domain.state import Status
+from langlauf.service.read import Reads
+from langlauf.ui.form_fields import FormField, field_text
+from langlauf.ui.formatting import JsonExcerpt, json_excerpt
+from langlauf.ui.page_request import PageRequest
+from langlauf.ui.views.raw_json import NULL, is_hidden, is_text, members, parse_raw, raw_text
+from langlauf.ui.views.table import truncate
+
+_MAX_SUBJECT = 80
+#: In bytes. An input that is larger is not read for a few words.
+_MAX_SUBJECT_INPUT = 16_384
+
+
+def job_subject(asked: str | None, analysis: Analysis | None) -> str:
+    """The first short text that an analysis cannot do without; empty where there is none."""
+    if asked is None or analysis is None:
+        return ""
+    given = members(parse_raw(asked))
+    for field in msgspec.structs.fields(analysis.input_type):
+        value = given.get(field.encode_name, NULL)
+        text = raw_text(value).strip() if field.required and is_text(value) else ""
+        if text and "\n" not in text and not is_hidden(field.encode_name, value) and redacted(text) == text:
+            return truncate(text, _MAX_SUBJECT)
+    return ""
+
+
+async def job_subjects(context: Context, caller: Caller, jobs: Iterable[JobRecord]) -> dict[str, str]:
+    """The subjects of the jobs of a list by their ids, in one look."""
+    analyses = {job.job_id: context.services.registry.get(job.analysis) for job in jobs}
+    inputs = await context.services.reads.of(caller).inputs(list(analyses), largest=_MAX_SUBJECT_INPUT)
+    return {job_id: job_subject(asked, analyses[job_id]) for job_id, asked in inputs.items()}
+
+
+def curl_command(context: Context, visit: PageRequest, caller: Caller, body: str) -> str:
+    """A command that submits this JSON."""
+    headers = ["Content-Type: application/json", "Prefer: respond-async"]
+    if caller.org_id != DEFAULT_ORG:
+        headers.append(f"X-Org-Id: {caller.org_id}")
+    lines = [f"curl -i -X POST {shlex.quote(_api_url(context, visit))}"]
+    if not context.services.access.open:
+        # In double quotes: the shell puts the key in, so that it is on no page.
+        lines.append('-H "Authorization: Bearer $LANGLAUF_KEY"')
+    lines += [f"-H {shlex.quote(header)}" for header in headers]
+    return " \\\n  ".join([*lines, f"-d {shlex.quote(body)}"])
+
+
+def _api_url(context: Context, visit: PageRequest) -> str:
+    """Where a shell reaches the API: the public address, or the one the browser used."""
+    base = context.links(visit.request).base
+    if context.settings.public_url is not None:
+        return base
+    url = visit.request.url
+    return f"{url.scheme}://{url.netloc}{base}"
+
+
+#: A longer input makes no command that anybody would paste.
+_MAX_COMMAND_INPUT = 4_096
+
+
+class JobInput(msgspec.Struct, frozen=True, kw_only=True):
+    """The input of a job. `command` is None where it would be too long."""
+
+    subject: str
+    body: JsonExcerpt
+    command: str | None
+
+
+def job_input(context: Context, visit: PageRequest, caller: Caller, job: JobRecord, payload: str) -> JobInput:
+    """The input as its reader may see it."""
+    text = msgspec.json.encode(masked(msgspec.json.decode(payload))).decode()
+    body = f'{{"analysis":{msgspec.json.encode(job.analysis).decode()},"input":{text}}}'
+    return JobInput(
+        subject=job_subject(payload, context.services.registry.get(job.analysis)),
+        body=json_excerpt(text),
+        command=curl_command(context, visit, caller, body) if len(text) <= _MAX_COMMAND_INPUT else None,
+    )
+
+
+class EarlierJob(msgspec.Struct, frozen=True, kw_only=True):
+    """An earlier job and its input."""
+
+    job: JobRecord
+    input: dict[str, object]
+
+    @property
+    def resumable(self) -> bool:
+        """Whether it stopped half-way: then a new job can go on from its finished parts."""
+        return self.job.status in (Status.FAILED, Status.CANCELED)
+
+
+async def find_earlier_job(reads: Reads, caller: Caller, job_id: str) -> EarlierJob | None:
+    """A job that the caller can see, with its input; None for any other."""
+    records = reads.of(caller)
+    view = await records.job(job_id)
+    payload = None if view is None else await records.payload(job_id)
+    if view is None or payload is None:
+        return None
+    return EarlierJob(job=view.job, input=msgspec.json.decode(payload, type=dict[str, object]))
+
+
+def prefilled_fields(entries: list[FormField], earlier: EarlierJob) -> tuple[dict[str, str], list[str]]:
+    """The text of every entry, and those left empty because something in them looks like a secret."""
+    texts, hidden = {}, []
+    for entry in entries:
+        value = earlier.input.get(entry.name)
+        if masked({entry.name: value}) != {entry.name: value}:
+            hidden.append(entry.field)
+            value = None
+        texts[entry.field] = "" if value is None else field_text(entry.kind, value)
+    return texts, hidden

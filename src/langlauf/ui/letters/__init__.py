@@ -1,1 +1,0 @@
-"""Letters: what people read in their mail about the end of a job."""

@@ -1,1 +1,0 @@
-"""The lists: jobs, failures by cause, and the inbox."""

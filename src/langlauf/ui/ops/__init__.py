@@ -1,1 +1,0 @@
-"""The pages about how all of it is doing."""

@@ -1,0 +1,1 @@
+"""One module per page, with the forms on it and what it shows."""

@@ -1,0 +1,144 @@
+"""Failures."""
+
+from collections.abc import Mapping
+
+import msgspec
+from starlette.responses import Response
+
+from langlauf.api.context import Context
+from langlauf.auth.caller import Caller
+from langlauf.domain.failures import PLACEHOLDER, FailureGroup, over_time
+from langlauf.domain.instant import Instant, after
+from langlauf.problems import not_found
+from langlauf.service.control import MOST_AT_ONCE, repeat_many
+from langlauf.service.overview import FailureReport, failure_report
+from langlauf.ui.formatting import format_number
+from langlauf.ui.page_request import PageRequest
+from langlauf.ui.pages.job_filters import RANGES
+from langlauf.ui.pages.job_list import AGAIN, bulk_outcome
+from langlauf.ui.renderer import PageRenderer
+from langlauf.ui.responses import see_other
+
+ALL_TIME = "all"
+_DEFAULT_RANGE = "24h"
+_MAX_GROUPS = 100
+_HISTOGRAM_BARS = 24
+_HISTOGRAM_HEIGHT = 20
+#: A word that is this long tells one message from another.
+_MIN_COMMON_WORDS = 8
+
+
+class HistogramBar(msgspec.Struct, frozen=True):
+    """A part of a picture of how many there were over time."""
+
+    x: int
+    y: int
+    height: int
+
+
+class FailureRow(msgspec.Struct, frozen=True):
+    """A group as the page shows it."""
+
+    group: FailureGroup
+    count: str
+    #: how many nobody has had run again
+    left: int
+    bars: list[HistogramBar]
+    #: the filters of the list that shows these jobs
+    asked: dict[str, str]
+
+
+class FailurePages:
+    """`/errors`, and what its groups can be asked for."""
+
+    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+        self._context = context
+        self._renderer = renderer
+
+    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+        """The groups of a time."""
+        back = requested_range(visit.request.query_params.get("range"))
+        now = self._context.services.access.now()
+        report = await self._report(caller, back, now)
+        groups = report.groups[:_MAX_GROUPS]
+        alike = [(group.analysis, group.error_code) for group in report.groups]
+        rows = [
+            _failure_row(group, back, now, alone=alike.count((group.analysis, group.error_code)) == 1)
+            for group in groups
+        ]
+        return self._renderer.page(
+            visit,
+            "lists/errors.html",
+            rows=rows,
+            range=back,
+            ranges=(*RANGES, ALL_TIME),
+            looked_at=format_number(report.looked_at),
+            complete=report.complete,
+            cut=len(report.groups) > _MAX_GROUPS,
+            most_groups=_MAX_GROUPS,
+            deed=bulk_outcome(visit),
+        )
+
+    async def confirm_retry(self, visit: PageRequest, caller: Caller) -> Response:
+        """Asks whether all of a group shall run again, and says how many they are."""
+        asked = visit.request.query_params
+        back = requested_range(asked.get("range"))
+        group = await self._group(caller, back, asked.get("group", ""))
+        chosen = group.left[:MOST_AT_ONCE]
+        return self._renderer.page(
+            visit,
+            "lists/errors_again.html",
+            group=group,
+            count=len(chosen),
+            left=len(group.left) - len(chosen),
+            repeated=len(group.failures) - len(group.left),
+            most=MOST_AT_ONCE,
+            range=back,
+            wish=AGAIN + group.left[0].job_id if group.left else "",
+        )
+
+    async def retry(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Runs those of a group again that nobody has had run again."""
+        back = requested_range(fields.get("range"))
+        group = await self._group(caller, back, fields.get("group", ""))
+        chosen = [one.job_id for one in group.left[:MOST_AT_ONCE]]
+        done = await repeat_many(self._context.services.control, caller, chosen, fields.get("wish", ""))
+        way = visit.link("errors", range=back, repeated=str(done.done), left=str(done.left))
+        return see_other(way)
+
+    async def _report(self, caller: Caller, back: str, now: Instant) -> FailureReport:
+        since = after(now, -RANGES[back]) if back in RANGES else 0
+        return await failure_report(self._context.services.reads.of(caller), since)
+
+    async def _group(self, caller: Caller, back: str, key: str) -> FailureGroup:
+        found = (await self._report(caller, back, self._context.services.access.now())).group(key)
+        if found is None:
+            raise not_found()
+        return found
+
+
+def requested_range(text: str | None) -> str:
+    """How far back; a day where nothing is said."""
+    return text if text is not None and (text in RANGES or text == ALL_TIME) else _DEFAULT_RANGE
+
+
+def _failure_row(group: FailureGroup, back: str, now: Instant, *, alone: bool) -> FailureRow:
+    start = after(now, -RANGES[back]) if back in RANGES else group.first_at
+    counts = over_time([one.failed_at for one in group.failures], start, now, _HISTOGRAM_BARS)
+    highest = max(counts)
+    heights = [-(-count * _HISTOGRAM_HEIGHT // highest) for count in counts]
+    bars = [
+        HistogramBar(4 * place, _HISTOGRAM_HEIGHT - height, height) for place, height in enumerate(heights) if height
+    ]
+    asked = {"status": "failed", "analysis": group.analysis, "error": group.error_code}
+    if back in RANGES:
+        asked["range"] = back
+    if not alone and (words := common_words(group.shape)):
+        asked["q"] = words
+    return FailureRow(group, format_number(len(group.failures)), len(group.left), bars, asked)
+
+
+def common_words(shape: str) -> str:
+    """The longest part of a message that all of a group have in common, where it is long enough to tell."""
+    longest = max((part.strip() for part in shape.split(PLACEHOLDER)), key=len)
+    return longest if len(longest) >= _MIN_COMMON_WORDS else ""

@@ -1,0 +1,231 @@
+"""Job page."""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+from starlette.responses import Response
+
+from langlauf.analysis.schema import InvalidInput
+from langlauf.api.context import Context
+from langlauf.api.wire import trace_of
+from langlauf.auth.caller import Caller
+from langlauf.domain.event import Event
+from langlauf.domain.instant import seconds_between
+from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed, Submitted
+from langlauf.domain.mail_address import shown_mail_address
+from langlauf.domain.notification import Notification
+from langlauf.domain.result import Snapshot, StoredResult
+from langlauf.domain.state import Status
+from langlauf.domain.views import JobView
+from langlauf.problems import not_found
+from langlauf.service.control import NotCancelable, NotTerminal
+from langlauf.ui.formatting import display_state, format_duration, format_stopwatch, result_summary
+from langlauf.ui.job_input import JobInput, job_input
+from langlauf.ui.page_request import PageRequest
+from langlauf.ui.pages.job_headline import JobObservation, job_headline
+from langlauf.ui.pages.job_timeline import event_log, job_timeline
+from langlauf.ui.pages.public import has_problem_page
+from langlauf.ui.pages.snapshots import VersionPicker, version_picker, with_payload
+from langlauf.ui.renderer import PageRenderer
+from langlauf.ui.responses import see_other
+from langlauf.ui.views.panels import PanelRenderer
+
+#: The newest so many events make the timeline and the log of the page.
+MAX_EVENTS = 400
+_MAX_NOTIFICATIONS = 20
+#: Without a script the whole page is loaded again, which is more to take in than a figure: not every second.
+_MIN_REFRESH_SECONDS = 2
+#: What moves on without an event, such as a worker that falls silent, is seen after so many seconds.
+_RELOAD_SECONDS = 5
+
+
+class VersionContent(msgspec.Struct, frozen=True, kw_only=True):
+    """The version that is looked at, with what it holds; nothing where there is none to look at."""
+
+    rail: VersionPicker
+    stored: StoredResult
+
+
+class JobDetailPage:
+    """`/jobs/{job_id}`."""
+
+    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+        self._context = context
+        self._renderer = renderer
+        self._panels = PanelRenderer(renderer)
+
+    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+        """The page. Scripts keep it up to date; without them the browser comes again, unless its reader paused that."""
+        reads = self._context.services.reads
+        view = await reads.of(caller).job(visit.request.path_params["job_id"])
+        if view is None:
+            raise not_found()
+        job = view.job
+        events = await self._events(caller, job)
+        look = JobObservation(
+            view=view,
+            moment=await reads.moment(view),
+            now=reads.now(),
+            events=events,
+            ahead=await reads.ahead(view),
+            worker_seen=await self._context.services.overviews.workers_seen(job.analysis),
+        )
+        paused = visit.request.query_params.get("refresh") == "off"
+        found = await self._found(visit, caller, job)
+        messages = await reads.of(caller).notifications(job.job_id, channel=None, limit=_MAX_NOTIFICATIONS)
+        return self._renderer.page(
+            visit,
+            "jobs/job.html",
+            here="jobs",
+            job=job,
+            look=look,
+            standing=job_headline(look, self._context.settings, visit.language),
+            refresh=None if job.terminal or paused else max(_MIN_REFRESH_SECONDS, look.moment.poll_after),
+            again=_RELOAD_SECONDS,
+            paused=paused,
+            onward=self._onward(visit, job),
+            cancelable=self._cancelable(job),
+            took=_run_time(job),
+            clock=format_stopwatch,
+            line=job_timeline(job, events, look.now),
+            log=event_log(events, job.event_seq, visit.request),
+            found=found,
+            rows=[] if found is None else result_summary(found.stored.snapshot.summary_json, found.stored.payload),
+            panels=[] if found is None else await self._panels.panels(visit, found.stored),
+            asked=await self._asked(visit, caller, job),
+            messages=messages,
+            places={one.notification_id: masked_target(one) for one in messages},
+            code_known=has_problem_page(job.error_code),
+            trace=trace_of(job) if caller.is_operator else None,
+            api=self._context.links(visit.request).job(job.job_id),
+        )
+
+    async def _events(self, caller: Caller, job: JobRecord) -> Sequence[Event]:
+        after = max(0, job.event_seq - MAX_EVENTS)
+        return await self._context.services.reads.of(caller).events(job.job_id, after=after, limit=MAX_EVENTS)
+
+    async def _found(self, visit: PageRequest, caller: Caller, job: JobRecord) -> VersionContent | None:
+        """The version that the address asks for, else the newest."""
+        reads = self._context.services.reads.of(caller)
+        snapshots: Sequence[Snapshot] = await reads.results(job.job_id) if job.result_id is not None else []
+        rail = version_picker(snapshots, visit.request)
+        if rail is None:
+            return None
+        known = await reads.result(rail.chosen.result_id, latest=False, payload=False)
+        if known is None:
+            return None
+        read = await with_payload(reads, visit, known)
+        return None if read.delivered.payload is None else VersionContent(rail=rail, stored=read.delivered)
+
+    async def _asked(self, visit: PageRequest, caller: Caller, job: JobRecord) -> JobInput | None:
+        payload = await self._context.services.reads.of(caller).payload(job.job_id)
+        return None if payload is None else job_input(self._context, visit, caller, job, payload)
+
+    def _onward(self, visit: PageRequest, job: JobRecord) -> str | None:
+        """Where a reader goes on who saw the job run: not who pinned a version, nor who wants the page to stay."""
+        query = visit.request.query_params
+        if job.status is not Status.COMPLETED or job.result_id is None or job.result_expired_at is not None:
+            return None
+        return None if "v" in query or query.get("refresh") == "off" else visit.link("results", job.result_id)
+
+    def _cancelable(self, job: JobRecord) -> bool:
+        analysis = self._context.services.registry.get(job.analysis)
+        return not job.terminal and job.cancel_requested_at is None and (analysis is None or analysis.cancelable)
+
+
+def _run_time(job: JobRecord) -> str | None:
+    if job.started_at is None or job.finished_at is None:
+        return None
+    return format_duration(seconds_between(job.started_at, job.finished_at))
+
+
+def masked_target(message: Notification) -> str:
+    """The server that is called, without the rest of its address, or a masked e-mail address.
+
+    An address can carry a secret, and a mailbox is a person's. Which endpoint of the org it was is for its admins.
+    """
+    if message.target is None:
+        return ""
+    if message.channel == "email":
+        return shown_mail_address(message.target)
+    whole = urlsplit(message.target)
+    return f"{whole.scheme}://{whole.netloc}"
+
+
+MAX_REASON = 500
+
+
+class JobActions:
+    """`/jobs/{job_id}/cancel` and `/jobs/{job_id}/retry`."""
+
+    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+        self._services = context.services
+        self._renderer = renderer
+
+    async def confirm_cancel(self, visit: PageRequest, caller: Caller) -> Response:
+        """The question before a job is stopped, for readers without scripts."""
+        view = await self._existing(visit, caller)
+        if view.job.terminal:
+            return self._go(visit, view.job.job_id)
+        shown = display_state(view.job.status, self._services.reads.phase(view))
+        return self._renderer.page(visit, "jobs/cancel.html", job=view.job, display_state=shown)
+
+    async def cancel(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Stops a job, or asks its worker to. One that has ended meanwhile is shown as it ended."""
+        job_id = visit.request.path_params["job_id"]
+        reason = fields.get("reason", "").strip()[:MAX_REASON]
+        done = await self._services.control.cancel(caller, job_id, reason or None)
+        if done is None:
+            raise not_found()
+        if isinstance(done, NotCancelable):
+            return self._refused(visit, done.view, 409, "not_cancelable")
+        return self._go(visit, job_id)
+
+    async def retry(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Makes a new job of one that has ended, and leads to it."""
+        view = await self._existing(visit, caller)
+        resume = fields.get("resume") == "yes"
+        try:
+            made = await self._services.control.retry(caller, view.job.job_id, resume=resume, idempotency_key=None)
+        except InvalidInput as error:  # the analysis has changed since, or is not known here
+            return self._refused(visit, view, 422, "validation_error", detail=error.message)
+        return self._answer(visit, view, made)
+
+    def _answer(self, visit: PageRequest, view: JobView, made: Submitted | NotTerminal | None) -> Response:
+        match made:
+            case Accepted(job=job) | Replayed(job=job):
+                return self._go(visit, job.job_id)
+            case NotTerminal(view=now):
+                return self._refused(visit, now, 409, "not_terminal")
+            case Duplicate(job=job):
+                return self._refused(visit, view, 409, "duplicate_job", other=job.job_id)
+            case QueueFull(scope=scope):
+                status = 503 if scope == "all" else 429
+                headers = {"Retry-After": str(made.retry_after)}
+                return self._refused(visit, view, status, "queue_full", detail=made.reason, headers=headers)
+        raise not_found()
+
+    async def _existing(self, visit: PageRequest, caller: Caller) -> JobView:
+        view = await self._services.reads.of(caller).job(visit.request.path_params["job_id"])
+        if view is None:
+            raise not_found()
+        return view
+
+    def _refused(
+        self,
+        visit: PageRequest,
+        view: JobView,
+        status: int,
+        code: str,
+        *,
+        detail: str = "",
+        other: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        return self._renderer.page(
+            visit, "jobs/refused.html", status, headers=headers, job=view.job, code=code, detail=detail, other=other
+        )
+
+    def _go(self, visit: PageRequest, job_id: str) -> Response:
+        return see_other(visit.link("jobs", job_id))

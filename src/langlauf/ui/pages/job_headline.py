@@ -1,0 +1,172 @@
+"""Headline."""
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+from markupsafe import Markup
+
+from langlauf.domain.eta import Range, Step, remaining_range
+from langlauf.domain.event import Event, EventType
+from langlauf.domain.instant import Instant, after, seconds_between
+from langlauf.domain.job import JobRecord
+from langlauf.domain.progress import HIGHEST_UNFINISHED
+from langlauf.domain.state import STARTED, Status
+from langlauf.domain.views import JobView
+from langlauf.service.read import Moment
+from langlauf.settings import Settings
+from langlauf.ui.formatting import (
+    display_state,
+    event_payload,
+    format_estimate,
+    format_stopwatch,
+    machine_time,
+    time_tag,
+)
+from langlauf.ui.language import Language
+
+_ATTEMPT_STARTS = frozenset({EventType.RUNNING, EventType.ATTEMPT_STARTED})
+_PROGRESS_EVENTS = frozenset({EventType.PROGRESS, EventType.PARTIAL})
+_MAX_IN_SECONDS, _MAX_IN_MINUTES = 100, 120 * 60
+_QUARTER = 25
+
+
+class JobHeadline(msgspec.Struct, frozen=True, kw_only=True):
+    """What the head of the page shows."""
+
+    #: the word that picks shape, colour and text
+    display_state: str
+    headline: Markup
+    #: what that means and what comes next
+    lines: list[Markup]
+    #: None where the job has not said how far it is: the bar then shows no figure it does not have
+    percent: int | None
+    figure: Markup
+    estimate: Markup | None
+    #: where the estimate comes from
+    source: Markup | None
+    #: since when it runs, and for how long already; it goes on while the job does
+    since: str | None
+    elapsed: str | None
+    #: what is said aloud when it is reached: the state, and each quarter
+    milestone: Markup
+
+
+class JobObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a job at one moment."""
+
+    view: JobView
+    moment: Moment
+    now: Instant
+    events: Sequence[Event]
+    #: how many of its org start before it, where it waits
+    ahead: int | None
+    #: whether some worker would take it
+    worker_seen: bool
+
+
+def job_headline(look: JobObservation, settings: Settings, language: Language) -> JobHeadline:
+    """The words for a job as it is."""
+    job = look.view.job
+    shown = display_state(job.status, look.moment.phase)
+    percent = None if job.status in STARTED and job.progress_percent == 0 else job.progress_percent
+    estimate, source = _estimate(look, shown, language)
+    end = job.finished_at or look.now
+    return JobHeadline(
+        display_state=shown,
+        headline=_headline_text(job, shown, language),
+        lines=_explanations(look, shown, settings, language),
+        percent=percent,
+        figure=_progress_text(job, percent, language),
+        estimate=estimate,
+        source=source,
+        since=None if job.started_at is None else machine_time(job.started_at),
+        elapsed=None if job.started_at is None else format_stopwatch(seconds_between(job.started_at, end)),
+        milestone=_milestone(job, shown, language),
+    )
+
+
+def _headline_text(job: JobRecord, shown: str, language: Language) -> Markup:
+    if shown == "backoff" and job.next_attempt_at is not None:
+        return language.say("job.starts_at", time=time_tag(job.next_attempt_at))
+    return language.say(f"state.{shown}")
+
+
+def _progress_text(job: JobRecord, percent: int | None, language: Language) -> Markup:
+    """The figure beside the bar. At the last percent before the end it says so, since more is not known."""
+    if percent is None:
+        return language.say("job.no_progress")
+    if percent == HIGHEST_UNFINISHED and not job.terminal:
+        return language.say("job.finishing", percent=percent)
+    return Markup("{} %").format(percent)
+
+
+def _explanations(look: JobObservation, shown: str, settings: Settings, language: Language) -> list[Markup]:
+    """What the state means; what is known beyond that comes first."""
+    job, say = look.view.job, language.say
+    lines = []
+    if shown in ("queued", "waiting") and not look.worker_seen:
+        return [say("job.no_worker")]
+    if shown == "queued" and look.ahead is not None:
+        lines.append(say("job.ahead", count=look.ahead) if look.ahead else say("job.next_in_line"))
+    if shown == "backoff":
+        lines.append(say("job.next_after", attempt=job.attempt + 1, count=job.retry_count, most=job.max_retries))
+    if shown == "silent" and look.view.lease_expires_at is not None:
+        expires = look.view.lease_expires_at
+        seen = max(0.0, seconds_between(after(expires, -settings.lease_seconds), look.now))
+        taken = time_tag(after(expires, settings.sweep_seconds))
+        return [say("job.last_seen", seconds=math.floor(seen), time=taken)]
+    if shown == "canceling" and job.cancel_requested_at is not None:
+        age = format_stopwatch(seconds_between(job.cancel_requested_at, look.now))
+        who = say(f"job.cancel_by.{job.canceled_by or 'user'}")
+        lines.append(say("job.cancel_age", time=time_tag(job.cancel_requested_at), age=age, who=who))
+    if shown not in ("failed", "canceled"):  # these have a note of their own
+        lines.append(say(f"help.{shown}"))
+    return lines
+
+
+def _estimate(look: JobObservation, shown: str, language: Language) -> tuple[Markup | None, Markup | None]:
+    """How long it may still take, and how that is known. Where it would be a guess, nothing."""
+    if shown in ("running", "partial"):
+        found = remaining_range(progress_steps(look.events), look.now)
+        if found is None:
+            return None, None
+        return format_remaining(found, language), language.say("job.source.pace", steps=found.steps)
+    if shown == "queued" and look.worker_seen and look.moment.estimated_seconds is not None:
+        return format_estimate(look.moment.estimated_seconds, language), language.say("job.source.others")
+    return None, None
+
+
+def progress_steps(events: Sequence[Event]) -> list[Step]:
+    """How far the current attempt said it was, and when. What an earlier one had reached is no step of this one."""
+    steps: list[Step] = []
+    for event in events:
+        if event.event_type in _ATTEMPT_STARTS:
+            steps = []
+        elif event.event_type in _PROGRESS_EVENTS:
+            percent = event_payload(event.payload_json).get("progress_percent")
+            if isinstance(percent, int):
+                steps.append(Step(event.occurred_at, percent))
+    return steps
+
+
+def format_remaining(left: Range, language: Language) -> Markup:
+    """A range in the unit that fits, rounded outwards."""
+    if left.high < _MAX_IN_SECONDS:
+        size, unit, per = 10, "s", 10
+    elif left.high < _MAX_IN_MINUTES:
+        size, unit, per = 1, "min", 60
+    else:
+        size, unit, per = 1, "h", 3_600
+    low, high = math.floor(left.low / per) * size, math.ceil(left.high / per) * size
+    if low == 0:
+        return language.say("left.under", high=high, unit=unit)
+    return language.say("left.between", low=low, high=high, unit=unit)
+
+
+def _milestone(job: JobRecord, shown: str, language: Language) -> Markup:
+    quarters = job.progress_percent // _QUARTER * _QUARTER
+    state = language.say(f"state.{shown}")
+    if job.status in (Status.RUNNING, Status.PARTIAL) and quarters:
+        return language.say("job.milestone", state=language.say("state.running"), percent=quarters)
+    return language.say("state.running") if shown == "partial" else state

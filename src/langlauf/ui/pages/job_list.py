@@ -1,0 +1,246 @@
+"""Job list and bulk actions."""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from starlette.responses import Response
+
+from langlauf.api.context import Context
+from langlauf.auth.caller import Caller
+from langlauf.clock import new_word
+from langlauf.domain.instant import Instant, seconds_between
+from langlauf.domain.job import JobRecord
+from langlauf.domain.keys import ALPHABET
+from langlauf.domain.state import STARTED, Status
+from langlauf.domain.views import JobPage, JobView
+from langlauf.service.control import MOST_AT_ONCE, cancel_many, repeat_many
+from langlauf.ui.formatting import display_state, format_duration, format_number
+from langlauf.ui.job_input import job_subjects
+from langlauf.ui.page_request import PageRequest
+from langlauf.ui.pages.job_filters import (
+    RANGES,
+    ListFilters,
+    ListPosition,
+    list_position,
+    next_cursor,
+    parse_filter_query,
+    parse_filters,
+)
+from langlauf.ui.renderer import PageRenderer
+from langlauf.ui.responses import see_other
+
+JOBS_PAGE_SIZE = 50
+#: Jobs of a state are counted up to this; beyond it the tab shows a plus.
+MAX_JOB_COUNT = 10_000
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+#: What was done to chosen jobs, as the address of the list tells it.
+_BULK_OUTCOMES = ("canceled", "repeated")
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the list."""
+
+    job: JobRecord
+    #: what it is about, where its input tells
+    subject: str
+    display_state: str
+    #: None while the job works and has not said how far it is
+    percent: int | None
+    took: str | None
+
+
+class StatusTab(msgspec.Struct, frozen=True):
+    """A state to choose, with how many jobs are in it."""
+
+    status: str
+    count: str
+    current: bool
+
+
+class FilterChip(msgspec.Struct, frozen=True):
+    """A filter that is on, and the address of the list without it."""
+
+    name: str
+    value: str
+    without: dict[str, str]
+
+
+class PageLinks(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the pages before and after this one are, and how far a search came that is not over."""
+
+    older: str | None
+    newer: str | None
+    looked_at: str | None
+    looked_until: Instant | None
+
+
+class JobListPage:
+    """`/jobs`."""
+
+    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+        self._context = context
+        self._renderer = renderer
+
+    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+        """The list, or what an id that was looked for leads to."""
+        filters = parse_filters(visit.request.query_params)
+        if _UUID.fullmatch(filters.q) and (way := await self._way_to(caller, filters.q.lower())) is not None:
+            return see_other(visit.link(*way))
+        place = list_position(visit, caller.org_id, filters)
+        reads, now = self._context.services.reads.of(caller), self._context.services.access.now()
+        which = filters.which(now, JOBS_PAGE_SIZE, place.before)
+        page, counts = await asyncio.gather(reads.jobs(which), reads.counts(most=MAX_JOB_COUNT + 1))
+        subjects = await job_subjects(self._context, caller, [view.job for view in page.views])
+        return self._renderer.page(
+            visit,
+            "lists/jobs.html",
+            filters=filters,
+            chips=filter_chips(filters),
+            tabs=status_tabs(filters, counts),
+            anything=bool(counts),
+            lines=[self._line(view, subjects.get(view.job.job_id, "")) for view in page.views],
+            analyses=sorted({one.name for one in self._context.services.registry} | ({filters.analysis} - {""})),
+            ranges=tuple(RANGES),
+            most_chosen=MOST_AT_ONCE,
+            place=place,
+            deed=bulk_outcome(visit),
+            ways=_page_links(visit, caller, filters, place, page),
+        )
+
+    async def _way_to(self, caller: Caller, name: str) -> tuple[str, str] | None:
+        """The page of the job or the result with that id."""
+        reads = self._context.services.reads.of(caller)
+        if await reads.job(name) is not None:
+            return ("jobs", name)
+        found = await reads.result(name, latest=False, payload=False)
+        return None if found is None else ("results", name)
+
+    def _line(self, view: JobView, subject: str) -> JobRow:
+        job = view.job
+        working = job.status in STARTED and job.progress_percent == 0
+        ran = None
+        if job.started_at is not None and job.finished_at is not None:
+            ran = format_duration(seconds_between(job.started_at, job.finished_at))
+        shown = display_state(job.status, self._context.services.reads.phase(view))
+        percent = None if working else job.progress_percent
+        return JobRow(job=job, subject=subject, display_state=shown, percent=percent, took=ran)
+
+
+def _page_links(
+    visit: PageRequest, caller: Caller, filters: ListFilters, place: ListPosition, page: JobPage
+) -> PageLinks:
+    older = None
+    if page.after is not None:
+        older = visit.link("jobs", **filters.asked, **place.older(next_cursor(page.after, caller.org_id, filters)))
+    return PageLinks(
+        older=older,
+        newer=visit.link("jobs", **filters.asked, **place.newer) if place.at else None,
+        looked_at=format_number(page.looked_at) if page.looked_at else None,
+        looked_until=None if page.after is None else page.after[0],
+    )
+
+
+def filter_chips(filters: ListFilters) -> list[FilterChip]:
+    """The filters that are on."""
+    return [FilterChip(name, value, filters.without(name)) for name, value in filters.asked.items()]
+
+
+def status_tabs(filters: ListFilters, counts: dict[Status, int]) -> list[StatusTab]:
+    """All states, and all jobs before them."""
+    total = sum(counts.values())
+    more = any(number > MAX_JOB_COUNT for number in counts.values())
+    tabs = [StatusTab("", format_count(max(total, MAX_JOB_COUNT + 1) if more else total), not filters.status)]
+    return tabs + [StatusTab(one, format_count(counts.get(one, 0)), one == filters.status) for one in Status]
+
+
+def format_count(number: int) -> str:
+    """A count; one that did not come to its end has a plus."""
+    return f"{format_number(MAX_JOB_COUNT)}+" if number > MAX_JOB_COUNT else format_number(number)
+
+
+def bulk_outcome(visit: PageRequest) -> dict[str, object] | None:
+    """What the reader has just done to chosen jobs."""
+    asked = visit.request.query_params
+    deed = next((one for one in _BULK_OUTCOMES if asked.get(one, "").isdecimal()), None)
+    if deed is None:
+        return None
+    left = asked.get("left", "0")
+    return {"name": deed, "done": int(asked[deed][:4]), "left": int(left[:4]) if left.isdecimal() else 0}
+
+
+CANCEL, AGAIN = "cancel", "again"
+_JOB_FIELD_PREFIX = "job-"
+_KEY_LENGTH = 16
+_MAX_NAMED = 10
+
+
+class SelectedJob(msgspec.Struct, frozen=True):
+    """A job that something is to be done to."""
+
+    job: JobRecord
+    display_state: str
+
+
+class BulkActionPages:
+    """`/selected`, and where its forms are sent to."""
+
+    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+        self._context = context
+        self._renderer = renderer
+
+    async def confirm(self, visit: PageRequest, caller: Caller) -> Response:
+        """Asks whether it is really wished, and says for how many."""
+        asked = visit.request.query_params
+        chosen = list(dict.fromkeys(asked.getlist("job")))
+        action = AGAIN if asked.get("do") == AGAIN else CANCEL
+        jobs = await self._jobs(caller, chosen[:MOST_AT_ONCE])
+        fitting = [one for one in jobs if one.job.terminal == (action == AGAIN)]
+        filters = parse_filters(asked)
+        return self._renderer.page(
+            visit,
+            "lists/selected.html",
+            action=action,
+            chosen=len(chosen),
+            fitting=fitting,
+            shown=_MAX_NAMED,
+            left=len(chosen) - len(fitting),
+            over=len(chosen) > MOST_AT_ONCE,
+            most=MOST_AT_ONCE,
+            back=filters.query(),
+            back_to=visit.link("jobs", **filters.asked),
+            wish=new_word(ALPHABET, _KEY_LENGTH),
+        )
+
+    async def cancel(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Stops the chosen jobs."""
+        done = await cancel_many(self._context.services.control, caller, selected_job_ids(fields), fields.get("reason"))
+        return redirect_to_list(visit, fields, canceled=str(done.done), left=str(done.left))
+
+    async def retry(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Runs the chosen jobs again."""
+        done = await repeat_many(
+            self._context.services.control, caller, selected_job_ids(fields), fields.get("wish", "")
+        )
+        return redirect_to_list(visit, fields, repeated=str(done.done), left=str(done.left))
+
+    async def _jobs(self, caller: Caller, job_ids: Sequence[str]) -> list[SelectedJob]:
+        reads = self._context.services.reads
+        views = await asyncio.gather(*(reads.of(caller).job(job_id) for job_id in job_ids))
+        return [
+            SelectedJob(view.job, display_state(view.job.status, reads.phase(view)))
+            for view in views
+            if view is not None
+        ]
+
+
+def selected_job_ids(fields: Mapping[str, str]) -> list[str]:
+    """The jobs that a form names, each in a field of its own."""
+    return [value for name, value in fields.items() if name.startswith(_JOB_FIELD_PREFIX)]
+
+
+def redirect_to_list(visit: PageRequest, fields: Mapping[str, str], **said: str) -> Response:
+    """To the list as it was filtered, which says what was done."""
+    kept = parse_filter_query(fields.get("back", "")).asked
+    return see_other(visit.link("jobs", **kept, **said))

@@ -1,0 +1,199 @@
+"""Timeline and event log of a job."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from starlette.requests import Request
+
+from langlauf.api.parameters import choice
+from langlauf.domain.event import Event, EventType
+from langlauf.domain.instant import SECOND, Instant, seconds_between
+from langlauf.domain.job import JobRecord
+from langlauf.ui.formatting import event_payload
+
+SpanKind = Literal["waiting", "attempt", "backoff"]
+_ATTEMPT_STARTS = frozenset({EventType.RUNNING, EventType.ATTEMPT_STARTED})
+_JOB_ENDS = frozenset({EventType.COMPLETED, EventType.FAILED, EventType.CANCELED})
+_REQUEUES = frozenset({EventType.LEASE_LOST, EventType.RELEASED})
+#: Widths of the axis that people count in, in seconds.
+_TICK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400)
+_MAX_TICKS = 4
+
+
+class TimelineSpan(msgspec.Struct, kw_only=True):
+    """A stretch of time in which the job did one thing."""
+
+    kind: SpanKind
+    start: Instant
+    end: Instant
+    #: of the attempt, or of the one before a pause
+    number: int = 0
+    #: it goes on
+    open: bool = True
+    #: how it ended: the kind of event that ended it
+    outcome: EventType | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted, or lasts so far."""
+        return max(0.0, seconds_between(self.start, self.end))
+
+
+class TimelineMark(msgspec.Struct, frozen=True):
+    """A moment: a snapshot by its number, or progress."""
+
+    at: Instant
+    #: None for progress
+    version: int | None
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it, from the acceptance of the job on."""
+
+    start: Instant
+    end: Instant
+    spans: list[TimelineSpan]
+    marks: list[TimelineMark]
+    #: the log was cut, or does not begin with the beginning any more
+    incomplete: bool
+
+    @property
+    def attempts(self) -> list[TimelineSpan]:
+        """The attempts that are known, in their order."""
+        return [span for span in self.spans if span.kind == "attempt"]
+
+    def place(self, at: Instant) -> float:
+        """Where a moment is, in percent of the whole."""
+        whole = max(self.end - self.start, 1)
+        return round(100 * min(max(at - self.start, 0), whole) / whole, 2)
+
+    def ticks(self) -> list[int]:
+        """Round seconds from the start on for an axis, few enough to be read on a phone."""
+        whole = seconds_between(self.start, self.end)
+        step = next((step for step in _TICK_STEPS if whole / step <= _MAX_TICKS), round(whole / _MAX_TICKS) or 1)
+        return list(range(0, int(whole) + 1, step))
+
+    def tick_place(self, second: int) -> float:
+        """Where such a second is, in percent of the whole."""
+        return self.place(self.start + second * SECOND)
+
+
+def job_timeline(job: JobRecord, events: Sequence[Event], now: Instant) -> Timeline:
+    """What the events tell; those of a long log may begin in the middle."""
+    spans = _initial_spans(job, events)
+    marks: list[TimelineMark] = []
+    for event in events:
+        _apply_event(spans, marks, event)
+    end = job.finished_at or max(now, job.queued_at)
+    last = spans[-1]
+    if last.open:
+        last.end, last.open = end, not job.terminal
+    return Timeline(
+        start=job.queued_at,
+        end=max(end, last.end),
+        spans=spans,
+        marks=marks,
+        incomplete=not events or events[0].event_seq > 1,
+    )
+
+
+def _initial_spans(job: JobRecord, events: Sequence[Event]) -> list[TimelineSpan]:
+    """What is known without the log: the wait, and where that begins later, that an attempt was under way."""
+    waiting = TimelineSpan(kind="waiting", start=job.queued_at, end=job.queued_at)
+    if job.started_at is None or (events and events[0].event_seq == 1):
+        return [waiting]
+    waiting.end, waiting.open = job.started_at, False
+    known = job.attempt_started_at or job.started_at
+    start = known if not events or known < events[0].occurred_at else job.started_at
+    return [waiting, TimelineSpan(kind="attempt", start=start, end=start, number=job.attempt if start == known else 1)]
+
+
+def _apply_event(spans: list[TimelineSpan], marks: list[TimelineMark], event: Event) -> None:
+    last, kind, at = spans[-1], event.event_type, event.occurred_at
+    if kind is EventType.PROGRESS:
+        marks.append(TimelineMark(at, None))
+        return
+    facts = event_payload(event.payload_json)
+    if kind is EventType.PARTIAL:
+        version = facts.get("result_seq")
+        marks.append(TimelineMark(at, version if isinstance(version, int) else None))
+    elif kind in _ATTEMPT_STARTS:
+        _close_span(last, at, None)
+        number = facts.get("attempt")
+        count = number if isinstance(number, int) else last.number + 1
+        spans.append(TimelineSpan(kind="attempt", start=at, end=at, number=count))
+    elif kind is EventType.TIMEOUT:
+        last.error_code = "timeout"
+    elif kind is EventType.RETRY_SCHEDULED or kind in _REQUEUES:
+        _close_span(last, at, event)
+        following: SpanKind = "backoff" if kind is EventType.RETRY_SCHEDULED else "waiting"
+        spans.append(TimelineSpan(kind=following, start=at, end=at, number=last.number))
+    elif kind in _JOB_ENDS:
+        _close_span(last, at, event)
+
+
+def _close_span(span: TimelineSpan, at: Instant, event: Event | None) -> None:
+    span.end, span.open = at, False
+    if event is None or span.kind != "attempt":
+        return
+    facts = event_payload(event.payload_json)
+    span.outcome = event.event_type
+    span.error_code = facts.get("error_code") or span.error_code
+    span.error_message = facts.get("error_message")
+
+
+#: Sorts of events, by the word in the address.
+EVENT_FILTERS: dict[str, frozenset[EventType]] = {
+    "progress": frozenset({EventType.PROGRESS}),
+    "partial": frozenset({EventType.PARTIAL}),
+    "attempts": frozenset(
+        {
+            EventType.RUNNING,
+            EventType.ATTEMPT_STARTED,
+            EventType.RETRY_SCHEDULED,
+            EventType.TIMEOUT,
+            EventType.LEASE_LOST,
+            EventType.RELEASED,
+        }
+    ),
+    "decisions": frozenset(
+        {EventType.QUEUED, EventType.CANCEL_REQUESTED, EventType.CANCELED, EventType.COMPLETED, EventType.FAILED}
+    ),
+}
+_MAX_LOG_ENTRIES = 100
+
+
+class LogEntry(msgspec.Struct, frozen=True):
+    """A line of the log."""
+
+    event: Event
+    facts: dict[str, Any]
+
+
+class EventLog(msgspec.Struct, frozen=True, kw_only=True):
+    """What the page shows of it."""
+
+    sort: str | None
+    #: the sorts that there are any of
+    sorts: list[str]
+    entries: list[LogEntry]
+    #: how many of the job's events are not looked at, or not shown
+    hidden: int
+
+
+def event_log(events: Sequence[Event], newest: int, request: Request) -> EventLog:
+    """The newest events of the sort that the address asks for, out of those that were read."""
+    sort = choice(request, "event", tuple(EVENT_FILTERS))
+    fitting = [event for event in events if sort is None or event.event_type in EVENT_FILTERS[sort]]
+    shown = fitting[: -_MAX_LOG_ENTRIES - 1 : -1]
+    there = {event.event_type for event in events}
+    unread = newest - len(events)
+    return EventLog(
+        sort=sort,
+        sorts=[name for name, kinds in EVENT_FILTERS.items() if kinds & there],
+        entries=[LogEntry(event, event_payload(event.payload_json)) for event in shown],
+        hidden=max(0, unread) + len(fitting) - len(shown),
+    )

@@ -1,0 +1,176 @@
+"""Ops."""
+
+from typing import Any
+
+from markupsafe import Markup
+from starlette.responses import Response
+
+from langlauf.api.context import Context
+from langlauf.auth.caller import Caller, usable_name
+from langlauf.domain.access import Scope
+from langlauf.domain.figures import Figures
+from langlauf.domain.health import CANCEL_SECONDS, FAILED_SHARE, FEW_ENDED, LONG_WAIT_SECONDS, Finding
+from langlauf.domain.instant import Instant, seconds_between
+from langlauf.domain.periods import Span
+from langlauf.domain.workers import MISSED_REPORTS, WorkerSeen
+from langlauf.problems import bad_request, forbidden
+from langlauf.service.overview import Glance
+from langlauf.ui.formatting import UNKNOWN, format_number, format_seconds, format_share
+from langlauf.ui.language import Language
+from langlauf.ui.page_request import PageRequest
+from langlauf.ui.pages.ops_tiles import ops_tiles
+from langlauf.ui.renderer import PageRenderer
+
+DEFAULT_SPAN = Span.HOUR
+#: Seconds after which an open page looks again: workers fall silent without an event, and other orgs have their own.
+_RELOAD_SECONDS = 5
+#: Rows of a table on the first page; the others are on a page of their own.
+_FIRST_ROWS = 10
+_MAX_ERROR_CODES = 10
+#: Orgs on their own page.
+_MAX_ORGS = 500
+
+
+class OpsPages:
+    """The pages, over one glance each."""
+
+    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+        self._context = context
+        self._renderer = renderer
+
+    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+        """`/ops`."""
+        seen = await self._glance(visit, caller)
+        figures = seen.figures
+        return self._page(
+            visit,
+            seen,
+            "ops/index.html",
+            tiles=ops_tiles(figures, visit.language),
+            findings=[finding_text(one, visit.language) for one in seen.health.findings],
+            **self._analyses(figures),
+            failures=figures.failures[:_MAX_ERROR_CODES],
+            failures_more=len(figures.failures) > _MAX_ERROR_CODES,
+            workers=self._first_workers(seen),
+            orgs=figures.orgs[:_FIRST_ROWS],
+            first=_FIRST_ROWS,
+            rules=_health_rules(),
+        )
+
+    async def workers(self, visit: PageRequest, _: Caller) -> Response:
+        """`/ops/workers`, for operators."""
+        _require_operator(visit)
+        overviews = self._context.services.overviews
+        workers, at = await overviews.workers(), overviews.now()
+        working = sum(worker.works(at) for worker in workers)
+        return self._renderer.page(
+            visit,
+            "ops/workers.html",
+            workers=workers,
+            working=working,
+            at=at,
+            again=_RELOAD_SECONDS,
+            **_formatters(visit, at),
+        )
+
+    async def orgs(self, visit: PageRequest, caller: Caller) -> Response:
+        """`/ops/orgs`, for operators."""
+        _require_operator(visit)
+        seen = await self._context.services.overviews.glance(caller, _requested_span(visit))
+        return self._page(visit, seen, "ops/orgs.html", orgs=seen.figures.orgs[:_MAX_ORGS], most=_MAX_ORGS)
+
+    async def _glance(self, visit: PageRequest, caller: Caller) -> Glance:
+        return await self._context.services.overviews.glance(caller, _requested_span(visit), _requested_org(visit))
+
+    def _page(self, visit: PageRequest, seen: Glance, template: str, **values: Any) -> Response:
+        shared: dict[str, Any] = {
+            "glance": seen,
+            "figures": seen.figures,
+            "spans": list(Span),
+            "operates": visit.may(Scope.OPERATE),
+            "limit": self._context.settings.max_running,
+            "again": _RELOAD_SECONDS,
+            "none_sign": UNKNOWN,
+            "lasting": format_seconds,
+            "share": format_share,
+            **_formatters(visit, seen.figures.at),
+        }
+        return self._renderer.page(visit, template, **shared, **values)
+
+    def _analyses(self, figures: Figures) -> dict[str, Any]:
+        """Those that have jobs, with the most of them that run at once; and the names of the others."""
+        registry = self._context.services.registry
+        limits = {one.name: one.max_running for one in registry}
+        busy = {one.name for one in figures.analyses}
+        return {
+            "analyses": [(one, limits.get(one.name)) for one in figures.analyses],
+            "idle": [name for name in registry.names if name not in busy],
+        }
+
+    def _first_workers(self, seen: Glance) -> list[WorkerSeen]:
+        """Those that something is wrong with come first."""
+        at = seen.figures.at
+        return sorted(seen.workers, key=lambda one: (not one.silent(at), one.works(at)))[:_FIRST_ROWS]
+
+
+def _formatters(visit: PageRequest, at: Instant) -> dict[str, Any]:
+    """How templates say amounts, ages, and what workers do."""
+    return {
+        "amount": format_number,
+        "age": lambda instant: UNKNOWN if instant is None else format_seconds(seconds_between(instant, at)),
+        "doing": lambda worker: worker_text(worker, at, visit.language),
+    }
+
+
+def _health_rules() -> dict[str, str]:
+    """The thresholds, as the page names them."""
+    return {
+        "reports": str(MISSED_REPORTS),
+        "wait": format_seconds(LONG_WAIT_SECONDS),
+        "share": f"{FAILED_SHARE:.0%}".replace("%", " %"),
+        "few": str(FEW_ENDED),
+        "cancel": format_seconds(CANCEL_SECONDS),
+    }
+
+
+def _requested_span(visit: PageRequest) -> Span:
+    """The range that the address asks for; an unknown one is the usual one."""
+    wished = visit.request.query_params.get("range", DEFAULT_SPAN)
+    return Span(wished) if wished in set(Span) else DEFAULT_SPAN
+
+
+def _requested_org(visit: PageRequest) -> str | None:
+    """The org that the address names; none means all."""
+    wished = visit.request.query_params.get("org", "").strip()
+    if wished and not usable_name(wished):
+        raise bad_request("There can be no org with this name.", "org")
+    return wished or None
+
+
+def _require_operator(visit: PageRequest) -> None:
+    if not visit.may(Scope.OPERATE):
+        raise forbidden("This page is for operators.")
+
+
+def finding_text(finding: Finding, language: Language) -> Markup:
+    """One thing that is wrong, as a sentence."""
+    values = {
+        name: format_seconds(value) if name == "seconds" else format_number(value) if isinstance(value, int) else value
+        for name, value in finding.values.items()
+    }
+    return language.say(f"ops.health.{finding.name}", **values)
+
+
+def worker_text(worker: WorkerSeen, now: Instant, language: Language) -> Markup:
+    """What a worker is worker_text, and of one that is silent what becomes of its jobs."""
+    if not worker.silent(now):
+        return language.say("ops.worker.stopping") if worker.report.stopping else language.say("ops.worker.works")
+    quiet = format_seconds(worker.quiet_seconds(now))
+    if not worker.held or worker.held_until is None:
+        return language.say("ops.worker.silent", quiet=quiet)
+    left = seconds_between(now, worker.held_until)
+    if left > 0:
+        return language.say(
+            "ops.worker.silent.holds", quiet=quiet, left=format_seconds(left), jobs=format_number(worker.held)
+        )
+    return language.say("ops.worker.silent.over", quiet=quiet, jobs=format_number(worker.held))

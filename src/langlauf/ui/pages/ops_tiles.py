@@ -1,0 +1,149 @@
+"""Ops tiles."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+from markupsafe import Markup
+
+from langlauf.domain.figures import Figures
+from langlauf.domain.periods import Times
+from langlauf.ui.formatting import UNKNOWN, format_number, format_seconds
+from langlauf.ui.language import Language
+
+
+class Tile(msgspec.Struct, frozen=True):
+    """One figure."""
+
+    name: str
+    label: Markup
+    value: str
+    sentence: Markup
+    chart: Markup
+
+
+def ops_tiles(seen: Figures, language: Language) -> list[Tile]:
+    """What waits, how much is done, and how long waiting and running take."""
+    waits = [period.wait_p95 for period in seen.periods]
+    runs = [period.run_p95 for period in seen.periods]
+    return [
+        _waiting_tile(seen, language),
+        _throughput_tile(seen, language),
+        _times_tile("wait", language.say("ops.wait"), seen.total.wait, waits, language),
+        _times_tile("run", language.say("ops.run"), seen.total.run, runs, language),
+    ]
+
+
+def _waiting_tile(seen: Figures, language: Language) -> Tile:
+    label, values = language.say("ops.waiting"), [period.waiting for period in seen.periods]
+    most = max((value for value in values if value is not None), default=None)
+    sentence = language.say("ops.waiting.most", most=UNKNOWN if most is None else format_number(most))
+    chart = sparkline("waiting", f"{label}. {sentence}", values)
+    return Tile("waiting", label, format_number(seen.total.waiting), sentence, chart)
+
+
+def _throughput_tile(seen: Figures, language: Language) -> Tile:
+    label, total = language.say("ops.done"), seen.total
+    sentence = language.say("ops.done.sum", ended=format_number(total.ended), failed=format_number(total.failed))
+    values = [None if period.ended is None else BarValue(period.ended, period.failed or 0) for period in seen.periods]
+    chart = bar_chart("done", f"{label}. {sentence}", values)
+    return Tile("done", label, format_number(total.ended / seen.minutes), sentence, chart)
+
+
+def _times_tile(
+    name: str, label: Markup, times: Times | None, values: Sequence[float | None], language: Language
+) -> Tile:
+    sentence = language.say("ops.half", half=format_seconds(times.p50 if times else None))
+    chart = sparkline(name, f"{label}. {sentence}", values)
+    return Tile(name, label, format_seconds(times.p95 if times else None), sentence, chart)
+
+
+_CHART_WIDTH, _CHART_HEIGHT = 240, 48
+#: Room above the highest point and below the lowest, so that strokes are not cut off.
+_CHART_EDGE = 3
+_SVG_FRAME = Markup(
+    '<svg class="drawing drawing-{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-labelledby="{}" '
+    'focusable="false"><title id="{}">{}</title><path class="ground" d="M0 {}H{}"/>{}</svg>'
+)
+
+
+class BarValue(NamedTuple):
+    """One bar: all of it, and the part of it that went wrong."""
+
+    whole: int
+    wrong: int
+
+
+def sparkline(name: str, title: str, values: Sequence[float | None]) -> Markup:
+    """A line through values at equal distances, from nothing up to the highest of them."""
+    top = max((value for value in values if value is not None), default=0) or 1
+    across = [_x_of(number, len(values)) for number in range(len(values))]
+    points = [None if value is None else (x, _y_of(value / top)) for x, value in zip(across, values, strict=True)]
+    lines = Markup("").join(_polyline(run) for run in _segments(points))
+    return _svg("line", name, title, lines)
+
+
+def bar_chart(name: str, title: str, values: Sequence[BarValue | None]) -> Markup:
+    """Bars side by side; what went wrong is the lower part of each, in another colour, with a gap above it."""
+    top = max((value.whole for value in values if value is not None), default=0) or 1
+    step = _CHART_WIDTH / max(len(values), 1)
+    drawn = [
+        _bar_rects(number * step, step, value, top) for number, value in enumerate(values) if value and value.whole
+    ]
+    return _svg("bars", name, title, Markup("").join(drawn))
+
+
+def _svg(kind: str, name: str, title: str, inside: Markup) -> Markup:
+    title_id = f"drawing-{name}"
+    return _SVG_FRAME.format(
+        kind, _CHART_WIDTH, _CHART_HEIGHT, title_id, title_id, title, _CHART_HEIGHT - 1, _CHART_WIDTH, inside
+    )
+
+
+def _x_of(number: int, count: int) -> float:
+    return round(_CHART_EDGE + number * (_CHART_WIDTH - 2 * _CHART_EDGE) / max(count - 1, 1), 1)
+
+
+def _y_of(share: float) -> float:
+    return round(_CHART_HEIGHT - _CHART_EDGE - share * (_CHART_HEIGHT - 2 * _CHART_EDGE), 1)
+
+
+_Point = tuple[float, float]
+
+
+def _segments(points: Sequence[_Point | None]) -> list[list[_Point]]:
+    """The stretches between gaps."""
+    runs: list[list[_Point]] = [[]]
+    for point in points:
+        if point is None:
+            runs.append([])
+        else:
+            runs[-1].append(point)
+    return [run for run in runs if run]
+
+
+def _polyline(run: Sequence[_Point]) -> Markup:
+    """One stretch; a point with gaps on both sides is a short stroke."""
+    if len(run) == 1:
+        run = [(run[0][0] - 1, run[0][1]), (run[0][0] + 1, run[0][1])]
+    return Markup('<polyline points="{}"/>').format(" ".join(f"{x:g},{y:g}" for x, y in run))
+
+
+def _bar_rects(left: float, step: float, value: BarValue, top: int) -> Markup:
+    room = _CHART_HEIGHT - _CHART_EDGE - 1
+    wrong = value.wrong / top * room
+    # However few went wrong among many, it can be seen.
+    wrong = max(wrong, 3.0) if value.wrong else 0.0
+    right = max(value.whole / top * room - wrong, 0.0)
+    gap = 1.0 if wrong and right > 1 else 0.0
+    return _rect("wrong", left, step, _CHART_HEIGHT - 1 - wrong, wrong) + _rect(
+        "right", left, step, _CHART_HEIGHT - 1 - wrong - right, right - gap
+    )
+
+
+def _rect(kind: str, left: float, step: float, y: float, height: float) -> Markup:
+    if height <= 0:
+        return Markup("")
+    return Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>').format(
+        kind, f"{left + step * 0.1:.1f}", f"{y:.1f}", f"{step * 0.8:.1f}", f"{height:.1f}"
+    )

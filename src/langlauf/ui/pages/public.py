@@ -1,0 +1,176 @@
+"""Pages without data of an org."""
+
+import msgspec
+from starlette.responses import Response
+
+from langlauf.api.context import Context
+from langlauf.api.openapi.problems import statuses_of
+from langlauf.api.requests import SMALL_FORM, read_body, read_form
+from langlauf.auth.browser import drop_cookie, from_elsewhere, keep_cookie
+from langlauf.domain.job import Phase
+from langlauf.domain.mail_address import shown_mail_address
+from langlauf.domain.state import TERMINAL, Status
+from langlauf.problems import JOB_TITLES, TITLES, forbidden, not_found
+from langlauf.service.mail_receivers import Receiver
+from langlauf.ui.formatting import display_state
+from langlauf.ui.language import LANGUAGES
+from langlauf.ui.page_request import LANGUAGE_COOKIE, SHORTCUTS_COOKIE, SHORTCUTS_OFF, THEME_COOKIE, THEMES, PageRequest
+from langlauf.ui.renderer import PRIVATE, PUBLIC, PageRenderer
+from langlauf.ui.responses import local_path, see_other
+
+#: Codes that a failed job has; some are also answers to a request.
+JOB_PROBLEM_CODES = (*JOB_TITLES, "timeout", "internal")
+PROBLEM_CODES = tuple(dict.fromkeys((*TITLES, *JOB_TITLES)))
+
+
+def has_problem_page(code: str | None) -> bool:
+    """Whether there is a page for the code; an analysis may have codes of its own."""
+    return code in PROBLEM_CODES
+
+
+class ProblemPages:
+    """`/problems` and `/problems/{code}`."""
+
+    def __init__(self, renderer: PageRenderer) -> None:
+        self._renderer = renderer
+
+    async def list(self, visit: PageRequest) -> Response:
+        """All codes, with what they mean."""
+        statuses = {code: sorted(statuses_of(code)) for code in PROBLEM_CODES}
+        return self._renderer.page(visit, "problems.html", cache=PUBLIC, codes=PROBLEM_CODES, statuses=statuses)
+
+    async def show(self, visit: PageRequest) -> Response:
+        """One code."""
+        code = visit.request.path_params["code"]
+        if code not in PROBLEM_CODES:
+            raise not_found()
+        return self._renderer.page(
+            visit,
+            "problem.html",
+            cache=PUBLIC,
+            code=code,
+            statuses=sorted(statuses_of(code)),
+            of_request=code in TITLES,
+            of_job=code in JOB_PROBLEM_CODES,
+        )
+
+
+class StateDoc(msgspec.Struct, frozen=True):
+    """A state as people see it, and the words of the API behind it."""
+
+    display_state: str
+    #: the state that gives it its colour
+    status: Status
+    statuses: list[Status]
+    phases: list[Phase]
+
+
+#: In the order of a job's life: the way it should go, what can come between, and the ends.
+STATE_ORDER = (
+    "queued", "running", "partial", "silent", "backoff", "waiting", "canceling", "completed", "failed", "canceled",
+)  # fmt: skip
+
+
+def state_docs() -> list[StateDoc]:
+    """Every display state that a job can have."""
+    found: dict[str, StateDoc] = {}
+    for status in Status:
+        for phase in _phases_of(status):
+            shown = found.setdefault(
+                display_state(status, phase), StateDoc(display_state(status, phase), status, [], [])
+            )
+            if status not in shown.statuses:
+                shown.statuses.append(status)
+            if phase not in shown.phases:
+                shown.phases.append(phase)
+    return sorted(found.values(), key=lambda shown: STATE_ORDER.index(shown.display_state))
+
+
+def _phases_of(status: Status) -> list[Phase]:
+    if status in TERMINAL:
+        return [Phase.DONE]
+    return [Phase.WAITING] if status is Status.QUEUED else [phase for phase in Phase if phase is not Phase.DONE]
+
+
+class StatesPage:
+    """`/help/states`."""
+
+    def __init__(self, renderer: PageRenderer) -> None:
+        self._renderer = renderer
+
+    async def show(self, visit: PageRequest) -> Response:
+        """The page; the same for everybody."""
+        return self._renderer.page(visit, "states.html", cache=PUBLIC, states=state_docs())
+
+
+#: A year: longer is not kept by browsers anyway.
+_COOKIE_SECONDS = 365 * 86_400
+#: Each choice: its field in the form, its cookie, and what is worth remembering.
+_PREFERENCE_COOKIES = (
+    ("theme", THEME_COOKIE, THEMES),
+    ("language", LANGUAGE_COOKIE, LANGUAGES),
+    ("shortcuts", SHORTCUTS_COOKIE, (SHORTCUTS_OFF,)),
+)
+
+
+class SettingsPage:
+    """`/settings`."""
+
+    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+        self._context = context
+        self._renderer = renderer
+
+    async def show(self, visit: PageRequest) -> Response:
+        """The form with what is chosen now."""
+        saved = visit.request.query_params.get("saved") == "yes"
+        return self._renderer.page(visit, "settings.html", cache=PRIVATE, themes=("", *THEMES), saved=saved)
+
+    async def save(self, visit: PageRequest) -> Response:
+        """Remembers what the form says, and leaves alone what it does not ask about."""
+        fields = await read_form(visit.request, self._context.settings.body_seconds)
+        if from_elsewhere(visit.request, self._context.settings):
+            raise forbidden("A page of another site may not change anything here.")
+        onward = f"./{local_path(fields['back'])}" if "back" in fields else "./settings?saved=yes"
+        response = see_other(onward)
+        for field, cookie, known in _PREFERENCE_COOKIES:
+            if fields.get(field) in known:
+                keep_cookie(visit.request, self._context.settings, response, cookie, fields[field], _COOKIE_SECONDS)
+            elif field in fields:
+                drop_cookie(visit.request, self._context.settings, response, cookie)
+        return response
+
+
+class UnsubscribePage:
+    """`/unsubscribe/{token}`."""
+
+    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+        self._context = context
+        self._renderer = renderer
+        self._receivers = context.services.mail_receivers
+
+    async def show(self, visit: PageRequest) -> Response:
+        """The question."""
+        return self._page(visit, await self._receiver(visit), done=False)
+
+    async def unsubscribe(self, visit: PageRequest) -> Response:
+        """Does it; repeating it changes nothing. What the request says beside its address does not matter."""
+        receiver = await self._receiver(visit)
+        await read_body(visit.request, SMALL_FORM, self._context.settings.body_seconds)
+        await self._receivers.unsubscribe(receiver)
+        return self._page(visit, receiver, done=True)
+
+    async def _receiver(self, visit: PageRequest) -> Receiver:
+        receiver = await self._receivers.receiver(visit.request.path_params["token"])
+        if receiver is None:
+            raise not_found()
+        return receiver
+
+    def _page(self, visit: PageRequest, receiver: Receiver, *, done: bool) -> Response:
+        return self._renderer.page(
+            visit,
+            "unsubscribe.html",
+            done=done,
+            token=visit.request.path_params["token"],
+            from_org=receiver.org_id,
+            address=shown_mail_address(receiver.address),
+        )

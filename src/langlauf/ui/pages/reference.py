@@ -1,0 +1,264 @@
+"""API reference."""
+
+import re
+from typing import Any
+
+import msgspec
+from markupsafe import Markup
+from starlette.responses import Response
+
+from langlauf.api.context import Context
+from langlauf.api.openapi.document import build_document
+from langlauf.api.openapi.problems import OWN_CODE, problem_schemas
+from langlauf.api.openapi.schema import Schema, ref_name
+from langlauf.api.schemas import ProblemOut
+from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
+from langlauf.problems import phrase_of
+from langlauf.ui.page_request import PageRequest
+from langlauf.ui.renderer import PUBLIC, PageRenderer
+
+#: What narrows a type, as JSON schema calls it.
+_TYPE_LIMITS = (
+    "format", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
+    "pattern", "minItems", "maxItems", "minProperties", "maxProperties",
+)  # fmt: skip
+
+
+#: Every integer ends there, so that it need not be said of each.
+_UNBOUNDED = (None, LARGEST_INTEGER, SMALLEST_INTEGER)
+
+
+class TypePart(msgspec.Struct, frozen=True):
+    """A piece of a type. `ref` is the name of the schema it leads to."""
+
+    text: str
+    ref: str | None = None
+
+
+class SchemaField(msgspec.Struct, frozen=True, kw_only=True):
+    """One field or parameter. `default` is JSON text."""
+
+    name: str
+    kind: list[TypePart]
+    required: bool
+    default: str | None
+    description: str
+    #: path, query or header; empty for a field of a body
+    where: str = ""
+
+
+def to_json(value: Any) -> str:
+    """A value of a schema, as JSON."""
+    return msgspec.json.encode(value).decode()
+
+
+def type_notation(schema: Schema) -> list[TypePart]:
+    """The type in a notation that needs no translation: `string | null`, `"a" | "b"`, `JobOut[]`."""
+    if name := ref_name(schema):
+        return [TypePart(name, name)]
+    for word in ("anyOf", "oneOf"):
+        if word in schema:
+            return _join_types([type_notation(one) for one in schema[word]], " | ")
+    if "const" in schema:
+        return [TypePart(to_json(schema["const"]))]
+    if "enum" in schema:
+        return [TypePart(" | ".join(to_json(value) for value in schema["enum"]))]
+    names = schema.get("type", "any")
+    base = [TypePart(names if isinstance(names, str) else " | ".join(names))]
+    items = schema.get("items")
+    if names == "array" and items:
+        base = [*type_notation(items), TypePart("[]")]
+    limits = "".join(f", {word} {schema[word]}" for word in _TYPE_LIMITS if schema.get(word) not in _UNBOUNDED)
+    return [*base, TypePart(limits)] if limits else base
+
+
+def _join_types(kinds: list[list[TypePart]], between: str) -> list[TypePart]:
+    parts: list[TypePart] = []
+    for number, kind in enumerate(kinds):
+        parts += [TypePart(between), *kind] if number else kind
+    return parts
+
+
+def schema_fields(schema: Schema) -> list[SchemaField]:
+    """The fields of an object, in the order they were declared."""
+    required = schema.get("required", ())
+    return [
+        SchemaField(
+            name=name,
+            kind=type_notation(field),
+            required=name in required,
+            default=to_json(field["default"]) if "default" in field else None,
+            description=field.get("description", ""),
+        )
+        for name, field in schema.get("properties", {}).items()
+    ]
+
+
+_CODE_IN_TEXT = re.compile(r"`([a-z_]+)`:")
+_PROBLEM_TYPE = "application/problem+json"
+#: Schemas that are not shown here: each code has a page of its own.
+_SCHEMAS_WITH_OWN_PAGE = frozenset(problem_schemas()) - {OWN_CODE}
+
+
+class BodyExample(msgspec.Struct, frozen=True):
+    """Something to send or to get, as JSON text."""
+
+    name: str
+    text: str
+
+
+class ResponseDoc(msgspec.Struct, frozen=True, kw_only=True):
+    """One way an operation answers. `codes` are the error codes that come with the status."""
+
+    status: int
+    phrase: str
+    media: str
+    kind: list[TypePart]
+    description: str
+    codes: list[str]
+    headers: list[str]
+    examples: list[BodyExample]
+
+
+class OperationDoc(msgspec.Struct, frozen=True, kw_only=True):
+    """One method of one path."""
+
+    name: str
+    method: str
+    path: str
+    summary: str
+    #: what a key must allow; empty where everybody may call
+    scope: str
+    parameters: list[SchemaField]
+    body: list[TypePart]
+    body_required: bool
+    examples: list[BodyExample]
+    answers: list[ResponseDoc]
+
+
+class SchemaVariant(msgspec.Struct, frozen=True, kw_only=True):
+    """A named schema, or one of its alternatives. `kind` is for those that are no objects."""
+
+    title: str
+    description: str
+    fields: list[SchemaField]
+    kind: list[TypePart]
+
+
+class SchemaDoc(msgspec.Struct, frozen=True, kw_only=True):
+    """A schema with its alternatives, which most have one of."""
+
+    name: str
+    description: str
+    shapes: list[SchemaVariant]
+
+
+class ReferencePage:
+    """`/docs`."""
+
+    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+        self._renderer = renderer
+        document = build_document(context.services.registry, context.prefix)
+        self._groups = operations_by_tag(document)
+        schemas = document["components"]["schemas"]
+        self._components = [
+            _schema_doc(name, schema) for name, schema in schemas.items() if name not in _SCHEMAS_WITH_OWN_PAGE
+        ]
+        self._rendered: dict[tuple[str, bool], Markup] = {}
+
+    async def show(self, visit: PageRequest) -> Response:
+        """The page; it is the same for everybody, and its long part is made once per language."""
+        key = (visit.language.code, visit.chosen)
+        if key not in self._rendered:
+            text = self._renderer.html(visit, "_operations.html", groups=self._groups, components=self._components)
+            self._rendered[key] = Markup(text)  # noqa: S704 - a template's own output, escaped when it was made
+        return self._renderer.page(visit, "reference.html", cache=PUBLIC, operations=self._rendered[key])
+
+
+def operations_by_tag(document: dict[str, Any]) -> dict[str, list[OperationDoc]]:
+    """Every operation of the document, in its order, under its tag."""
+    groups: dict[str, list[OperationDoc]] = {}
+    shared = document["components"]["responses"]
+    for path, methods in document["paths"].items():
+        for method, described in methods.items():
+            groups.setdefault(described["tags"][0], []).append(_operation_doc(path, method, described, shared))
+    return groups
+
+
+def _operation_doc(path: str, method: str, described: Schema, shared: Schema) -> OperationDoc:
+    body = described.get("requestBody", {})
+    content = body.get("content", {}).get("application/json", {})
+    return OperationDoc(
+        name=described["operationId"],
+        method=method.upper(),
+        path=path,
+        summary=described["summary"],
+        scope=described.get("x-scope", ""),
+        parameters=[_parameter_field(one) for one in described["parameters"]],
+        body=type_notation(content["schema"]) if content else [],
+        body_required=body.get("required", False),
+        examples=_examples(content),
+        answers=[
+            _response_doc(int(status), shared.get(ref_name(one) or "", one))
+            for status, one in sorted(described["responses"].items())
+        ],
+    )
+
+
+def _parameter_field(described: Schema) -> SchemaField:
+    schema = described["schema"]
+    return SchemaField(
+        name=described["name"],
+        kind=type_notation(schema),
+        required=described["required"],
+        default=to_json(schema["default"]) if "default" in schema else None,
+        description=described["description"],
+        where=described["in"],
+    )
+
+
+def _response_doc(status: int, described: Schema) -> ResponseDoc:
+    contents: dict[str, Schema] = described.get("content", {})
+    media = next(iter(contents), "")
+    content = contents.get(media, {})
+    return ResponseDoc(
+        status=status,
+        phrase=phrase_of(status),
+        media=media,
+        kind=_body_type(media, content),
+        description=described["description"],
+        codes=_CODE_IN_TEXT.findall(described["description"]) if media == _PROBLEM_TYPE else [],
+        headers=list(described.get("headers", {})),
+        examples=_examples(content),
+    )
+
+
+def _body_type(media: str, content: Schema) -> list[TypePart]:
+    """What a body is. Problems are shown by the shape that all have: their codes stand beside."""
+    if media == _PROBLEM_TYPE:
+        return [TypePart(ProblemOut.__name__, ProblemOut.__name__)]
+    return type_notation(content["schema"]) if content else []
+
+
+def _examples(content: Schema) -> list[BodyExample]:
+    return [
+        BodyExample(name, msgspec.json.format(msgspec.json.encode(one["value"]), indent=2).decode())
+        for name, one in content.get("examples", {}).items()
+    ]
+
+
+def _schema_doc(name: str, schema: Schema) -> SchemaDoc:
+    alternatives = schema.get("anyOf") or [schema]
+    return SchemaDoc(
+        name=name,
+        description=schema.get("description", ""),
+        shapes=[
+            SchemaVariant(
+                title=one.get("title", name),
+                description=one.get("description", ""),
+                fields=schema_fields(one),
+                kind=[] if one.get("properties") else type_notation(one),
+            )
+            for one in alternatives
+        ],
+    )

@@ -1,0 +1,134 @@
+"""Result page."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from langlauf.api.context import Context
+from langlauf.api.parameters import choice
+from langlauf.api.results import LATEST, REQUESTED, expired
+from langlauf.auth.caller import Caller
+from langlauf.domain.holding import ResultGone
+from langlauf.domain.instant import seconds_between
+from langlauf.domain.job import JobRecord
+from langlauf.domain.masking import masked
+from langlauf.domain.result import Snapshot
+from langlauf.domain.views import JobView, ResultView
+from langlauf.problems import not_found
+from langlauf.service.read import CallerReads
+from langlauf.ui.formatting import display_state, format_duration, format_size, json_excerpt, result_summary
+from langlauf.ui.job_input import job_subject
+from langlauf.ui.page_request import PageRequest
+from langlauf.ui.pages.public import has_problem_page
+from langlauf.ui.pages.result_downloads import download_formats
+from langlauf.ui.pages.snapshots import (
+    is_expired,
+    path_number,
+    requested_snapshot,
+    requested_version,
+    retained_until,
+    snapshot_neighbours,
+    snapshots_made,
+)
+from langlauf.ui.renderer import PageRenderer
+from langlauf.ui.responses import see_other
+from langlauf.ui.views.panels import PanelRenderer
+from langlauf.ui.views.stored_views import result_views
+
+
+class ResultPage:
+    """`/results/{result_id}` and `/results/{result_id}/v/{n}`."""
+
+    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+        self._context = context
+        self._renderer = renderer
+        self._panels = PanelRenderer(renderer)
+
+    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+        """The newest snapshot of the job, or with `view=requested` exactly this one; 410 where retention took it."""
+        view = choice(visit.request, "view", (LATEST, REQUESTED)) or LATEST
+        reads = self._context.services.reads.of(caller)
+        found = await requested_snapshot(reads, visit, latest=view == LATEST)
+        return await self._page(visit, reads, found, exact=view == REQUESTED)
+
+    async def version(self, visit: PageRequest, caller: Caller) -> Response:
+        """Exactly the snapshot of this number."""
+        reads = self._context.services.reads.of(caller)
+        found = await requested_version(reads, visit, path_number(visit.request.path_params["number"]))
+        return await self._page(visit, reads, found, exact=True)
+
+    async def _page(self, visit: PageRequest, reads: CallerReads, found: ResultView, *, exact: bool) -> Response:
+        services = self._context.services
+        current = await reads.job(found.job.job_id)
+        if current is None:
+            raise not_found()
+        delivered, payload = found.delivered.snapshot, found.delivered.payload
+        asked = await reads.payload(found.job.job_id)
+        if is_expired(found.delivered) or payload is None:
+            values = {"job": found.job, "removed_at": delivered.removed_at, "asked": _input_excerpt(asked)}
+            return self._renderer.page(visit, "results/expired.html", 410, **values)
+        job = current.job
+        looked = await asyncio.to_thread(result_views, found.delivered)
+        return self._renderer.page(
+            visit,
+            "results/result.html",
+            job=job,
+            display_state=display_state(job.status, services.reads.phase(current)),
+            snapshot=delivered,
+            requested=found.requested,
+            exact=exact,
+            total=snapshots_made(job),
+            rows=result_summary(delivered.summary_json, payload),
+            found=await self._panels.panels_of(visit, found.delivered, looked),
+            size=format_size(len(payload.encode())),
+            formats=download_formats(looked),
+            around=snapshot_neighbours(await reads.results(job.job_id), delivered),
+            code_known=has_problem_page(job.error_code),
+            subject=job_subject(asked, services.registry.get(job.analysis)),
+            asked=_input_excerpt(asked),
+            api=f"{self._context.links(visit.request).result(delivered.result_id)}?view={REQUESTED}",
+            **self._times(job, delivered),
+        )
+
+    def _times(self, job: JobRecord, snapshot: Snapshot) -> dict[str, Any]:
+        ended = job.started_at is not None and job.finished_at is not None
+        return {
+            "took": format_duration(seconds_between(job.started_at, job.finished_at)) if ended else None,  # type: ignore[arg-type]
+            "until": retained_until(job, snapshot, self._context.settings.retention),
+        }
+
+
+def _input_excerpt(asked: str | None) -> Any:
+    if asked is None:
+        return None
+    return json_excerpt(msgspec.json.encode(masked(msgspec.json.decode(asked))).decode())
+
+
+_MAX_HOLD_REASON = 500
+
+
+class HoldForms:
+    """`/results/{result_id}/hold` and `/results/{result_id}/release`."""
+
+    def __init__(self, context: Context) -> None:
+        self._holds = context.services.holds
+
+    async def hold(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Keeps it, and shows it again. What retention took meanwhile is told."""
+        reason = fields.get("reason", "").strip()[:_MAX_HOLD_REASON]
+        done = await self._holds.hold(caller, visit.request.path_params["result_id"], reason or None)
+        if isinstance(done, ResultGone):
+            raise expired(done)
+        return self._shown(visit, done)
+
+    async def release(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
+        """Lets it go, and shows it again."""
+        return self._shown(visit, await self._holds.release(caller, visit.request.path_params["result_id"]))
+
+    def _shown(self, visit: PageRequest, done: JobView | None) -> Response:
+        if done is None:
+            raise not_found()
+        return see_other(visit.link("results", visit.request.path_params["result_id"]))

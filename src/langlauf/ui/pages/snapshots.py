@@ -1,0 +1,177 @@
+"""Snapshots of a job."""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+from starlette.requests import Request
+
+from langlauf.api.parameters import whole_number
+from langlauf.domain.instant import Instant, after
+from langlauf.domain.job import JobRecord
+from langlauf.domain.result import Snapshot, StoredResult
+from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.state import Status
+from langlauf.domain.views import ResultView
+from langlauf.problems import Problem, bad_request, not_found
+from langlauf.service.read import CallerReads
+from langlauf.ui.page_request import PageRequest
+
+#: A page has a payload as text, as bytes, and in the parts that it shows.
+_PAYLOAD_COPIES = 3
+_SNAPSHOT_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+
+
+async def requested_snapshot(
+    reads: CallerReads, visit: PageRequest, *, latest: bool, payload: bool = True
+) -> ResultView:
+    """The snapshot whose id is in the address, or the newest of its job."""
+    found = await reads.result(visit.request.path_params["result_id"], latest=latest, payload=False)
+    if found is None:
+        raise not_found()
+    return await with_payload(reads, visit, found) if payload else found
+
+
+async def with_payload(reads: CallerReads, visit: PageRequest, found: ResultView) -> ResultView:
+    """The same with its payload, for which there must be room while the page is made."""
+    name = found.delivered.snapshot.result_id
+    source = await reads.source(name)
+    if source is not None and source.whole is None:
+        visit.hold(_PAYLOAD_COPIES * source.size)
+    read = await reads.result(name, latest=False)
+    if read is None:
+        raise not_found()
+    return msgspec.structs.replace(read, requested=found.requested)
+
+
+async def requested_version(reads: CallerReads, visit: PageRequest, number: int) -> ResultView:
+    """The snapshot of this number, of the same job as the one in the address."""
+    asked = await requested_snapshot(reads, visit, latest=False, payload=False)
+    wanted = snapshot_by_number(await reads.results(asked.job.job_id), number)
+    found = None if wanted is None else await reads.result(wanted.result_id, latest=False, payload=False)
+    if found is None:
+        raise not_found()
+    return await with_payload(reads, visit, found)
+
+
+def snapshot_by_number(snapshots: list[Snapshot], number: int) -> Snapshot | None:
+    """The snapshot of a number."""
+    return next((one for one in snapshots if one.result_seq == number), None)
+
+
+def path_number(text: str) -> int:
+    """A number in an address; there is nothing at one that is none."""
+    if not _SNAPSHOT_NUMBER.fullmatch(text):
+        raise not_found()
+    return int(text)
+
+
+def query_number(visit: PageRequest, name: str, default: int) -> int:
+    """A number among the parameters."""
+    text = visit.request.query_params.get(name)
+    if text is None or text == "":
+        return default
+    if not _SNAPSHOT_NUMBER.fullmatch(text):
+        raise bad_request(f"{name} must be the number of a snapshot.")
+    return int(text)
+
+
+def is_expired(stored: StoredResult) -> bool:
+    """Whether retention took it."""
+    return stored.snapshot.removed_at is not None or stored.payload is None
+
+
+def require_payload(stored: StoredResult) -> StoredResult:
+    """The same, or the problem that says that retention took it."""
+    if is_expired(stored):
+        raise expired_problem()
+    return stored
+
+
+def expired_problem() -> Problem:
+    """What is said of a result that retention took."""
+    return Problem(410, "expired", "Retention removed this result.")
+
+
+_MAX_LISTED_SNAPSHOTS = 100
+
+
+class SnapshotNeighbours(msgspec.Struct, frozen=True, kw_only=True):
+    """The snapshots around one, newest first. `hidden` counts those that are too many for a list."""
+
+    listed: list[Snapshot]
+    hidden: int
+    before: Snapshot | None
+    after: Snapshot | None
+
+
+def snapshots_made(job: JobRecord) -> int:
+    """How many snapshots the job has written so far, those that retention took included."""
+    return job.partial_count + (job.status is Status.COMPLETED)
+
+
+def snapshot_neighbours(snapshots: Sequence[Snapshot], current: Snapshot) -> SnapshotNeighbours:
+    """The snapshots next to one, and as many of the others around it as a list can hold."""
+    numbers = [snapshot.result_seq for snapshot in snapshots]
+    at = numbers.index(current.result_seq) if current.result_seq in numbers else len(numbers) - 1
+    first = max(0, min(at - _MAX_LISTED_SNAPSHOTS // 2, len(snapshots) - _MAX_LISTED_SNAPSHOTS))
+    listed = list(snapshots[first : first + _MAX_LISTED_SNAPSHOTS])
+    return SnapshotNeighbours(
+        listed=listed[::-1],
+        hidden=len(snapshots) - len(listed),
+        before=snapshots[at - 1] if at > 0 else None,
+        after=snapshots[at + 1] if 0 <= at < len(snapshots) - 1 else None,
+    )
+
+
+def retained_until(job: JobRecord, snapshot: Snapshot, policy: RetentionPolicy) -> Instant | None:
+    """When retention may take a snapshot; None where that cannot be told, or never comes."""
+    seconds = policy.final_results if snapshot.result_kind == "final" else policy.partial_results
+    return None if job.finished_at is None or seconds is None else after(job.finished_at, seconds)
+
+
+_MAX_VERSION = 1_000_000_000
+#: So many stand beside the chosen one; the first and the newest always do.
+_VERSIONS_BESIDE = 3
+
+
+class VersionPicker(msgspec.Struct, frozen=True, kw_only=True):
+    """Which version is looked at, and which stand beside it. None in `shown` is a gap."""
+
+    chosen: Snapshot
+    newest: Snapshot
+    pinned: bool
+    shown: list[Snapshot | None]
+    before: Snapshot | None
+    after: Snapshot | None
+
+
+def version_picker(snapshots: Sequence[Snapshot], request: Request) -> VersionPicker | None:
+    """The row of versions; `?v=5` pins one of them. Those whose payload retention took are not there."""
+    pinned = whole_number(request, "v", default=0, lowest=0, highest=_MAX_VERSION)
+    kept = [snapshot for snapshot in snapshots if snapshot.removed_at is None]
+    if not kept:
+        return None
+    at = next((place for place, one in enumerate(kept) if one.result_seq == pinned), None) if pinned else len(kept) - 1
+    if at is None:
+        raise not_found()
+    return VersionPicker(
+        chosen=kept[at],
+        newest=kept[-1],
+        pinned=bool(pinned),
+        shown=_with_gaps(kept, at),
+        before=kept[at - 1] if at else None,
+        after=kept[at + 1] if at + 1 < len(kept) else None,
+    )
+
+
+def _with_gaps(kept: Sequence[Snapshot], at: int) -> list[Snapshot | None]:
+    places = {0, len(kept) - 1, *range(max(0, at - _VERSIONS_BESIDE), min(len(kept), at + _VERSIONS_BESIDE + 1))}
+    shown: list[Snapshot | None] = []
+    previous = -1
+    for place in sorted(places):
+        if place != previous + 1:
+            shown.append(None)
+        shown.append(kept[place])
+        previous = place
+    return shown

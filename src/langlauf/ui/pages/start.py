@@ -1,0 +1,194 @@
+"""Start page."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from langlauf.analysis.schema import InvalidInput
+from langlauf.api.context import Context
+from langlauf.auth.caller import Caller
+from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.job import JobRecord
+from langlauf.domain.views import JobFilter
+from langlauf.problems import not_found
+from langlauf.service.control import NotTerminal
+from langlauf.ui.form_fields import field_text
+from langlauf.ui.form_validation import FieldError
+from langlauf.ui.formatting import display_state
+from langlauf.ui.job_input import EarlierJob, find_earlier_job, job_subjects, prefilled_fields
+from langlauf.ui.page_request import PageRequest
+from langlauf.ui.pages.submit_form import (
+    NOTIFY_FIELDS,
+    OPTION_FIELDS,
+    PRIORITY,
+    AnalysisCard,
+    SubmitOutcome,
+    analysis_cards,
+    example_command,
+    form_key,
+    idempotency_key,
+    new_form_key,
+    notify_fields,
+    read_form_input,
+    request_body,
+    submit_job,
+    submit_outcome,
+)
+from langlauf.ui.renderer import PageRenderer
+from langlauf.ui.responses import see_other
+
+RECENT_JOBS = 10
+
+
+class RecentJob(msgspec.Struct, frozen=True):
+    """A row of the list of jobs."""
+
+    job: JobRecord
+    #: what it is about, where its input tells
+    subject: str
+    display_state: str
+
+
+class FormState(msgspec.Struct, frozen=True, kw_only=True):
+    """A form as it stands on the page: what is in it, and what is wrong with it."""
+
+    key: str
+    #: by field, and so are the flaws
+    texts: Mapping[str, str]
+    flaws: Mapping[str, FieldError] = {}
+    #: fields that an earlier job had filled and that are not shown
+    hidden: list[str] = []
+
+
+class StartPage:
+    """`/`."""
+
+    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+        self._context = context
+        self._renderer = renderer
+        self._offers = analysis_cards(context.services.registry)
+
+    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+        """The form of one analysis, empty or filled from an earlier job."""
+        query = visit.request.query_params
+        if "from" in query:
+            return await self._again(visit, caller, query["from"])
+        offer = self._offer(query["analysis"]) if "analysis" in query else self._default()
+        return await self._page(visit, caller, offer, _blank_form(offer))
+
+    async def _again(self, visit: PageRequest, caller: Caller, job_id: str) -> Response:
+        """The form of an earlier job; one of another org is not there."""
+        earlier = await find_earlier_job(self._context.services.reads, caller, job_id)
+        if earlier is None:
+            raise not_found()
+        offer = next((one for one in self._offers if one.name == earlier.job.analysis), None)
+        if offer is None:
+            return await self._page(
+                visit, caller, self._default(), _blank_form(self._default()), gone=earlier.job.analysis
+            )
+        texts, hidden = prefilled_fields(offer.entries, earlier)
+        texts[PRIORITY.field] = field_text(PRIORITY.kind, earlier.job.priority_class)
+        sheet = FormState(key=new_form_key(), texts=texts, hidden=hidden)
+        return await self._page(visit, caller, offer, sheet, earlier=earlier)
+
+    async def submit(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Starts a job, and leads to it; or the form again, with what is wrong beside its entries."""
+        key = form_key(fields)
+        if "resume" in fields:
+            return await self._resume(visit, caller, fields["resume"], key)
+        offer = self._offer(fields.get("analysis", ""))
+        filled = read_form_input(offer, fields, self._context.settings.max_depth)
+        ordered = SubmitOutcome(flaws=filled.flaws, status=400)
+        if not filled.flaws:
+            body = request_body(offer, filled.values, fields)
+            ordered = await submit_job(self._context.services.submissions, caller, body, key, visit.language.code)
+        if ordered.job is not None:
+            return _redirect_to_job(visit, ordered.job)
+        options = {option.field: fields.get(option.field, "") for option in (*OPTION_FIELDS, *NOTIFY_FIELDS)}
+        sheet = FormState(key=key, texts={**filled.texts, **options}, flaws=ordered.flaws)
+        return await self._page(visit, caller, offer, sheet, ordered=ordered)
+
+    async def _resume(self, visit: PageRequest, caller: Caller, job_id: str, key: str) -> Response:
+        """A new job that goes on where an earlier one stopped."""
+        wish = idempotency_key(key, {"resume": job_id})
+        try:
+            made = await self._context.services.control.retry(caller, job_id, resume=True, idempotency_key=wish)
+        except InvalidInput:  # the analysis has changed since, or is not known here
+            blank = _blank_form(self._default())
+            refused = SubmitOutcome(refused="validation_error", status=422)
+            return await self._page(visit, caller, self._default(), blank, ordered=refused)
+        if made is None:
+            raise not_found()
+        ordered = (
+            SubmitOutcome(refused="not_terminal", status=409) if isinstance(made, NotTerminal) else submit_outcome(made)
+        )
+        if ordered.job is not None:
+            return _redirect_to_job(visit, ordered.job)
+        offer = self._default()
+        return await self._page(visit, caller, offer, _blank_form(offer), ordered=ordered)
+
+    def _offer(self, name: str) -> AnalysisCard:
+        found = next((one for one in self._offers if one.name == name), None)
+        if found is None:
+            raise not_found()
+        return found
+
+    def _default(self) -> AnalysisCard | None:
+        return self._offers[0] if self._offers else None
+
+    async def _page(
+        self,
+        visit: PageRequest,
+        caller: Caller,
+        offer: AnalysisCard | None,
+        sheet: FormState,
+        *,
+        ordered: SubmitOutcome | None = None,
+        earlier: EarlierJob | None = None,
+        gone: str = "",
+    ) -> Response:
+        ordered = ordered or SubmitOutcome()
+        values: dict[str, Any] = {
+            "offers": self._offers,
+            "offer": offer,
+            "sheet": sheet,
+            "ordered": ordered,
+            "earlier": earlier,
+            "gone": gone,
+            "option_entries": OPTION_FIELDS,
+            "more_open": ordered.duplicate is not None or any(one.field in sheet.flaws for one in OPTION_FIELDS),
+            "notify_entries": notify_fields(self._context.settings),
+            "notify_open": any(one.field in sheet.flaws or sheet.texts.get(one.field) for one in NOTIFY_FIELDS),
+            "curl": None if offer is None else example_command(self._context, visit, caller, offer),
+            "largest": self._context.settings.max_body,
+            "recent": RECENT_JOBS,
+            **await self._recent(caller),
+        }
+        return self._renderer.page(visit, "start/start.html", ordered.status, headers=ordered.headers, **values)
+
+    async def _recent(self, caller: Caller) -> dict[str, Any]:
+        """The newest jobs; None where the store does not tell, which is not the same as none."""
+        reads = self._context.services.reads
+        try:
+            page = await reads.of(caller).jobs(JobFilter(limit=RECENT_JOBS))
+            subjects = await job_subjects(self._context, caller, [view.job for view in page.views])
+        except StoreUnavailable:
+            return {"lines": None, "more": False}
+        lines = [
+            RecentJob(view.job, subjects.get(view.job.job_id, ""), display_state(view.job.status, reads.phase(view)))
+            for view in page.views
+        ]
+        return {"lines": lines, "more": page.after is not None}
+
+
+def _blank_form(offer: AnalysisCard | None) -> FormState:
+    """A form with the defaults in it."""
+    entries = [*OPTION_FIELDS] if offer is None else [*offer.entries, *OPTION_FIELDS]
+    return FormState(key=new_form_key(), texts={entry.field: entry.initial for entry in entries})
+
+
+def _redirect_to_job(visit: PageRequest, job: JobRecord) -> Response:
+    """To the page of a job."""
+    return see_other(visit.link("jobs", job.job_id))

@@ -1,0 +1,206 @@
+"""Submit form."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from langlauf.analysis.registry import Analysis, Registry
+from langlauf.analysis.schema import InvalidInput
+from langlauf.api.context import Context
+from langlauf.api.openapi.schema import required_example
+from langlauf.api.submit_request import read_order
+from langlauf.auth.caller import Caller
+from langlauf.clock import new_word
+from langlauf.domain.errors import Overloaded, StoreUnavailable
+from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed
+from langlauf.domain.keys import ALPHABET
+from langlauf.problems import Problem
+from langlauf.service.submit import Submissions
+from langlauf.settings import Settings
+from langlauf.ui.form_fields import CHECKED, FieldChoice, FieldKind, FormField, form_fields
+from langlauf.ui.form_validation import (
+    FieldError,
+    FormValues,
+    field_error,
+    mail_address_error,
+    read_form_values,
+    webhook_url_error,
+)
+from langlauf.ui.job_input import curl_command
+from langlauf.ui.page_request import PageRequest
+from langlauf.ui.pages.reference import SchemaField, schema_fields
+
+_REF = "#/components/schemas/{name}"
+
+
+class AnalysisCard(msgspec.Struct, frozen=True, kw_only=True):
+    """An analysis as people see it."""
+
+    analysis: Analysis
+    is_default: bool
+    #: the first paragraph of what its author says about it, and the others
+    headline: str
+    paragraphs: list[str]
+    fields: list[SchemaField]
+    entries: list[FormField]
+    #: a body that a request for it could have
+    example: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What requests call it."""
+        return self.analysis.name
+
+
+def analysis_cards(registry: Registry) -> list[AnalysisCard]:
+    """Every analysis, the default first."""
+    offers = [analysis_card(analysis, is_default=analysis.name == registry.default) for analysis in registry]
+    return sorted(offers, key=lambda offer: not offer.is_default)
+
+
+def analysis_card(analysis: Analysis, *, is_default: bool) -> AnalysisCard:
+    """What the registry knows about an analysis, readable."""
+    [_], components = msgspec.json.schema_components([analysis.input_type], ref_template=_REF)
+    schema = components[analysis.input_type.__name__]
+    headline, *paragraphs = analysis.description.split("\n\n")
+    example = required_example(schema, components)
+    return AnalysisCard(
+        analysis=analysis,
+        is_default=is_default,
+        headline=headline,
+        paragraphs=paragraphs,
+        fields=schema_fields(schema),
+        entries=form_fields(schema, components),
+        example=example if is_default else {"analysis": analysis.name, **example},
+    )
+
+
+def example_command(context: Context, visit: PageRequest, caller: Caller, offer: AnalysisCard) -> str:
+    """A command that starts the analysis, ready to be pasted into a shell."""
+    return curl_command(context, visit, caller, msgspec.json.encode(offer.example).decode())
+
+
+#: What can be said about a job beyond its input, as entries of the same form.
+TIMEOUT = FormField(name="timeout_seconds", room="option", kind=FieldKind.TEXT, examples=("90", "30m"))
+PRIORITY = FormField(
+    name="priority_class",
+    room="option",
+    kind=FieldKind.CHOICE,
+    initial='"default"',
+    choices=(FieldChoice('"default"', ""), FieldChoice('"expedite"', "")),
+)
+RETRIES = FormField(
+    name="max_retries", room="option", kind=FieldKind.WHOLE, limits={"min": "0", "max": "100", "step": "1"}
+)
+DUPLICATE = FormField(name="allow_duplicate", room="option", kind=FieldKind.FLAG)
+OPTION_FIELDS = (TIMEOUT, PRIORITY, RETRIES, DUPLICATE)
+#: Whom to tell of the end.
+EMAIL = FormField(name="email", room="option", kind=FieldKind.TEXT, examples=("name@example.org",))
+WEBHOOK = FormField(name="webhook", room="option", kind=FieldKind.TEXT, examples=("https://example.org/hooks",))
+NOTIFY_FIELDS = (EMAIL, WEBHOOK)
+_FORM_KEY = re.compile(r"[0-9A-Za-z]{24}", re.ASCII)
+
+
+class SubmitOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a form: a job, or why there is none."""
+
+    job: JobRecord | None = None
+    #: the same job that has not ended yet
+    duplicate: JobRecord | None = None
+    #: flaws by field; under the empty name what belongs to none
+    flaws: dict[str, FieldError] = {}
+    #: the code of a refusal that is nobody's mistake, and when to come back
+    refused: str = ""
+    status: int = 200
+    headers: dict[str, str] = {}
+
+
+def new_form_key() -> str:
+    """What makes the forms of two visits two wishes."""
+    return new_word(ALPHABET, 24)
+
+
+def form_key(fields: Mapping[str, str]) -> str:
+    """The key of the form that was sent; a new one where it has none that is ours."""
+    given = fields.get("key", "")
+    return given if _FORM_KEY.fullmatch(given) else new_form_key()
+
+
+def notify_fields(settings: Settings) -> tuple[FormField, ...]:
+    """Those ways to be told that can work here: mail needs a server for it, a webhook something to sign with."""
+    ways = ((EMAIL, settings.smtp is not None), (WEBHOOK, bool(settings.webhook_secret)))
+    return tuple(entry for entry, works in ways if works)
+
+
+def read_form_input(offer: AnalysisCard, fields: Mapping[str, str], deepest: int) -> FormValues:
+    """The input that was filled in."""
+    return read_form_values(offer.entries, offer.analysis.input_type, fields, deepest)
+
+
+def request_body(offer: AnalysisCard, values: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+    """The form as the body that a program would send."""
+    given = {option.name: fields.get(option.field, "").strip() for option in OPTION_FIELDS}
+    timeout, retries = given["timeout_seconds"], given["max_retries"]
+    mode: dict[str, Any] = {
+        "priority_class": given["priority_class"].strip('"') or "default",
+        "allow_duplicate": given["allow_duplicate"] == CHECKED,
+    }
+    if retries:
+        mode["max_retries"] = int(retries) if re.fullmatch(r"-?[0-9]{1,9}", retries) else retries
+    told = {entry.name: text for entry in NOTIFY_FIELDS if (text := fields.get(entry.field, "").strip())}
+    if told:
+        mode["notify"] = told
+    body = {"analysis": offer.name, "input": dict(values), "options": {"async_mode": mode}}
+    return {**body, "timeout_seconds": timeout} if timeout else body
+
+
+def idempotency_key(key: str, body: Mapping[str, Any]) -> str:
+    """The same form sent twice is one wish; with other values it is another."""
+    digest = hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
+    return f"form-{key}-{digest[:32]}"
+
+
+async def submit_job(
+    submissions: Submissions, caller: Caller, body: dict[str, Any], key: str, language: str
+) -> SubmitOutcome:
+    """Submits it; whatever the API would refuse is refused here for the same reason. Mails speak as the page does."""
+    try:
+        order, _ = read_order(body, idempotency_key(key, body))
+        if order.notify is not None:
+            order = replace(order, notify=replace(order.notify, language=language))
+        submitted = await submissions.submit(caller, order)
+    except InvalidInput as error:
+        return _invalid_outcome(error.field, error.message)
+    except Problem as problem:
+        return _invalid_outcome(problem.members.get("field", ""), problem.message)
+    except (Overloaded, StoreUnavailable):
+        return SubmitOutcome(refused="unavailable", status=503, headers={"Retry-After": "5"})
+    return submit_outcome(submitted)
+
+
+def submit_outcome(submitted: object) -> SubmitOutcome:
+    """The answer of the store, for people."""
+    if isinstance(submitted, Accepted | Replayed):
+        return SubmitOutcome(job=submitted.job)
+    if isinstance(submitted, Duplicate):
+        return SubmitOutcome(duplicate=submitted.job, status=409)
+    if isinstance(submitted, QueueFull):
+        status = 503 if submitted.scope == "all" else 429
+        return SubmitOutcome(refused="queue_full", status=status, headers={"Retry-After": str(submitted.retry_after)})
+    return SubmitOutcome(refused="idempotency_mismatch", status=422)
+
+
+def _invalid_outcome(field: str, message: str) -> SubmitOutcome:
+    """A flaw beside the entry that a request would name; at the top where there is none."""
+    first, last = re.split(r"[.\[]", field)[0], field.rpartition(".")[2]
+    options = [
+        one.field for one in (*OPTION_FIELDS, *NOTIFY_FIELDS) if one.name == last and first in ("options", TIMEOUT.name)
+    ]
+    flaw = webhook_url_error(message) if options == [WEBHOOK.field] else field_error(message)
+    if options == [EMAIL.field]:
+        flaw = mail_address_error(message)
+    return SubmitOutcome(flaws={(options or [f"in.{first}" if first else ""])[0]: flaw}, status=400)

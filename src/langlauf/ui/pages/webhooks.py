@@ -1,0 +1,235 @@
+"""Webhooks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from langlauf.analysis.schema import InvalidInput
+from langlauf.api.context import Context
+from langlauf.api.wire import shown_target
+from langlauf.auth.caller import Caller
+from langlauf.auth.rates import Kind, count_apart
+from langlauf.domain.access import Scope
+from langlauf.domain.delivery import FINAL_SUBJECTS, MOST_ENDPOINTS, SUBJECTS, DeliveryFilter, Endpoint, subject_of
+from langlauf.domain.keys import LONGEST_NAME
+from langlauf.domain.notification import DELIVERY_STATUSES, Notification
+from langlauf.domain.target import LONGEST_URL
+from langlauf.problems import forbidden, not_found
+from langlauf.service.webhooks import (
+    SWITCHED_OFF,
+    EndpointDisabled,
+    EndpointExists,
+    MadeEndpoint,
+    Standing,
+    TooManyEndpoints,
+    Tried,
+    standing,
+)
+from langlauf.ui.form_validation import webhook_url_error
+from langlauf.ui.page_request import PageRequest
+from langlauf.ui.renderer import PageRenderer
+from langlauf.ui.responses import see_other
+
+#: The newest so many deliveries are shown; commands and the API tell of all.
+MAX_DELIVERIES = 25
+
+
+class EndpointRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint as the page shows it."""
+
+    endpoint: Endpoint
+    standing: Standing
+
+
+class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery as the page shows it."""
+
+    message: Notification
+    #: what it tells of, as the last word of its template
+    subject: str
+    target: str
+    #: whether it can be sent again: it is settled, and there is somebody to send it to
+    replayable: bool
+
+
+class EndpointForm(msgspec.Struct, frozen=True, kw_only=True):
+    """The form for a new endpoint as it stands on the page, and what is wrong with it."""
+
+    url: str = ""
+    name: str = ""
+    subjects: tuple[str, ...] = FINAL_SUBJECTS
+    #: the field that is wrong, and why in the reader's words
+    field: str = ""
+    flaw: str = ""
+
+
+class EndpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a form, told at the top of the page."""
+
+    made: MadeEndpoint | None = None
+    #: whether the secret is of a new endpoint, not a new one of an old endpoint
+    added: bool = False
+    tried: Tried | None = None
+    tried_url: str = ""
+    replayed: int | None = None
+    #: the code of a refusal
+    refused: str = ""
+
+
+class WebhookPages:
+    """`/webhooks`, and where its forms are sent to."""
+
+    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+        self._context = context
+        self._webhooks = context.services.webhooks
+        self._renderer = renderer
+
+    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+        """The page."""
+        if Scope.ADMIN not in caller.scopes:
+            raise forbidden("This key does not have the scope admin; ask for one that has.")
+        return await self._page(visit, caller)
+
+    async def redirect_to_page(self, visit: PageRequest, _: Caller) -> Response:
+        """Whoever comes to the address of a form without one, by a change of language or a reload, sees the page."""
+        return see_other(visit.link("webhooks"))
+
+    async def add(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """A new endpoint, with its secret on the page; or the form again."""
+        chosen = tuple(one for one in SUBJECTS if fields.get(f"hears.{one}") == "on")
+        sheet = EndpointForm(url=fields.get("url", "").strip(), name=fields.get("name", "").strip(), subjects=chosen)
+        try:
+            made = await self._webhooks.add(caller.org_id, sheet.url, name=sheet.name, subjects=chosen)
+        except InvalidInput as error:
+            flawed = msgspec.structs.replace(sheet, field=error.field, flaw=_field_error(visit, error))
+            return await self._page(visit, caller, sheet=flawed, status=400)
+        except EndpointExists:
+            flawed = msgspec.structs.replace(sheet, field="url")
+            return await self._page(
+                visit, caller, sheet=flawed, said=EndpointOutcome(refused="endpoint_exists"), status=409
+            )
+        except TooManyEndpoints:
+            many = visit.language.say("webhooks.flaw.many", most=MOST_ENDPOINTS)
+            flawed = msgspec.structs.replace(sheet, field="url", flaw=many)
+            return await self._page(visit, caller, sheet=flawed, status=400)
+        return await self._page(visit, caller, said=EndpointOutcome(made=made, added=True))
+
+    async def rotate(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
+        """A new secret for an endpoint, on the page; the one before stays good for a day."""
+        made = await self._webhooks.rotate(caller.org_id, _endpoint_id(visit))
+        if made is None:
+            raise not_found()
+        return await self._page(visit, caller, said=EndpointOutcome(made=made))
+
+    async def test(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
+        """Sends a test event, and tells on the page what came back."""
+        endpoint = await self._existing(visit, caller)
+        self._count(visit, caller, Kind.WEBHOOK_TEST, "Too many test events")
+        tried = await self._webhooks.test(caller.org_id, endpoint.endpoint_id)
+        return await self._page(visit, caller, said=EndpointOutcome(tried=tried, tried_url=endpoint.url))
+
+    async def switch(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Switches an endpoint on or off."""
+        changed = await self._webhooks.change(
+            caller.org_id, _endpoint_id(visit), enabled=fields.get("enabled") == "yes"
+        )
+        if changed is None:
+            raise not_found()
+        return see_other(visit.link("webhooks"))
+
+    async def remove(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
+        """Forgets an endpoint."""
+        if not await self._webhooks.remove(caller.org_id, _endpoint_id(visit)):
+            raise not_found()
+        return see_other(visit.link("webhooks"))
+
+    async def replay_failed(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
+        """Sends again what an endpoint did not take."""
+        endpoint = await self._existing(visit, caller)
+        self._count(visit, caller, Kind.REPLAY, "Too many replays")
+        try:
+            replayed = await self._webhooks.replay_failed(caller.org_id, endpoint.endpoint_id)
+        except EndpointDisabled:
+            return await self._page(visit, caller, said=EndpointOutcome(refused="endpoint_disabled"), status=409)
+        return await self._page(visit, caller, said=EndpointOutcome(replayed=replayed))
+
+    async def replay(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
+        """Sends one delivery again."""
+        notification_id = visit.request.path_params["notification_id"]
+        if await self._webhooks.delivery(caller.org_id, notification_id) is None:
+            raise not_found()
+        self._count(visit, caller, Kind.REPLAY, "Too many replays")
+        try:
+            await self._webhooks.replay(caller.org_id, notification_id)
+        except EndpointDisabled:
+            return await self._page(visit, caller, said=EndpointOutcome(refused="endpoint_disabled"), status=409)
+        return await self._page(visit, caller, said=EndpointOutcome(replayed=1))
+
+    def _count(self, visit: PageRequest, caller: Caller, kind: Kind, what: str) -> None:
+        count_apart(self._context.rates, visit.request, kind, caller.org_id, what)
+
+    async def _existing(self, visit: PageRequest, caller: Caller) -> Endpoint:
+        found = await self._webhooks.one(caller.org_id, _endpoint_id(visit))
+        if found is None:
+            raise not_found()
+        return found
+
+    async def _page(
+        self,
+        visit: PageRequest,
+        caller: Caller,
+        *,
+        sheet: EndpointForm | None = None,
+        said: EndpointOutcome | None = None,
+        status: int = 200,
+    ) -> Response:
+        endpoints = await self._webhooks.endpoints(caller.org_id)
+        only = visit.request.query_params.get("status", "")
+        wanted = next((word for word in DELIVERY_STATUSES if word == only), None)
+        found = await self._webhooks.deliveries(caller.org_id, DeliveryFilter(status=wanted, limit=MAX_DELIVERIES))
+        now = self._webhooks.clock.now()
+        values: dict[str, Any] = {
+            "lines": [EndpointRow(endpoint=one, standing=standing(one, now)) for one in endpoints],
+            "rows": [_delivery_row(one, endpoints) for one in found],
+            "only": wanted or "",
+            "statuses": DELIVERY_STATUSES,
+            "subjects": SUBJECTS,
+            "sheet": sheet or EndpointForm(),
+            "said": said or EndpointOutcome(),
+            "most": MAX_DELIVERIES,
+            "by_hand": SWITCHED_OFF,
+            "longest_url": LONGEST_URL,
+            "longest_name": LONGEST_NAME,
+            # A form of this page leads to an address below it; a change of language or colours leads back to the page.
+            "back": "/webhooks",
+        }
+        return self._renderer.page(visit, "webhooks/index.html", status, **values)
+
+
+def _delivery_row(message: Notification, endpoints: list[Endpoint]) -> DeliveryRow:
+    by_id = {one.endpoint_id: one for one in endpoints}
+    reachable = message.endpoint_id is None or (
+        message.endpoint_id in by_id and by_id[message.endpoint_id].disabled_at is None
+    )
+    return DeliveryRow(
+        message=message,
+        subject=subject_of(message.template_key),
+        target=shown_target(message, endpoints) or "",
+        replayable=message.delivery_status != "pending" and message.lane is not None and reachable,
+    )
+
+
+def _field_error(visit: PageRequest, error: InvalidInput) -> str:
+    """What is wrong with an entry of the form."""
+    if error.field == "url":
+        return webhook_url_error(error.message).say(visit.language)
+    if error.field == "name":
+        return visit.language.say("webhooks.flaw.name", most=LONGEST_NAME)
+    return visit.language.say("webhooks.events.none")
+
+
+def _endpoint_id(visit: PageRequest) -> str:
+    found: str = visit.request.path_params["endpoint_id"]
+    return found

@@ -1,0 +1,115 @@
+"""Responses that are no page: redirects and downloads, and which bytes are safe to send."""
+
+import re
+import struct
+
+import msgspec
+from starlette.responses import RedirectResponse, Response
+
+from langlauf.problems import VARY
+
+
+def see_other(address: str) -> Response:
+    """Leads on. Where to depends on who asks, so nobody keeps it."""
+    return RedirectResponse(address, 303, headers={"Cache-Control": "no-store", "Vary": VARY})
+
+
+_MAX_PATH = 500
+_PATH_SEGMENT = re.compile(r"[A-Za-z0-9_~:][A-Za-z0-9_.~:-]*", re.ASCII)
+_QUERY_STRING = re.compile(r"[A-Za-z0-9_.~%=&+-]*", re.ASCII)
+
+
+def local_path(text: str) -> str:
+    """The way from our root to a page; empty, which is the root, for anything else: nobody is sent elsewhere."""
+    path, mark, query = text.removeprefix("/").partition("?")
+    if len(text) > _MAX_PATH or not _QUERY_STRING.fullmatch(query):
+        return ""
+    if path and not all(_PATH_SEGMENT.fullmatch(part) for part in path.split("/")):
+        return ""
+    return path + mark + query
+
+
+_PNG, _GIF, _JPEG = b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a"), b"\xff\xd8\xff"
+#: Types that a browser may be told for a download; anything else is just bytes.
+_DOWNLOADABLE_TYPES = frozenset(
+    {
+        "application/geo+json",
+        "application/json",
+        "application/pdf",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        "application/zip",
+        "text/csv",
+        "text/plain",
+        "text/tab-separated-values",
+    }
+)
+_BINARY_TYPE = "application/octet-stream"
+_UNSAFE_IN_NAME = re.compile(r'[\x00-\x1f\x7f"\\/:*?<>|]+')
+_MAX_FILE_NAME = 120
+#: JPEG: the segments that hold the size.
+_JPEG_SIZE_MARKERS = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
+_JPEG_BARE_MARKERS = frozenset({0x01, *range(0xD0, 0xD9)})
+
+
+class ImageInfo(msgspec.Struct, frozen=True):
+    """What the bytes of a picture say themselves. A size of 0 is not known."""
+
+    media_type: str
+    width: int = 0
+    height: int = 0
+
+
+def image_info(data: bytes, media_type: str) -> ImageInfo | None:
+    """A picture of the type that was said; None where the bytes are something else, or nothing a page shows."""
+    found = _sniff_image(data)
+    said = media_type.partition(";")[0].strip().lower().replace("image/jpg", "image/jpeg")
+    return found if found is not None and found.media_type == said else None
+
+
+def _sniff_image(data: bytes) -> ImageInfo | None:
+    try:
+        if data.startswith(_PNG):
+            return ImageInfo("image/png", *struct.unpack(">II", data[16:24]))
+        if data.startswith(_GIF):
+            return ImageInfo("image/gif", *struct.unpack("<HH", data[6:10]))
+        if data.startswith(_JPEG):
+            return ImageInfo("image/jpeg", *_jpeg_size(data))
+        if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+            return ImageInfo("image/webp", *_webp_size(data))
+    except (struct.error, IndexError):
+        return None
+    return None
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
+    at = 2
+    while at < len(data):
+        marker = data[at + 1]
+        if data[at] != 0xFF:  # noqa: PLR2004 - every segment starts so
+            break
+        if marker in _JPEG_SIZE_MARKERS:
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            return width, height
+        at += 2 if marker in _JPEG_BARE_MARKERS else 2 + struct.unpack(">H", data[at + 2 : at + 4])[0]
+    return 0, 0
+
+
+def _webp_size(data: bytes) -> tuple[int, int]:
+    if data[12:16] == b"VP8X":
+        return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
+    if data[12:16] == b"VP8L":
+        bits = int.from_bytes(data[21:25], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    width, height = struct.unpack("<HH", data[26:30])
+    return width & 0x3FFF, height & 0x3FFF
+
+
+def download_type(media_type: str) -> str:
+    """The type under which a file is sent: one that no browser takes for a page."""
+    said = media_type.partition(";")[0].strip().lower()
+    return said if said in _DOWNLOADABLE_TYPES else _BINARY_TYPE
+
+
+def file_name(name: str) -> str:
+    """A name that is one on any system, without a way in it."""
+    return _UNSAFE_IN_NAME.sub("_", name).strip(" .")[:_MAX_FILE_NAME] or "file"

@@ -1,1 +1,0 @@
-"""The first page: what can be run, a form for it, and what the org asked for lately."""

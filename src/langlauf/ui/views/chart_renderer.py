@@ -1,0 +1,250 @@
+"""drawing"""
+
+import asyncio
+import hashlib
+import json
+import math
+import os
+import re
+import selectors
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from langlauf.ui.views.chart_spec import ChartTheme, theme_config
+
+_PROGRAM = Path(__file__).with_name("chart_process.py")
+#: Of our own environment the other process sees what it takes to find its libraries, and no secret.
+_ENVIRONMENT = ("PATH", "PYTHONPATH", "HOME", "LANG", "TZ", "LD_LIBRARY_PATH")
+_START_SECONDS = 30.0
+RENDER_SECONDS = 8.0
+#: So long a page waits for one of its charts, those of others before it included.
+_WAIT_SECONDS = 20.0
+_MAX_WAITING = 16
+_MAX_CACHED = 64
+_MAX_SVG_BYTES = 2 * 1024 * 1024
+_MAX_SIDE = 8_000
+#: In JSON a letter may take six.
+_MAX_ANSWER_BYTES = 6 * _MAX_SVG_BYTES + 1024
+#: What could not be drawn is tried again after so long.
+_FAILURE_CACHE_SECONDS = 60.0
+_LENGTH_BYTES = 4
+_SVG_SIZE = re.compile(r'<svg [^>]*?\bwidth="([0-9.]+)" height="([0-9.]+)"')
+
+#: Why there is no picture: no library, no time, a flaw in the specification, too much of it, or too much to do.
+ChartTrouble = Literal["missing", "slow", "broken", "large", "busy"]
+
+
+class RenderedChart(msgspec.Struct, frozen=True):
+    """A picture and its size."""
+
+    svg: bytes
+    width: int
+    height: int
+
+
+class ChartFailure(msgspec.Struct, frozen=True):
+    """There is no picture, and why."""
+
+    trouble: ChartTrouble
+
+
+class ChartRenderer:
+    """Keeps one process that draws, and what it drew."""
+
+    def __init__(self, seconds: float = RENDER_SECONDS, patience: float = _WAIT_SECONDS) -> None:
+        self._seconds = seconds
+        self._patience = patience
+        self._hand = _ChartProcess()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="charts")
+        self._kept = _ChartCache()
+        self._waiting = 0
+        weakref.finalize(self, self._hand.stop)
+
+    async def draw(self, spec: dict[str, Any], theme: ChartTheme) -> RenderedChart | ChartFailure:
+        """The picture of a specification that was found harmless."""
+        request = json.dumps({"spec": spec, "config": theme_config(theme)}).encode()
+        key = hashlib.sha256(request).hexdigest()
+        if (known := self._kept.get(key)) is not None:
+            return known
+        if not charts_installed():
+            return ChartFailure("missing")
+        if self._waiting >= _MAX_WAITING:
+            return ChartFailure("busy")
+        self._waiting += 1
+        try:
+            # Who waits no longer gives up their place; what is being drawn by then is drawn to its end, and kept.
+            async with asyncio.timeout(self._patience):
+                return await asyncio.wrap_future(self._thread.submit(self._rendered, key, request))
+        except TimeoutError:
+            return ChartFailure("busy")
+        finally:
+            self._waiting -= 1
+
+    def _rendered(self, key: str, request: bytes) -> RenderedChart | ChartFailure:
+        known = self._kept.get(key)  # another one may have waited for the same
+        return known if known is not None else self._kept.add(key, self._hand.draw(request, self._seconds))
+
+
+class _ChartCache:
+    """What was drawn last, and what could not be."""
+
+    def __init__(self) -> None:
+        self._rendered: OrderedDict[str, tuple[RenderedChart | ChartFailure, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> RenderedChart | ChartFailure | None:
+        with self._lock:
+            found, until = self._rendered.get(key, (None, 0.0))
+            if found is None or time.monotonic() >= until:
+                return None
+            self._rendered.move_to_end(key)
+            return found
+
+    def add(self, key: str, drawn: RenderedChart | ChartFailure) -> RenderedChart | ChartFailure:
+        with self._lock:
+            until = time.monotonic() + _FAILURE_CACHE_SECONDS if isinstance(drawn, ChartFailure) else math.inf
+            self._rendered[key] = (drawn, until)
+            while len(self._rendered) > _MAX_CACHED:
+                self._rendered.popitem(last=False)
+        return drawn
+
+
+class _ChartProcess:
+    """The process that draws. It is started when it is needed, and ended when it takes too long."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def draw(self, request: bytes, seconds: float) -> RenderedChart | ChartFailure:
+        with self._lock:
+            for _ in range(2):  # one that has ended by itself since the last time is only found out by writing to it
+                fresh = self._process is None
+                try:
+                    process = self._process or self._start()
+                    answer = _send_request(process, request, seconds)
+                except TimeoutError:
+                    self._end()
+                    return ChartFailure("slow")
+                except OSError:
+                    self._end()
+                    continue
+                if answer:
+                    return _parse_answer(json.loads(answer))
+                self._end()
+                if fresh:
+                    break
+            return ChartFailure("broken")
+
+    def stop(self) -> None:
+        with self._lock:
+            self._end()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        known = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        self._process = subprocess.Popen(  # noqa: S603 - our own file, with our own interpreter
+            [sys.executable, "-P", str(_PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=known,
+            start_new_session=True,
+        )
+        _wait_started(self._process)
+        return self._process
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
+            self._process = None
+
+
+def _wait_started(process: subprocess.Popen[bytes]) -> None:
+    """Its libraries take a while; that is not part of the time for a chart."""
+    if process.stdout is None:
+        raise OSError("a process without pipes")
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout.fileno(), selectors.EVENT_READ)
+        if (
+            len(_read_exactly(selector, process.stdout.fileno(), _LENGTH_BYTES, time.monotonic() + _START_SECONDS))
+            < _LENGTH_BYTES
+        ):
+            raise OSError("the process that draws did not start")
+
+
+def _send_request(process: subprocess.Popen[bytes], request: bytes, seconds: float) -> bytes:
+    """Sends a request and waits for the whole answer; nothing where the process ended instead."""
+    if process.stdin is None or process.stdout is None:
+        raise OSError("a process without pipes")
+    into, out = process.stdin.fileno(), process.stdout.fileno()
+    deadline = time.monotonic() + seconds
+    os.set_blocking(into, False)
+    left = len(request).to_bytes(_LENGTH_BYTES, "big") + request
+    with selectors.DefaultSelector() as selector:
+        selector.register(into, selectors.EVENT_WRITE)
+        while left:
+            _wait_ready(selector, deadline)
+            left = left[os.write(into, left) :]
+        selector.unregister(into)
+        selector.register(out, selectors.EVENT_READ)
+        head = _read_exactly(selector, out, _LENGTH_BYTES, deadline)
+        count = int.from_bytes(head, "big")
+        if count > _MAX_ANSWER_BYTES:
+            raise OSError("an answer that no chart has")
+        return _read_exactly(selector, out, count, deadline) if len(head) == _LENGTH_BYTES else b""
+
+
+def _read_exactly(selector: selectors.BaseSelector, out: int, count: int, deadline: float) -> bytes:
+    found = b""
+    while len(found) < count:
+        _wait_ready(selector, deadline)
+        part = os.read(out, count - len(found))
+        if not part:
+            return b""
+        found += part
+    return found
+
+
+def _wait_ready(selector: selectors.BaseSelector, deadline: float) -> None:
+    if not selector.select(max(0.0, deadline - time.monotonic())):
+        raise TimeoutError
+
+
+def _parse_answer(answer: dict[str, Any]) -> RenderedChart | ChartFailure:
+    if "large" in answer:
+        return ChartFailure("large")
+    svg = answer.get("svg", "").encode()
+    size = _SVG_SIZE.search(answer.get("svg", "")[:2_000])
+    if size is None:
+        return ChartFailure("broken")
+    width, height = (round(float(side)) for side in size.groups())
+    if len(svg) > _MAX_SVG_BYTES or max(width, height) > _MAX_SIDE:
+        return ChartFailure("large")
+    return RenderedChart(svg, width, height)
+
+
+@cache
+def charts_installed() -> bool:
+    """Whether the extra `charts` is there."""
+    return find_spec("vl_convert") is not None
+
+
+@cache
+def chart_renderer() -> ChartRenderer:
+    """The one of this process."""
+    return ChartRenderer()

@@ -1,0 +1,176 @@
+"""panels"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from markupsafe import Markup
+from msgspec import Raw
+
+from langlauf.domain.result import StoredResult
+from langlauf.telemetry.log import LogEvent, log_event
+from langlauf.ui.formatting import MAX_JSON_BYTES, format_size, json_excerpt
+from langlauf.ui.page_request import PageRequest
+from langlauf.ui.renderer import PageRenderer
+from langlauf.ui.responses import image_info
+from langlauf.ui.views.chart_renderer import ChartFailure, RenderedChart, chart_renderer
+from langlauf.ui.views.chart_spec import ChartRefused, chart_axes, chart_rows, safe_spec
+from langlauf.ui.views.geojson import map_features
+from langlauf.ui.views.map_drawing import map_drawing
+from langlauf.ui.views.markdown import MAX_MARKDOWN, markdown_html
+from langlauf.ui.views.raw_json import mask_secrets, members
+from langlauf.ui.views.stored_views import (
+    AnyView,
+    ChartView,
+    FileView,
+    ImageView,
+    MapView,
+    MarkdownView,
+    ResultViews,
+    TableView,
+    result_views,
+)
+from langlauf.ui.views.table import MAX_ROWS, table_data, tree_steps
+
+#: More than this nobody reads; what lies beyond is in the JSON.
+MAX_VIEWS = 24
+_CHART_SECONDS = 15.0
+
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to look at. `name` is its anchor on the page."""
+
+    name: str
+    title: str
+    html: Markup
+
+
+class _ChartDeadline:
+    """How long a page waits for all its charts together."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+
+    async def spend(self, drawing: Awaitable[RenderedChart | ChartFailure]) -> RenderedChart | ChartFailure:
+        """What was drawn in the time that is left; what takes longer is drawn to its end, and kept for the next one."""
+        try:
+            async with asyncio.timeout(self._until - time.monotonic()):
+                return await drawing
+        except TimeoutError:
+            return ChartFailure("busy")
+
+
+class PanelContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a view is shown: for whom, of which snapshot, and its number there."""
+
+    visit: PageRequest
+    result_id: str
+    number: int
+    drawing: _ChartDeadline
+
+    @property
+    def address(self) -> str:
+        """Where what is not part of the page itself is kept: a picture, a file."""
+        return f"{self.visit.root}results/{quote(self.result_id, safe='')}/views/{self.number}"
+
+
+class PanelRenderer:
+    """Draws what a snapshot holds."""
+
+    def __init__(self, renderer: PageRenderer) -> None:
+        self._renderer = renderer
+        self._board = chart_renderer()
+
+    async def panels(self, visit: PageRequest, stored: StoredResult) -> list[Panel]:
+        """All panels of a snapshot whose payload is there."""
+        return await self.panels_of(visit, stored, await asyncio.to_thread(result_views, stored))
+
+    async def panels_of(self, visit: PageRequest, stored: StoredResult, found: ResultViews) -> list[Panel]:
+        """The same for whoever has looked at it before."""
+        if stored.payload is None:
+            return []
+        drawing = _ChartDeadline(_CHART_SECONDS)
+        panels = []
+        for number, view in enumerate(found.views[:MAX_VIEWS], 1):
+            place = PanelContext(visit=visit, result_id=stored.snapshot.result_id, number=number, drawing=drawing)
+            title = view.title or str(visit.language.say(f"showing.kind.{_view_kind(view)}"))
+            html = await self._drawn(place, found, view)
+            panels.append(Panel(name=f"{_view_kind(view)}-{number}", title=title, html=html))
+        return [*panels, Panel(name="json", title="JSON", html=self._json(visit, found.payload))]
+
+    async def _drawn(self, place: PanelContext, found: ResultViews, view: AnyView) -> Markup:
+        """A view; one that cannot be drawn does not take the others with it."""
+        try:
+            return await self._view(place, found, view)
+        except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
+            log_event(LogEvent.REQUEST_FAILED, logging.WARNING, error=error, request_id=place.visit.request_id)
+            return self._html(place, "unreadable")
+
+    async def _view(self, place: PanelContext, found: ResultViews, view: AnyView) -> Markup:
+        by_kind: dict[type[AnyView], Callable[[PanelContext, ResultViews, Any], Awaitable[Markup]]] = {
+            TableView: self._table,
+            ChartView: self._chart,
+            MapView: self._map,
+            MarkdownView: self._markdown,
+            ImageView: self._image,
+            FileView: self._file,
+        }
+        draw = by_kind.get(type(view))
+        return self._html(place, "unreadable") if draw is None else await draw(place, found, view)
+
+    async def _table(self, place: PanelContext, found: ResultViews, view: TableView) -> Markup:
+        rows = await asyncio.to_thread(found.rows, view)
+        return self._html(place, "table", grid=table_data(rows, view.columns), most=MAX_ROWS)
+
+    async def _chart(self, place: PanelContext, _: ResultViews, view: ChartView) -> Markup:
+        tables = [table_data(rows, []) for rows in chart_rows(view.spec)]
+        try:
+            spec = safe_spec(view.spec)
+        except ChartRefused as refused:
+            return self._html(place, "chart", drawn=None, trouble=refused.why, tables=tables)
+        drawn = await place.drawing.spend(self._board.draw(spec, "light"))
+        if isinstance(drawn, ChartFailure):
+            return self._html(place, "chart", drawn=None, trouble=drawn.trouble, tables=tables)
+        small = safe_spec(view.spec, "narrow")
+        narrow = drawn if small == spec else await place.drawing.spend(self._board.draw(small, "light"))
+        values = {"drawn": drawn, "narrow": None if isinstance(narrow, ChartFailure) or narrow is drawn else narrow}
+        return self._html(
+            place, "chart", **values, alt=view.summary, axes=chart_axes(spec), title=view.title, tables=tables
+        )
+
+    async def _map(self, place: PanelContext, found: ResultViews, view: MapView) -> Markup:
+        features = await asyncio.to_thread(lambda: map_features(found.geojson(view)))
+        plan = await asyncio.to_thread(map_drawing, features)
+        rows = [one.properties for one in features.drawn if members(one.properties)]
+        return self._html(place, "map", plan=plan, features=features, grid=table_data(rows, []) if rows else None)
+
+    async def _markdown(self, place: PanelContext, _: ResultViews, view: MarkdownView) -> Markup:
+        html = await asyncio.to_thread(markdown_html, view.text[:MAX_MARKDOWN])
+        return self._html(place, "markdown", text=html, cut=len(view.text) > MAX_MARKDOWN)
+
+    async def _image(self, place: PanelContext, _: ResultViews, view: ImageView) -> Markup:
+        picture = image_info(view.data, view.media_type)
+        return self._html(place, "image", picture=picture, view=view, size=format_size(len(view.data)))
+
+    async def _file(self, place: PanelContext, _: ResultViews, view: FileView) -> Markup:
+        return self._html(place, "file", view=view, size=format_size(len(view.data)))
+
+    def _json(self, visit: PageRequest, payload: Raw) -> Markup:
+        place = PanelContext(visit=visit, result_id="", number=0, drawing=_ChartDeadline(0))
+        steps = tree_steps(payload)
+        large = memoryview(payload).nbytes > MAX_JSON_BYTES  # then no line of it is shown
+        body = json_excerpt(bytes(payload if large else mask_secrets(payload)).decode())
+        return self._html(place, "json", steps=steps, body=body)
+
+    def _html(self, place: PanelContext, name: str, **values: Any) -> Markup:
+        address = {"address": place.address, "number": place.number}
+        text = self._renderer.html(place.visit, f"showing/{name}.html", **address, **values)
+        return Markup(text)  # noqa: S704 - a template's own output, escaped when it was made
+
+
+def _view_kind(view: AnyView) -> str:
+    return str(view.__struct_config__.tag)

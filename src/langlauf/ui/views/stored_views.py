@@ -1,0 +1,229 @@
+"""views"""
+
+from itertools import islice
+
+import msgspec
+from msgspec import Raw
+
+from langlauf.domain.result import StoredResult
+from langlauf.domain.showing import Column
+from langlauf.ui.views.raw_json import (
+    NULL,
+    all_numbers,
+    at_pointer,
+    is_list,
+    is_object,
+    is_text,
+    items,
+    members,
+    parse_raw,
+    pointer_to,
+    raw_text,
+)
+
+
+class StoredView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """One thing to look at."""
+
+    title: str = ""
+
+
+class TableView(StoredView, frozen=True, kw_only=True, tag="table"):
+    """Rows, here or in the payload."""
+
+    rows: Raw = NULL
+    at: str | None = None
+    columns: list[Column] = []
+
+
+class ChartView(StoredView, frozen=True, kw_only=True, tag="chart"):
+    """A Vega-Lite specification."""
+
+    spec: Raw
+    summary: str = ""
+
+
+class MapView(StoredView, frozen=True, kw_only=True, tag="map"):
+    """GeoJSON, here or in the payload."""
+
+    geojson: Raw = NULL
+    at: str | None = None
+
+
+class MarkdownView(StoredView, frozen=True, kw_only=True, tag="markdown"):
+    """A text."""
+
+    text: str
+
+
+class ImageView(StoredView, frozen=True, kw_only=True, tag="image"):
+    """A picture."""
+
+    media_type: str
+    data: bytes
+    alt: str = ""
+
+
+class FileView(StoredView, frozen=True, kw_only=True, tag="file"):
+    """Something to download."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+class UnreadableView(StoredView, frozen=True, kw_only=True, tag="unreadable"):
+    """A view that this version does not know."""
+
+
+AnyView = TableView | ChartView | MapView | MarkdownView | ImageView | FileView | UnreadableView
+_VIEW_DECODER: msgspec.json.Decoder[AnyView] = msgspec.json.Decoder(
+    TableView | ChartView | MapView | MarkdownView | ImageView | FileView
+)
+
+
+class ResultViews(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything there is to see of one snapshot, in its order; pages and addresses count the views from 1."""
+
+    payload: Raw
+    views: list[AnyView]
+
+    def rows(self, table: TableView) -> list[Raw]:
+        """The rows of a table."""
+        return items(_resolve_pointer(self.payload, table.rows, table.at))
+
+    def geojson(self, shown: MapView) -> Raw:
+        """What a map shows."""
+        return _resolve_pointer(self.payload, shown.geojson, shown.at)
+
+    def view(self, number: int) -> AnyView | None:
+        """The view of this number."""
+        return self.views[number - 1] if 0 < number <= len(self.views) else None
+
+
+def result_views(stored: StoredResult) -> ResultViews:
+    """What there is to see of a snapshot whose payload is there."""
+    payload = parse_raw(stored.payload or "null")
+    if stored.views is None or not (given := items(parse_raw(stored.views))):
+        return ResultViews(payload=payload, views=_suggested_views(payload))
+    return ResultViews(payload=payload, views=[_parse_view(one) for one in given])
+
+
+def _parse_view(text: Raw) -> AnyView:
+    try:
+        return _VIEW_DECODER.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        title = members(text).get("title", NULL)
+        return UnreadableView(title=raw_text(title) if is_text(title) else "")
+
+
+def _suggested_views(payload: Raw) -> list[AnyView]:
+    views: list[AnyView] = []
+    shape = suggest_views(payload)
+    if shape.map_at is not None:
+        views.append(MapView(at=shape.map_at))
+    if shape.chart is not None:
+        views.append(ChartView(spec=shape.chart))
+    if shape.table_at is not None:
+        views.append(TableView(at=shape.table_at))
+    return views
+
+
+def _resolve_pointer(payload: Raw, given: Raw, pointer: str | None) -> Raw:
+    if pointer is None:
+        return given
+    found = at_pointer(payload, pointer)
+    return NULL if found is None else found
+
+
+_GEOMETRIES = frozenset(
+    {"Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon", "GeometryCollection"}
+)
+#: So many rows tell what a list holds.
+_SAMPLE_ROWS = 20
+#: A list in a list of objects is looked for so deep.
+_MAX_TABLE_DEPTH = 3
+#: So many values are looked at for it, and a result larger than this, in bytes, is not looked into.
+_MAX_INSPECTED = 2_000
+_MAX_INSPECTED_BYTES = 8 * 1024 * 1024
+_MIN_SERIES = 2
+_MAX_SERIES = 5_000
+
+
+class SuggestedViews(msgspec.Struct, frozen=True, kw_only=True):
+    """Where in a result something can be shown as more than JSON."""
+
+    table_at: str | None = None
+    map_at: str | None = None
+    chart: Raw | None = None
+
+
+def suggest_views(payload: Raw) -> SuggestedViews:
+    """GeoJSON is a map; x and y are a chart; the largest list of objects is a table."""
+    if _byte_count(payload) > _MAX_INSPECTED_BYTES and not is_list(payload):
+        return SuggestedViews()
+    named = members(payload)
+    mapped = _find_map(payload, named)
+    return SuggestedViews(
+        map_at=mapped, chart=_line_chart(named), table_at=None if mapped == "" else _find_table(payload, mapped)
+    )
+
+
+def is_geojson(value: Raw) -> bool:
+    """Whether it says so, and has what that asks for."""
+    named = members(value)
+    kind = raw_text(named["type"]) if "type" in named else ""
+    if kind == "FeatureCollection":
+        return is_list(named.get("features", Raw(b"null")))
+    if kind == "Feature":
+        return "geometry" in named
+    return kind in _GEOMETRIES and ("coordinates" in named or "geometries" in named)
+
+
+def _find_map(payload: Raw, named: dict[str, Raw]) -> str | None:
+    if is_geojson(payload):
+        return ""
+    few = islice(named.items(), _MAX_INSPECTED)
+    found = [(_byte_count(value), name) for name, value in few if is_object(value) and is_geojson(value)]
+    return pointer_to((max(found)[1],)) if found else None
+
+
+def _find_table(payload: Raw, elsewhere: str | None) -> str | None:
+    """The longest list of objects, of those that are nearest to the top."""
+    level: list[tuple[tuple[str, ...], Raw]] = [((), payload)]
+    for _ in range(_MAX_TABLE_DEPTH):
+        found = [(_byte_count(value), path) for path, value in level if _is_table(value)]
+        if found:
+            return pointer_to(max(found)[1])
+        inside = (
+            ((*path, name), one)
+            for path, value in level
+            if is_object(value)
+            for name, one in members(value).items()
+            if pointer_to((*path, name)) != elsewhere
+        )
+        level = list(islice(inside, _MAX_INSPECTED))
+    return None
+
+
+def _is_table(value: Raw) -> bool:
+    sample = items(value)[:_SAMPLE_ROWS]
+    return bool(sample) and all(is_object(one) for one in sample)
+
+
+def _line_chart(named: dict[str, Raw]) -> Raw | None:
+    """A line over the points of `x` and `y`, where both are lists of as many numbers."""
+    if not {"x", "y"} <= named.keys():
+        return None
+    across, up = items(named["x"]), items(named["y"])
+    if len(across) != len(up) or not _MIN_SERIES <= len(across) <= _MAX_SERIES:
+        return None
+    if not (all_numbers(across) and all_numbers(up)):
+        return None
+    values = [{"x": x, "y": y} for x, y in zip(across, up, strict=True)]
+    encoding = {axis: {"field": axis, "type": "quantitative"} for axis in ("x", "y")}
+    return Raw(msgspec.json.encode({"data": {"values": values}, "mark": "line", "encoding": encoding}))
+
+
+def _byte_count(value: Raw) -> int:
+    return memoryview(value).nbytes

@@ -1,1 +1,0 @@
-"""Pages about the org's endpoints and what is sent to them."""
