@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from langlauf.api import schemas
+from langlauf.api import record_schemas as records
+from langlauf.api import response_schemas as responses
 from langlauf.client import shapes
 from langlauf.domain import outbound
 
@@ -14,11 +15,11 @@ ENVELOPE = {"ok", "request_id"}
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (shapes.JobSummary, schemas.JobOut),
-        (shapes.JobState, schemas.JobStatusOut),
-        (shapes.Event, schemas.EventOut),
-        (shapes.Snapshot, schemas.SnapshotOut),
-        (shapes.Notification, schemas.NotificationOut),
+        (shapes.JobSummary, records.JobOut),
+        (shapes.JobState, records.JobStatusOut),
+        (shapes.Event, records.EventOut),
+        (shapes.Snapshot, records.SnapshotOut),
+        (shapes.Notification, records.NotificationOut),
         (shapes.OrgEvent, outbound.CloudEvent),
         (shapes.OrgEventData, outbound.JobNews),
     ],
@@ -30,20 +31,20 @@ def test_records_have_the_same_members(ours: type[msgspec.Struct], theirs: type[
 
 def test_a_result_has_the_same_members() -> None:
     """A result is an answer by itself; its envelope is left out."""
-    assert set(shapes.Result.__struct_fields__) == set(schemas.ResultAnswer.__struct_fields__) - ENVELOPE
+    assert set(shapes.Result.__struct_fields__) == set(responses.ResultResponse.__struct_fields__) - ENVELOPE
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (shapes.JobAnswer, schemas.AcceptedAnswer),
-        (shapes.JobAnswer, schemas.JobAnswer),
-        (shapes.StateAnswer, schemas.StatusAnswer),
-        (shapes.EventsAnswer, schemas.EventsAnswer),
-        (shapes.FeedAnswer, schemas.FeedAnswer),
-        (shapes.JobsAnswer, schemas.JobsAnswer),
-        (shapes.SnapshotsAnswer, schemas.ResultsAnswer),
-        (shapes.NotificationsAnswer, schemas.NotificationsAnswer),
+        (shapes.JobAnswer, responses.AcceptedResponse),
+        (shapes.JobAnswer, responses.JobResponse),
+        (shapes.StateAnswer, responses.StatusResponse),
+        (shapes.EventsAnswer, responses.EventsResponse),
+        (shapes.FeedAnswer, responses.FeedResponse),
+        (shapes.JobsAnswer, responses.JobsResponse),
+        (shapes.SnapshotsAnswer, responses.ResultsResponse),
+        (shapes.NotificationsAnswer, responses.NotificationsResponse),
     ],
 )
 def test_answers_have_what_is_read_of_them(ours: type[msgspec.Struct], theirs: type[msgspec.Struct]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from langlauf.api.schemas import JobStatusOut
+from langlauf.api.record_schemas import JobStatusOut
 from langlauf.cli.main import main as program
 from langlauf.cli.options import flag_of
 from langlauf.doctor.probe import STEPS

@@ -149,7 +149,7 @@ def test_examples_of_requests_are_taken(server: Live) -> None:
         headers = {"X-Org-Id": name, "Prefer": "respond-async"}
         response = server.http.post("/analyze", json=example["value"], headers=headers)
         assert response.status_code == 202, (name, response.text)
-        assert _validator(document, {"$ref": "#/components/schemas/AcceptedAnswer"}).is_valid(response.json())
+        assert _validator(document, {"$ref": "#/components/schemas/AcceptedResponse"}).is_valid(response.json())
         cancel = document["paths"]["/analyze/jobs/{job_id}/cancel"]["post"]["requestBody"]["content"][
             "application/json"
         ]

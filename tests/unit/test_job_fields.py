@@ -78,7 +78,7 @@ def test_a_client_reads_words_that_it_does_not_know(word: str) -> None:
 @pytest.mark.parametrize(
     "file",
     [
-        *("api/schemas.py", "api/wire.py", "client/shapes.py"),
+        *("api/record_schemas.py", "api/wire.py", "client/shapes.py"),
         *("store/rows.py", "store/queries.py", "store/tools/tables.py", "store/tools/verify.py"),
         *("compat/v1_records.py", "compat/v1_json.py", "store/postgres/functions/02_records.sql"),
     ],

@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from langlauf.analysis.schema import invalid
 from langlauf.api.requests import read_object
+from langlauf.api.response_schemas import JobResponse
 from langlauf.api.responses import answer, around, tenant_headers
-from langlauf.api.schemas import JobAnswer
 from langlauf.api.wire import Links, job_out
 from langlauf.auth.allowed_hosts import refuse_strange_name
 from langlauf.auth.browser import BY_SCRIPT, READING, Browsing, from_elsewhere, session_grant
@@ -156,7 +156,7 @@ class Context(msgspec.Struct, frozen=True):
         """One job as an answer, with when to ask again and where it lives."""
         moment = await self.services.reads.moment(view)
         links = self.links(request)
-        body = JobAnswer(
+        body = JobResponse(
             request_id=caller.request_id, job=job_out(view.job, moment, links, operator=caller.is_operator)
         )
         headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(view.job.job_id)}

@@ -16,8 +16,8 @@ from starlette.responses import Response
 
 from langlauf.api.context import Context
 from langlauf.api.parameters import free_text, header_number, header_text, refuse_unknown, whole_number
+from langlauf.api.response_schemas import FeedResponse
 from langlauf.api.responses import answer
-from langlauf.api.schemas import FeedAnswer
 from langlauf.api.sse import EventPage, encode, encode_outbound, opening, position, wants_stream
 from langlauf.api.streaming import HEADERS, NextPage, PagedStream
 from langlauf.auth.caller import Caller
@@ -118,7 +118,7 @@ class Feed:
         )
         wait = whole_number(request, "wait", default=0, lowest=0, highest=30)
         page = await self._held(request, caller, wish, wait)
-        body = FeedAnswer(
+        body = FeedResponse(
             request_id=caller.request_id,
             events=[outgoing(told, self._source) for told in page.events],
             next_after=write_place(page.after, caller.org_id),

@@ -16,8 +16,9 @@ from langlauf.api.parameters import (
     whole_number,
     write_position,
 )
+from langlauf.api.request_schemas import ReadBody
+from langlauf.api.response_schemas import InboxReadResponse, InboxResponse
 from langlauf.api.responses import answer
-from langlauf.api.schemas import InboxAnswer, ReadAnswer, ReadBody
 from langlauf.api.wire import inbox_out
 from langlauf.auth.caller import Caller
 from langlauf.domain.instant import Instant, from_text
@@ -49,7 +50,7 @@ class InboxApi:
         if next_cursor:
             query = request.url.include_query_params(cursor=next_cursor).query
             headers["Link"] = f'<{self._context.links(request).base}/inbox?{query}>; rel="next"'
-        body = InboxAnswer(
+        body = InboxResponse(
             request_id=caller.request_id,
             notifications=[inbox_out(message) for message in page.messages],
             unread=await self._unread(caller),
@@ -67,7 +68,9 @@ class InboxApi:
         if not ids and not one and until is None:
             raise bad_request("Name what was seen: notification_id, notification_ids or until.")
         changed = await self._inbox.read_some(caller, [*one, *ids], until)
-        return answer(ReadAnswer(request_id=caller.request_id, changed=changed, unread=await self._unread(caller)))
+        return answer(
+            InboxReadResponse(request_id=caller.request_id, changed=changed, unread=await self._unread(caller))
+        )
 
     async def _unread(self, caller: Caller) -> int:
         return await self._context.services.reads.of(caller).unread(most=MOST_COUNTED)

@@ -9,6 +9,16 @@ from starlette.responses import Response
 from langlauf.api.context import Context, convert
 from langlauf.api.events import Streams
 from langlauf.api.parameters import choice, free_text, read_cursor, refuse_unknown, whole_number, write_cursor
+from langlauf.api.record_schemas import JobStatusOut, JobWithEventsOut
+from langlauf.api.request_schemas import CancelBody, RetryBody
+from langlauf.api.response_schemas import (
+    CancelResponse,
+    EncodedStatusResponse,
+    EventsResponse,
+    JobsResponse,
+    NotificationsResponse,
+    ResultsResponse,
+)
 from langlauf.api.responses import (
     REVALIDATED,
     Audience,
@@ -19,18 +29,6 @@ from langlauf.api.responses import (
     known_tags,
     matches,
     not_modified,
-)
-from langlauf.api.schemas import (
-    CancelAnswer,
-    CancelBody,
-    EventsAnswer,
-    JobsAnswer,
-    JobStatusOut,
-    JobWithEventsOut,
-    NotificationsAnswer,
-    ResultsAnswer,
-    RetryBody,
-    ShownAnswer,
 )
 from langlauf.api.sse import wants_stream
 from langlauf.api.submit import Submitting
@@ -79,7 +77,7 @@ class Jobs:
         kept = kept or await self._made(caller, audience)
         if known is not None and matches(known, kept.headers["ETag"]):
             return not_modified(kept.headers["ETag"], {"Retry-After": kept.headers["Retry-After"]})
-        body = ShownAnswer(request_id=caller.request_id, job=msgspec.Raw(kept.job))
+        body = EncodedStatusResponse(request_id=caller.request_id, job=msgspec.Raw(kept.job))
         return answer(body, headers=kept.headers, cache=REVALIDATED)
 
     async def _made(self, caller: Caller, audience: Audience) -> KeptAnswer:
@@ -143,7 +141,7 @@ class Jobs:
         if next_cursor:
             query = request.url.include_query_params(cursor=next_cursor).query
             headers["Link"] = f'<{links.base}/jobs?{query}>; rel="next"'
-        return answer(JobsAnswer(request_id=caller.request_id, jobs=jobs, next_cursor=next_cursor), headers=headers)
+        return answer(JobsResponse(request_id=caller.request_id, jobs=jobs, next_cursor=next_cursor), headers=headers)
 
     async def events(self, request: Request, caller: Caller) -> Response:
         """A page of a job's log, or all of it as it happens."""
@@ -154,7 +152,7 @@ class Jobs:
         after = whole_number(request, "after", default=0, lowest=0, highest=max(view.job.event_seq, 0))
         limit = whole_number(request, "limit", default=100, lowest=1, highest=1_000)
         events = await self._services.reads.of(caller).events(view.job.job_id, after=after, limit=limit)
-        body = EventsAnswer(
+        body = EventsResponse(
             request_id=caller.request_id,
             events=[event_out(event) for event in events],
             next_after=events[-1].event_seq if events else after,
@@ -169,7 +167,7 @@ class Jobs:
         snapshots = await self._services.reads.of(caller).results(view.job.job_id)
         links = self._context.links(request)
         results = [snapshot_out(snapshot, links) for snapshot in snapshots]
-        return answer(ResultsAnswer(request_id=caller.request_id, results=results))
+        return answer(ResultsResponse(request_id=caller.request_id, results=results))
 
     async def notifications(self, request: Request, caller: Caller) -> Response:
         """A job's messages, latest first. Reading changes nothing."""
@@ -180,7 +178,7 @@ class Jobs:
         view = await self._existing(caller, request)
         found = await self._services.reads.of(caller).notifications(view.job.job_id, channel=channel, limit=limit)
         messages = [notification_out(one) for one in found]
-        return answer(NotificationsAnswer(request_id=caller.request_id, notifications=messages))
+        return answer(NotificationsResponse(request_id=caller.request_id, notifications=messages))
 
     async def cancel(self, request: Request, caller: Caller) -> Response:
         """Stops a job, or asks its worker to. Repeating it changes nothing."""
@@ -202,7 +200,7 @@ class Jobs:
         members = job_members(found.view.job, moment, links, operator=caller.is_operator)
         job = JobWithEventsOut(*members, events=events)
         headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(job_id)}
-        body = CancelAnswer(request_id=caller.request_id, job=job)
+        body = CancelResponse(request_id=caller.request_id, job=job)
         return answer(body, 200 if found.view.job.terminal else 202, headers=headers)
 
     async def retry(self, request: Request, caller: Caller) -> Response:

@@ -5,8 +5,10 @@ from starlette.responses import Response
 
 from langlauf.api.context import Context, convert
 from langlauf.api.parameters import refuse_unknown, seconds_of
+from langlauf.api.record_schemas import KeyOut
+from langlauf.api.request_schemas import CreateKeyBody, TokenBody
+from langlauf.api.response_schemas import CreatedKeyResponse, KeyResponse, KeysResponse, TokenResponse
 from langlauf.api.responses import answer
-from langlauf.api.schemas import CreateKeyBody, KeyAnswer, KeyOut, KeysAnswer, MadeKeyAnswer, TokenAnswer, TokenBody
 from langlauf.api.wire import key_fields
 from langlauf.auth.caller import Caller
 from langlauf.auth.tokens import LONGEST_SECONDS, USUAL_SECONDS
@@ -26,7 +28,7 @@ class ApiKeys:
         """The org's keys, oldest first, revoked and expired ones too."""
         refuse_unknown(request)
         keys = [KeyOut(**key_fields(key)) for key in await self._keys.list(caller.org_id)]
-        return answer(KeysAnswer(request_id=caller.request_id, keys=keys))
+        return answer(KeysResponse(request_id=caller.request_id, keys=keys))
 
     async def create(self, request: Request, caller: Caller) -> Response:
         """A new key of the org. Its text is in this answer and nowhere else, ever."""
@@ -42,7 +44,7 @@ class ApiKeys:
         expires_at = self._expiry(caller, seconds_of(wish.expires_in, "expires_in"))
         made = await self._keys.create(caller.org_id, name=wish.name, scopes=scopes, expires_at=expires_at)
         self._context.services.access.forget()
-        body = MadeKeyAnswer(request_id=caller.request_id, key=made.text, **key_fields(made.key))
+        body = CreatedKeyResponse(request_id=caller.request_id, key=made.text, **key_fields(made.key))
         return answer(body, 201)
 
     def _expiry(self, caller: Caller, seconds: float | None) -> Instant | None:
@@ -61,7 +63,7 @@ class ApiKeys:
         if revoked is None:
             raise not_found()
         self._context.services.access.forget()
-        return answer(KeyAnswer(request_id=caller.request_id, **key_fields(revoked)))
+        return answer(KeyResponse(request_id=caller.request_id, **key_fields(revoked)))
 
 
 class Tokens:
@@ -81,7 +83,7 @@ class Tokens:
         if view is None:
             raise not_found()
         made = await self._context.services.tokens.make(caller, view.job.job_id, seconds, cancel=wish.cancel)
-        body = TokenAnswer(
+        body = TokenResponse(
             request_id=caller.request_id,
             token=made.text,
             token_type="Bearer",  # noqa: S106 - the kind of it

@@ -10,8 +10,10 @@ from starlette.responses import Response
 from langlauf.analysis.payload import LARGE, aside
 from langlauf.api.context import Context, convert
 from langlauf.api.parameters import choice, free_text, read_cursor, refuse_unknown, whole_number, write_cursor
+from langlauf.api.record_schemas import HistoryEntryOut
+from langlauf.api.request_schemas import HoldBody
+from langlauf.api.response_schemas import HistoryResponse, JobsResponse, ResultResponse, ViewsResponse
 from langlauf.api.responses import REVALIDATED, answer, known_tags, matches, not_modified
-from langlauf.api.schemas import HistoryAnswer, HistoryEntryOut, HoldBody, JobsAnswer, ResultAnswer, ViewsAnswer
 from langlauf.api.wire import job_out, raw
 from langlauf.auth.caller import Caller
 from langlauf.domain.holding import ResultGone
@@ -46,8 +48,8 @@ class Results:
             await self._existing(request, caller, view)
             raise not_found()
 
-        def shape(payload: msgspec.Raw) -> ResultAnswer:
-            return ResultAnswer(
+        def shape(payload: msgspec.Raw) -> ResultResponse:
+            return ResultResponse(
                 request_id=caller.request_id,
                 result_id=delivered.result_id,
                 job_id=job.job_id,
@@ -83,7 +85,7 @@ class Results:
         if known is not None and matches(known, etag):
             return not_modified(etag)
         delivered = found.delivered.snapshot
-        body = ViewsAnswer(
+        body = ViewsResponse(
             request_id=caller.request_id,
             result_id=delivered.result_id,
             job_id=found.job.job_id,
@@ -112,7 +114,7 @@ class Results:
         offset = whole_number(request, "offset", default=0, lowest=0, highest=_FARTHEST_OFFSET)
         entries, total = await self._reads.of(caller).history(limit=limit, offset=offset)
         history = await self._entries(entries)
-        body = HistoryAnswer(request_id=caller.request_id, history=history, total=total, limit=limit, offset=offset)
+        body = HistoryResponse(request_id=caller.request_id, history=history, total=total, limit=limit, offset=offset)
         return answer(body)
 
     async def _entries(self, entries: list[HistoryEntry]) -> list[HistoryEntryOut]:
@@ -196,4 +198,4 @@ class Holding:
         last = views[-1].job if len(views) == limit else None
         more = None if last is None else write_cursor((last.held_at or 0, last.job_id), caller.org_id, _LIST)
         headers = {"Link": f'<{links.base}/held?limit={limit}&cursor={more}>; rel="next"'} if more else {}
-        return answer(JobsAnswer(request_id=caller.request_id, jobs=jobs, next_cursor=more), headers=headers)
+        return answer(JobsResponse(request_id=caller.request_id, jobs=jobs, next_cursor=more), headers=headers)

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from langlauf.api.context import Context
 from langlauf.api.parameters import refuse_unknown
+from langlauf.api.response_schemas import AcceptedResponse, SyncResponse
 from langlauf.api.responses import answer
-from langlauf.api.schemas import AcceptedAnswer, SyncAnswer
 from langlauf.api.submit_request import Preferences, idempotency_key, read_order, read_preferences
 from langlauf.api.wire import job_out
 from langlauf.auth.caller import Caller
@@ -73,7 +73,7 @@ class Submitting:
             view = await reads.of(caller).job(job.job_id) or JobView(job, None)
             job, moment = view.job, await reads.moment(view)
         headers |= {"Location": links.job(job.job_id), "Retry-After": str(moment.poll_after)}
-        body = AcceptedAnswer(request_id=caller.request_id, job=job_out(job, moment, links))
+        body = AcceptedResponse(request_id=caller.request_id, job=job_out(job, moment, links))
         return answer(body, 202, headers=headers)
 
     async def _synchronous(self, request: Request, caller: Caller, submitted: Submitted) -> Response:
@@ -145,8 +145,8 @@ class Submitting:
             message = "Retention removed the result of this job."
             raise Problem(410, "expired", message, headers=headers, job_id=job_id)
 
-        def shape(payload: msgspec.Raw) -> SyncAnswer:
-            return SyncAnswer(request_id=caller.request_id, result=payload, result_id=result_id, job_id=job_id)
+        def shape(payload: msgspec.Raw) -> SyncResponse:
+            return SyncResponse(request_id=caller.request_id, result=payload, result_id=result_id, job_id=job_id)
 
         source = await self._services.reads.of(caller).source(result_id)
         if source is None:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from langlauf.analysis.schema import RESERVED
 from langlauf.api.context import convert
-from langlauf.api.schemas import AsyncMode, Options
+from langlauf.api.request_schemas import AsyncMode, Options
 from langlauf.problems import bad_request
 from langlauf.service.notify_options import Notify
 from langlauf.service.submit import Order

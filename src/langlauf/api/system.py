@@ -5,8 +5,8 @@ from starlette.responses import Response
 
 from langlauf.api.context import Context
 from langlauf.api.parameters import choice
+from langlauf.api.response_schemas import HealthResponse
 from langlauf.api.responses import answer
-from langlauf.api.schemas import HealthAnswer
 from langlauf.auth.caller import Caller
 from langlauf.domain.errors import StoreError
 from langlauf.problems import VARY, Problem
@@ -20,7 +20,7 @@ class System:
 
     async def health(self, request: Request) -> Response:
         """The process is up; nothing else is looked at."""
-        return answer(HealthAnswer(request_id=request.scope["langlauf.request_id"], status="up"))
+        return answer(HealthResponse(request_id=request.scope["langlauf.request_id"], status="up"))
 
     async def ready(self, request: Request) -> Response:
         """The store answers and takes writes, and the workers of this process, if any, are alive.
@@ -38,7 +38,7 @@ class System:
             raise Problem(503, "unavailable", unwell, headers=retry)
         if not reads_alone and not self._context.alive():
             raise Problem(503, "unavailable", "A worker of this process has stopped.", headers=retry)
-        return answer(HealthAnswer(request_id=request.scope["langlauf.request_id"], status="ready"))
+        return answer(HealthResponse(request_id=request.scope["langlauf.request_id"], status="ready"))
 
     async def metrics(self, request: Request, _: Caller) -> Response:
         """What is counted and what is so now: as Prometheus reads it, or in OpenMetrics where that is asked for."""

@@ -11,24 +11,21 @@ from starlette.responses import Response
 from langlauf.analysis.schema import InvalidInput
 from langlauf.api.context import Context, convert
 from langlauf.api.parameters import choice, free_text, read_cursor, refuse_unknown, whole_number, write_cursor
-from langlauf.api.responses import answer
-from langlauf.api.webhook_schemas import (
-    ChangeWebhookBody,
-    CreateWebhookBody,
-    DeliveriesAnswer,
-    DeliveryAnswer,
-    EndpointAnswer,
-    EndpointOut,
-    EndpointsAnswer,
-    MadeEndpointAnswer,
-    OrgSecretAnswer,
-    RemovedAnswer,
-    ReplayAnswer,
-    ReplayBody,
-    ReplayedAnswer,
-    RotateBody,
-    TestAnswer,
+from langlauf.api.record_schemas import EndpointOut
+from langlauf.api.request_schemas import ChangeWebhookBody, CreateWebhookBody, ReplayBody, RotateBody
+from langlauf.api.response_schemas import (
+    CreatedEndpointResponse,
+    DeliveriesResponse,
+    DeliveryResponse,
+    EndpointResponse,
+    EndpointsResponse,
+    OrgSecretResponse,
+    RemovedEndpointResponse,
+    ReplayedDeliveryResponse,
+    ReplayResponse,
+    WebhookTestResponse,
 )
+from langlauf.api.responses import answer
 from langlauf.api.wire import attempt_out, delivery_out, endpoint_out, tried_fields
 from langlauf.auth.caller import Caller
 from langlauf.auth.rates import Kind, count_apart
@@ -60,7 +57,7 @@ class ApiWebhooks:
         """The org's endpoints, oldest first, and how each is doing."""
         refuse_unknown(request)
         found = [self._out(one) for one in await self._webhooks.endpoints(caller.org_id)]
-        return answer(EndpointsAnswer(request_id=caller.request_id, webhooks=found))
+        return answer(EndpointsResponse(request_id=caller.request_id, webhooks=found))
 
     async def create(self, request: Request, caller: Caller) -> Response:
         """A new endpoint. Its secret is in this answer and nowhere else, ever."""
@@ -76,7 +73,7 @@ class ApiWebhooks:
         """The org's own secret, the same whenever it is asked for."""
         refuse_unknown(request)
         secret, former, *_ = (*self._webhooks.org_secrets(caller.org_id), None, None)
-        return answer(OrgSecretAnswer(request_id=caller.request_id, secret=secret, former_secret=former))
+        return answer(OrgSecretResponse(request_id=caller.request_id, secret=secret, former_secret=former))
 
     async def one(self, request: Request, caller: Caller) -> Response:
         """One endpoint."""
@@ -97,7 +94,7 @@ class ApiWebhooks:
         refuse_unknown(request)
         if not await self._webhooks.remove(caller.org_id, _id(request)):
             raise not_found()
-        return answer(RemovedAnswer(request_id=caller.request_id, endpoint_id=_id(request)))
+        return answer(RemovedEndpointResponse(request_id=caller.request_id, endpoint_id=_id(request)))
 
     async def rotate(self, request: Request, caller: Caller) -> Response:
         """A new secret, which is in this answer and nowhere else."""
@@ -118,7 +115,7 @@ class ApiWebhooks:
         tried = await self._webhooks.test(caller.org_id, _id(request))
         if tried is None:
             raise not_found()
-        return answer(TestAnswer(request_id=caller.request_id, **tried_fields(tried)))
+        return answer(WebhookTestResponse(request_id=caller.request_id, **tried_fields(tried)))
 
     async def replay(self, request: Request, caller: Caller) -> Response:
         """Sends again what the endpoint did not take."""
@@ -130,7 +127,7 @@ class ApiWebhooks:
         replayed = await refusing(self._webhooks.replay_failed(caller.org_id, _id(request), since=_instant(wish.since)))
         if replayed is None:
             raise not_found()
-        body = ReplayAnswer(request_id=caller.request_id, replayed=replayed, more=replayed >= MOST_REPLAYED)
+        body = ReplayResponse(request_id=caller.request_id, replayed=replayed, more=replayed >= MOST_REPLAYED)
         return answer(body, 202)
 
     def _out(self, endpoint: Endpoint) -> EndpointOut:
@@ -139,10 +136,12 @@ class ApiWebhooks:
     def _answer(self, caller: Caller, endpoint: Endpoint | None) -> Response:
         if endpoint is None:
             raise not_found()
-        return answer(EndpointAnswer(request_id=caller.request_id, webhook=self._out(endpoint)))
+        return answer(EndpointResponse(request_id=caller.request_id, webhook=self._out(endpoint)))
 
-    def _with_secret(self, caller: Caller, made: MadeEndpoint) -> MadeEndpointAnswer:
-        return MadeEndpointAnswer(request_id=caller.request_id, webhook=self._out(made.endpoint), secret=made.secret)
+    def _with_secret(self, caller: Caller, made: MadeEndpoint) -> CreatedEndpointResponse:
+        return CreatedEndpointResponse(
+            request_id=caller.request_id, webhook=self._out(made.endpoint), secret=made.secret
+        )
 
 
 class ApiDeliveries:
@@ -171,7 +170,7 @@ class ApiDeliveries:
             following = write_cursor((page[-1].created_at, page[-1].notification_id), caller.org_id, which)
             address = request.url.include_query_params(cursor=following)
             headers["Link"] = f'<{self._context.links(request).base}/deliveries?{address.query}>; rel="next"'
-        body = DeliveriesAnswer(
+        body = DeliveriesResponse(
             request_id=caller.request_id,
             deliveries=[delivery_out(one, endpoints) for one in page],
             next_cursor=following,
@@ -185,7 +184,7 @@ class ApiDeliveries:
         if found is None:
             raise not_found()
         endpoints = await self._webhooks.endpoints(caller.org_id)
-        body = DeliveryAnswer(
+        body = DeliveryResponse(
             request_id=caller.request_id,
             delivery=delivery_out(found.message, endpoints),
             attempts=[attempt_out(one) for one in found.attempts],
@@ -204,7 +203,9 @@ class ApiDeliveries:
         if message is None:
             raise not_found()
         endpoints = await self._webhooks.endpoints(caller.org_id)
-        return answer(ReplayedAnswer(request_id=caller.request_id, delivery=delivery_out(message, endpoints)), 202)
+        return answer(
+            ReplayedDeliveryResponse(request_id=caller.request_id, delivery=delivery_out(message, endpoints)), 202
+        )
 
 
 async def refusing(use: Awaitable[T]) -> T:

@@ -7,8 +7,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
-from langlauf.api.schemas import EventOut, InboxOut, JobOut, NotificationOut, SnapshotOut
-from langlauf.api.webhook_schemas import AttemptOut, DeliveryOut, EndpointOut
+from langlauf.api.record_schemas import (
+    AttemptOut,
+    DeliveryOut,
+    EndpointOut,
+    EventOut,
+    InboxOut,
+    JobOut,
+    NotificationOut,
+    SnapshotOut,
+)
 from langlauf.domain.delivery import DeliveryAttempt, Endpoint
 from langlauf.domain.event import Event
 from langlauf.domain.fields import SEEN_FIELDS, is_time

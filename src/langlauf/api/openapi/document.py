@@ -7,15 +7,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.analysis.registry import Registry
-from langlauf.api import schemas
+from langlauf.api import response_schemas
 from langlauf.api.context import Context
 from langlauf.api.openapi.parameters import header_components, parameter
 from langlauf.api.openapi.problems import method_not_allowed, problem_schemas, shared_answers
 from langlauf.api.openapi.requests import ANALYZE, request_body, request_components, webhook
 from langlauf.api.openapi.responses import SCHEMES, access, requirements, responses
-from langlauf.api.openapi.schema import Document, Struct, answer_schemas
+from langlauf.api.openapi.schema import Document, Struct, output_schemas
 from langlauf.api.operations import OPERATIONS, Operation
-from langlauf.api.schemas import ProblemOut
+from langlauf.api.record_schemas import ProblemOut
 from langlauf.domain.outbound import CloudEvent
 from langlauf.server.mounting import root_address
 
@@ -103,5 +103,5 @@ def _operation(operation: Operation, registry: Registry, prefix: str) -> Documen
 def _schemas(registry: Registry) -> Document:
     answers = [operation.answer for operation in OPERATIONS if operation.answer is not None]
     streams = [operation.stream for operation in OPERATIONS if operation.stream is not None]
-    kinds: list[Struct] = [*answers, *streams, schemas.AcceptedAnswer, ProblemOut, CloudEvent]
-    return {**answer_schemas(kinds), **request_components(registry), **problem_schemas()}
+    kinds: list[Struct] = [*answers, *streams, response_schemas.AcceptedResponse, ProblemOut, CloudEvent]
+    return {**output_schemas(kinds), **request_components(registry), **problem_schemas()}

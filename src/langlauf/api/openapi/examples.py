@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from langlauf.api import schemas
+from langlauf.api import record_schemas as records
+from langlauf.api import response_schemas as responses
 from langlauf.api.openapi.schema import Document
 from langlauf.api.openapi.webhook_examples import webhook_answers
 from langlauf.domain.event import ActorType, EventType
@@ -44,34 +45,34 @@ def _plain(value: msgspec.Struct) -> Any:
 
 def _answers(prefix: str) -> dict[str, msgspec.Struct]:
     queued, done = _queued(prefix), _completed(prefix)
-    status = schemas.JobStatusOut(**msgspec.structs.asdict(done), events=_events(), result=_RESULT)
-    canceled = schemas.JobWithEventsOut(**msgspec.structs.asdict(_canceled(prefix)), events=_canceled_events())
+    status = records.JobStatusOut(**msgspec.structs.asdict(done), events=_events(), result=_RESULT)
+    canceled = records.JobWithEventsOut(**msgspec.structs.asdict(_canceled(prefix)), events=_canceled_events())
     return {
-        "accepted": schemas.AcceptedAnswer(**_ANSWER, job=queued),
-        "canceled": schemas.CancelAnswer(**_ANSWER, job=canceled),
-        "held": schemas.JobAnswer(**_ANSWER, job=_held(prefix)),
-        "completed": schemas.StatusAnswer(**_ANSWER, job=status),
-        "waited": schemas.SyncAnswer(**_ANSWER, result=_RESULT, result_id=RESULT_ID, job_id=JOB_ID),
+        "accepted": responses.AcceptedResponse(**_ANSWER, job=queued),
+        "canceled": responses.CancelResponse(**_ANSWER, job=canceled),
+        "held": responses.JobResponse(**_ANSWER, job=_held(prefix)),
+        "completed": responses.StatusResponse(**_ANSWER, job=status),
+        "waited": responses.SyncResponse(**_ANSWER, result=_RESULT, result_id=RESULT_ID, job_id=JOB_ID),
         "final": _final(),
         "shown": _shown(),
-        "page": schemas.JobsAnswer(**_ANSWER, jobs=[done], next_cursor=None),
-        "log": schemas.EventsAnswer(**_ANSWER, events=_events(), next_after=3, expired=False),
+        "page": responses.JobsResponse(**_ANSWER, jobs=[done], next_cursor=None),
+        "log": responses.EventsResponse(**_ANSWER, events=_events(), next_after=3, expired=False),
         "feed": _feed(),
-        "snapshots": schemas.ResultsAnswer(**_ANSWER, results=[_snapshot(prefix)]),
-        "messages": schemas.NotificationsAnswer(**_ANSWER, notifications=[_message()]),
-        "inbox": schemas.InboxAnswer(**_ANSWER, notifications=[_unread()], unread=1, next_cursor=None),
-        "read": schemas.ReadAnswer(**_ANSWER, changed=True, unread=0),
-        "history": schemas.HistoryAnswer(**_ANSWER, history=[_entry()], total=1, limit=50, offset=0),
+        "snapshots": responses.ResultsResponse(**_ANSWER, results=[_snapshot(prefix)]),
+        "messages": responses.NotificationsResponse(**_ANSWER, notifications=[_message()]),
+        "inbox": responses.InboxResponse(**_ANSWER, notifications=[_unread()], unread=1, next_cursor=None),
+        "read": responses.InboxReadResponse(**_ANSWER, changed=True, unread=0),
+        "history": responses.HistoryResponse(**_ANSWER, history=[_entry()], total=1, limit=50, offset=0),
         "token": _token(),
-        "keys": schemas.KeysAnswer(**_ANSWER, keys=[schemas.KeyOut(**_key())]),
-        "made": schemas.MadeKeyAnswer(**_ANSWER, **_key(), key=f"{_KEY_ID}_…"),
-        "revoked": schemas.KeyAnswer(**_ANSWER, **{**_key(), "revoked_at": _FINISHED}),
+        "keys": responses.KeysResponse(**_ANSWER, keys=[records.KeyOut(**_key())]),
+        "made": responses.CreatedKeyResponse(**_ANSWER, **_key(), key=f"{_KEY_ID}_…"),
+        "revoked": responses.KeyResponse(**_ANSWER, **{**_key(), "revoked_at": _FINISHED}),
         **webhook_answers(_ANSWER, JOB_ID, RESULT_ID),
-        "fine": schemas.HealthAnswer(**_ANSWER, status="ready"),
+        "fine": responses.HealthResponse(**_ANSWER, status="ready"),
     }
 
 
-def _queued(prefix: str) -> schemas.JobOut:
+def _queued(prefix: str) -> records.JobOut:
     known: dict[str, Any] = {
         "job_id": JOB_ID,
         "org_id": _ORG,
@@ -90,10 +91,10 @@ def _queued(prefix: str) -> schemas.JobOut:
         "event_seq": 1,
         "status_url": f"{prefix}/jobs/{JOB_ID}",
     }
-    return schemas.JobOut(**{**defaults(SEEN_FIELDS), **known, "result_url": None})
+    return records.JobOut(**{**defaults(SEEN_FIELDS), **known, "result_url": None})
 
 
-def _completed(prefix: str) -> schemas.JobOut:
+def _completed(prefix: str) -> records.JobOut:
     return msgspec.structs.replace(
         _queued(prefix),
         status=Status.COMPLETED,
@@ -111,7 +112,7 @@ def _completed(prefix: str) -> schemas.JobOut:
     )
 
 
-def _canceled(prefix: str) -> schemas.JobOut:
+def _canceled(prefix: str) -> records.JobOut:
     return msgspec.structs.replace(
         _queued(prefix),
         status=Status.CANCELED,
@@ -126,13 +127,13 @@ def _canceled(prefix: str) -> schemas.JobOut:
     )
 
 
-def _held(prefix: str) -> schemas.JobOut:
+def _held(prefix: str) -> records.JobOut:
     return msgspec.structs.replace(
         _completed(prefix), held_at=_FINISHED, held_by=_KEY_ID, hold_reason="part of a report"
     )
 
 
-def _canceled_events() -> list[schemas.EventOut]:
+def _canceled_events() -> list[records.EventOut]:
     why = {"canceled_by": "user", "cancel_reason": "no longer needed"}
     return [
         _event(1, EventType.QUEUED, _QUEUED, "user", {}),
@@ -140,7 +141,7 @@ def _canceled_events() -> list[schemas.EventOut]:
     ]
 
 
-def _events() -> list[schemas.EventOut]:
+def _events() -> list[records.EventOut]:
     stored = {"result_id": RESULT_ID, "result_seq": 1, "progress_percent": 100}
     return [
         _event(1, EventType.QUEUED, _QUEUED, "user", {}),
@@ -149,8 +150,8 @@ def _events() -> list[schemas.EventOut]:
     ]
 
 
-def _event(number: int, kind: EventType, when: datetime, actor: ActorType, payload: dict[str, Any]) -> schemas.EventOut:
-    return schemas.EventOut(
+def _event(number: int, kind: EventType, when: datetime, actor: ActorType, payload: dict[str, Any]) -> records.EventOut:
+    return records.EventOut(
         event_id=_OTHER_ID[:-1] + str(number),
         job_id=JOB_ID,
         org_id=_ORG,
@@ -164,8 +165,8 @@ def _event(number: int, kind: EventType, when: datetime, actor: ActorType, paylo
     )
 
 
-def _final() -> schemas.ResultAnswer:
-    return schemas.ResultAnswer(
+def _final() -> responses.ResultResponse:
+    return responses.ResultResponse(
         **_ANSWER,
         result_id=RESULT_ID,
         job_id=JOB_ID,
@@ -183,8 +184,8 @@ def _final() -> schemas.ResultAnswer:
     )
 
 
-def _shown() -> schemas.ViewsAnswer:
-    return schemas.ViewsAnswer(
+def _shown() -> responses.ViewsResponse:
+    return responses.ViewsResponse(
         **_ANSWER,
         result_id=RESULT_ID,
         job_id=JOB_ID,
@@ -194,8 +195,8 @@ def _shown() -> schemas.ViewsAnswer:
     )
 
 
-def _snapshot(prefix: str) -> schemas.SnapshotOut:
-    return schemas.SnapshotOut(
+def _snapshot(prefix: str) -> records.SnapshotOut:
+    return records.SnapshotOut(
         result_id=RESULT_ID,
         job_id=JOB_ID,
         result_kind="final",
@@ -207,8 +208,8 @@ def _snapshot(prefix: str) -> schemas.SnapshotOut:
     )
 
 
-def _message() -> schemas.NotificationOut:
-    return schemas.NotificationOut(
+def _message() -> records.NotificationOut:
+    return records.NotificationOut(
         notification_id=_OTHER_ID,
         job_id=JOB_ID,
         org_id=_ORG,
@@ -225,12 +226,12 @@ def _message() -> schemas.NotificationOut:
     )
 
 
-def _unread() -> schemas.InboxOut:
-    return schemas.InboxOut(**msgspec.structs.asdict(_message()), read_at=None, unread=True)
+def _unread() -> records.InboxOut:
+    return records.InboxOut(**msgspec.structs.asdict(_message()), read_at=None, unread=True)
 
 
-def _entry() -> schemas.HistoryEntryOut:
-    return schemas.HistoryEntryOut(
+def _entry() -> records.HistoryEntryOut:
+    return records.HistoryEntryOut(
         result_id=RESULT_ID,
         job_id=JOB_ID,
         created_at=_FINISHED,
@@ -240,9 +241,14 @@ def _entry() -> schemas.HistoryEntryOut:
     )
 
 
-def _token() -> schemas.TokenAnswer:
-    shown = "llt_…"
-    return schemas.TokenAnswer(**_ANSWER, token=shown, token_type="Bearer", expires_at=_FINISHED, job_id=JOB_ID)  # noqa: S106 - the word of the standard
+def _token() -> responses.TokenResponse:
+    return responses.TokenResponse(
+        **_ANSWER,
+        token="llt_…",  # noqa: S106 - an example
+        token_type="Bearer",  # noqa: S106 - the word of the standard
+        expires_at=_FINISHED,
+        job_id=JOB_ID,
+    )
 
 
 def _key() -> dict[str, Any]:
@@ -258,9 +264,9 @@ def _key() -> dict[str, Any]:
     }
 
 
-def _feed() -> schemas.FeedAnswer:
+def _feed() -> responses.FeedResponse:
     event = _outbound(EventType.COMPLETED, Status.COMPLETED, 3)
-    return schemas.FeedAnswer(**_ANSWER, events=[event], next_after="WyI4ZTE3YjQ1ZSIsIj…", more=False)
+    return responses.FeedResponse(**_ANSWER, events=[event], next_after="WyI4ZTE3YjQ1ZSIsIj…", more=False)
 
 
 def cloud_event() -> Any:

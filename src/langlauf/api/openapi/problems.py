@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from langlauf.api.openapi.parameters import GUARDED, headers
 from langlauf.api.openapi.schema import PROBLEM_JSON, Document, ref
 from langlauf.api.operations import METHOD_NOT_ALLOWED, OPERATIONS
-from langlauf.api.schemas import ProblemOut
+from langlauf.api.record_schemas import ProblemOut
 from langlauf.problems import JOB_TITLES, TITLES
 
 #: A job that failed while its caller waited, with a code of the analysis' own.

@@ -3,9 +3,9 @@
 import msgspec
 
 from langlauf.analysis.registry import Analysis, Registry
-from langlauf.api import schemas, webhook_schemas
+from langlauf.api import request_schemas as bodies
 from langlauf.api.openapi.examples import cloud_event
-from langlauf.api.openapi.schema import Document, Struct, json_content, ref, request_schemas, required_example
+from langlauf.api.openapi.schema import Document, Struct, input_schemas, json_content, ref, required_example
 from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.domain.outbound import CLOUD_EVENT, CloudEvent
 
@@ -32,7 +32,7 @@ _NOT_EMPTY = ("ReadBody",)
 _TIMEOUT: Document = {
     "anyOf": [
         {"type": "number", "exclusiveMinimum": 0},
-        {"type": "string", **schemas.DURATION_TEXT},
+        {"type": "string", **bodies.DURATION_TEXT},
         {"type": "null"},
     ],
     "description": "Lowers the time limit of an attempt: seconds, or a text like `30m`.",
@@ -47,7 +47,7 @@ _TEXT = (
 def request_components(registry: Registry) -> Document:
     """The schemas of all bodies."""
     fixed = [_struct(one.body) for one in OPERATIONS if one.body is not None and one.body != ANALYZE]
-    made = request_schemas([schemas.Options, *fixed, *(analysis.input_type for analysis in registry)])
+    made = input_schemas([bodies.Options, *fixed, *(analysis.input_type for analysis in registry)])
     for name in _NOT_EMPTY:
         made[name] = {**made[name], "minProperties": 1}
     shapes = [shape for analysis in registry for shape in _shapes(analysis, registry.default)]
@@ -66,7 +66,7 @@ def request_body(operation: Operation, registry: Registry) -> Document:
 
 def _struct(name: str) -> Struct:
     """The struct that reads a body: it has the name that the table of operations gives."""
-    found: Struct = getattr(schemas if hasattr(schemas, name) else webhook_schemas, name)
+    found: Struct = getattr(bodies, name)
     return found
 
 
@@ -81,10 +81,10 @@ def _shapes(analysis: Analysis, default: str | None) -> list[Document]:
     common = {
         "analysis": {**name, "description": analysis.description},
         "timeout_seconds": _TIMEOUT,
-        "options": {"anyOf": [ref(schemas.Options), {"type": "null"}]},
+        "options": {"anyOf": [ref(bodies.Options), {"type": "null"}]},
     }
     named = [] if is_default else ["analysis"]
-    own = request_schemas([analysis.input_type])[analysis.input_type.__name__]
+    own = input_schemas([analysis.input_type])[analysis.input_type.__name__]
     flat = {
         "type": "object",
         "title": f"{analysis.name}, flat",

@@ -2,12 +2,12 @@
 
 from http import HTTPStatus
 
-from langlauf.api import schemas
 from langlauf.api.openapi.examples import answer_examples
 from langlauf.api.openapi.parameters import GUARDED, headers
 from langlauf.api.openapi.problems import problem_answer, shared_name
 from langlauf.api.openapi.schema import Document, json_content, ref
 from langlauf.api.operations import Operation
+from langlauf.api.response_schemas import AcceptedResponse
 from langlauf.auth.credentials import ADDRESS_TOKEN
 
 _TEXTS: dict[int, str] = {200: "As wished.", 202: "Accepted; the job goes on."}
@@ -38,7 +38,7 @@ def _success(operation: Operation, status: int, prefix: str) -> Document:
 
 
 def _content(operation: Operation, status: int, prefix: str) -> Document:
-    kind = schemas.AcceptedAnswer if operation.accepts and status == HTTPStatus.ACCEPTED else operation.answer
+    kind = AcceptedResponse if operation.accepts and status == HTTPStatus.ACCEPTED else operation.answer
     if kind is None:
         schema = {"type": "object", "required": ["openapi", "info", "paths"]}
         return json_content(schema) if operation.name == "openapi" else {"text/plain": {"schema": {"type": "string"}}}

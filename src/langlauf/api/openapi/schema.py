@@ -27,7 +27,7 @@ def json_content(schema: Document, examples: Document | None = None, media: str 
     return {media: described}
 
 
-def answer_schemas(kinds: Iterable[Struct]) -> Document:
+def output_schemas(kinds: Iterable[Struct]) -> Document:
     """Schemas of what we send. A field with a default is always sent; one that may be unset is not."""
     kinds = list(kinds)
     schemas = _components(kinds)
@@ -40,7 +40,7 @@ def answer_schemas(kinds: Iterable[Struct]) -> Document:
     return schemas
 
 
-def request_schemas(kinds: Iterable[Struct]) -> Document:
+def input_schemas(kinds: Iterable[Struct]) -> Document:
     """Schemas of what we take: integers only as far as no reader of JSON loses digits."""
     schemas = _components(kinds)
     for schema in schemas.values():

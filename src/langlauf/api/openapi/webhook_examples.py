@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from langlauf.api import webhook_schemas as shapes
+from langlauf.api import record_schemas as records
+from langlauf.api import response_schemas as responses
 
 _ENDPOINT_ID = "01a1e22c-1f00-7c55-8d21-6b1f8f7a9c03"
 _MESSAGE_ID = "01a1e22d-6bc1-4e0b-9a53-2f7d3e90a6c4"
@@ -21,23 +22,25 @@ def webhook_answers(common: dict[str, Any], job_id: str, result_id: str) -> dict
     delivery = _delivery(job_id, result_id)
     shown = "whsec_…"
     return {
-        "endpoints": shapes.EndpointsAnswer(**common, webhooks=[_endpoint()]),
-        "endpoint": shapes.EndpointAnswer(**common, webhook=_endpoint()),
-        "added": shapes.MadeEndpointAnswer(**common, webhook=_endpoint(), secret=shown),
-        "org_secret": shapes.OrgSecretAnswer(**common, secret=shown, former_secret=None),
-        "removed": shapes.RemovedAnswer(**common, endpoint_id=_ENDPOINT_ID),
-        "tried": shapes.TestAnswer(**common, taken=True, seconds=0.184, status_code=204, error=None, reply=None),
-        "replayed": shapes.ReplayAnswer(**common, replayed=12, more=False),
-        "deliveries": shapes.DeliveriesAnswer(**common, deliveries=[delivery], next_cursor=None),
-        "delivery": shapes.DeliveryAnswer(**common, delivery=delivery, attempts=_attempts()),
-        "again": shapes.ReplayedAnswer(
+        "endpoints": responses.EndpointsResponse(**common, webhooks=[_endpoint()]),
+        "endpoint": responses.EndpointResponse(**common, webhook=_endpoint()),
+        "added": responses.CreatedEndpointResponse(**common, webhook=_endpoint(), secret=shown),
+        "org_secret": responses.OrgSecretResponse(**common, secret=shown, former_secret=None),
+        "removed": responses.RemovedEndpointResponse(**common, endpoint_id=_ENDPOINT_ID),
+        "tried": responses.WebhookTestResponse(
+            **common, taken=True, seconds=0.184, status_code=204, error=None, reply=None
+        ),
+        "replayed": responses.ReplayResponse(**common, replayed=12, more=False),
+        "deliveries": responses.DeliveriesResponse(**common, deliveries=[delivery], next_cursor=None),
+        "delivery": responses.DeliveryResponse(**common, delivery=delivery, attempts=_attempts()),
+        "again": responses.ReplayedDeliveryResponse(
             **common, delivery=msgspec.structs.replace(delivery, delivery_status="pending", scheduled_at=_SENT)
         ),
     }
 
 
-def _endpoint() -> shapes.EndpointOut:
-    return shapes.EndpointOut(
+def _endpoint() -> records.EndpointOut:
+    return records.EndpointOut(
         endpoint_id=_ENDPOINT_ID,
         org_id=_ORG,
         url=_URL,
@@ -55,8 +58,8 @@ def _endpoint() -> shapes.EndpointOut:
     )
 
 
-def _delivery(job_id: str, result_id: str) -> shapes.DeliveryOut:
-    return shapes.DeliveryOut(
+def _delivery(job_id: str, result_id: str) -> records.DeliveryOut:
+    return records.DeliveryOut(
         notification_id=_MESSAGE_ID,
         job_id=job_id,
         org_id=_ORG,
@@ -75,8 +78,8 @@ def _delivery(job_id: str, result_id: str) -> shapes.DeliveryOut:
     )
 
 
-def _attempts() -> list[shapes.AttemptOut]:
-    failed = shapes.AttemptOut(
+def _attempts() -> list[records.AttemptOut]:
+    failed = records.AttemptOut(
         attempt=1,
         at=_ENDED,
         seconds=0.21,
@@ -85,5 +88,7 @@ def _attempts() -> list[shapes.AttemptOut]:
         error="the receiver answered 503",
         reply="back in a minute",
     )
-    taken = shapes.AttemptOut(attempt=2, at=_SENT, seconds=0.18, status="sent", status_code=204, error=None, reply=None)
+    taken = records.AttemptOut(
+        attempt=2, at=_SENT, seconds=0.18, status="sent", status_code=204, error=None, reply=None
+    )
     return [taken, failed]

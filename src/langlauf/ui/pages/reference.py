@@ -11,7 +11,7 @@ from langlauf.api.context import Context
 from langlauf.api.openapi.document import build_document
 from langlauf.api.openapi.problems import OWN_CODE, problem_schemas
 from langlauf.api.openapi.schema import Schema, ref_name
-from langlauf.api.schemas import ProblemOut
+from langlauf.api.record_schemas import ProblemOut
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 from langlauf.problems import phrase_of
 from langlauf.ui.page_request import PageRequest

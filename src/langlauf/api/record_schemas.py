@@ -1,0 +1,213 @@
+"""Records as clients see them: jobs, events, snapshots, messages, keys, endpoints, problems."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+
+from langlauf.api.request_schemas import KeyScope
+from langlauf.domain.delivery import Subject
+from langlauf.domain.errors import RetryHint
+from langlauf.domain.event import ActorType, EventType
+from langlauf.domain.job import Count, Name, Phase, Seconds, SeenJob
+from langlauf.domain.notification import Channel, DeliveryStatus
+from langlauf.domain.result import ResultKind
+from langlauf.domain.showing import MOST_VIEWS, VIEW_KINDS
+from langlauf.domain.state import Status
+from langlauf.problems import FieldError
+from langlauf.service.webhooks import Standing
+
+#: A stored JSON value that is sent as it is, never decoded on the way.
+JsonValue = Any
+Code = Annotated[str, msgspec.Meta(pattern="^[a-z0-9_]+$")]
+Address = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-reference"})]
+#: As the analysis gave them; `kind` says which fields there are.
+Views = Annotated[
+    JsonValue,
+    msgspec.Meta(
+        extra_json_schema={
+            "type": "array",
+            "maxItems": MOST_VIEWS,
+            "items": {
+                "type": "object",
+                "required": ["kind"],
+                "properties": {"kind": {"enum": list(VIEW_KINDS)}, "title": {"type": "string"}},
+            },
+        }
+    ),
+]
+
+
+def _members() -> Iterator[tuple[str, Any]]:
+    """What clients see of a job: the fields of its table, and what is derived from them."""
+    for field in msgspec.structs.fields(SeenJob[datetime, dict[str, Any]]):
+        yield field.name, field.type
+        if field.name == "status":
+            yield "phase", Phase
+    yield "status_url", Address
+    yield "result_url", Address | None
+
+
+if TYPE_CHECKING:
+    _Members = msgspec.Struct
+else:
+    _Members = msgspec.defstruct("_Members", _members())
+
+
+class JobOut(_Members):
+    """A job as a client may see it."""
+
+
+class EventOut(msgspec.Struct, kw_only=True):
+    """One entry of a job's log."""
+
+    event_id: str
+    job_id: str
+    org_id: Name
+    event_type: EventType
+    event_seq: Count
+    occurred_at: datetime
+    actor_type: ActorType
+    payload_json: JsonValue
+    trace_id: str
+    request_id: str
+
+
+class JobWithEventsOut(JobOut, kw_only=True):
+    """A job with its latest events."""
+
+    events: list[EventOut]
+
+
+class JobStatusOut(JobWithEventsOut, kw_only=True):
+    """A job with its latest events and, once completed, its result."""
+
+    result: JsonValue
+
+
+class SnapshotOut(msgspec.Struct, kw_only=True):
+    """A stored snapshot without its payload."""
+
+    result_id: str
+    job_id: str
+    result_kind: ResultKind
+    result_seq: Count
+    schema_version: int
+    created_at: datetime
+    summary_json: JsonValue
+    result_url: Address
+
+
+class NotificationOut(msgspec.Struct, kw_only=True):
+    """A message about a job's end."""
+
+    notification_id: str
+    job_id: str
+    org_id: Name
+    channel: Channel
+    template_key: str
+    delivery_status: DeliveryStatus
+    attempt_count: Count
+    last_error: str | None
+    dedupe_key: str
+    scheduled_at: datetime
+    sent_at: datetime | None
+    created_at: datetime
+    payload_json: JsonValue
+
+
+class InboxOut(NotificationOut, kw_only=True):
+    """A message of the inbox. `read_at` is set where it was marked by itself and not with all up to an instant."""
+
+    read_at: datetime | None
+    unread: bool
+
+
+class HistoryEntryOut(msgspec.Struct, kw_only=True):
+    """One line of an org's history."""
+
+    result_id: str
+    job_id: str
+    created_at: datetime
+    query: str | None
+    intelligence_mode: str | None
+    status: Status
+
+
+class KeyOut(msgspec.Struct, kw_only=True):
+    """A key as its org's admins see it; what opens anything is not in it."""
+
+    key_id: str
+    org_id: str
+    name: str
+    scopes: list[KeyScope]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+class ProblemOut(msgspec.Struct, kw_only=True):
+    """An error: problem details (RFC 9457) with members of our own. Which of those are there depends on `error`."""
+
+    type: Address
+    title: str
+    status: int
+    detail: str
+    ok: Literal[False] = False
+    error: Code
+    message: str
+    request_id: Name
+    #: the first field that cannot be used
+    field: str | msgspec.UnsetType = msgspec.UNSET
+    errors: list[FieldError] | msgspec.UnsetType = msgspec.UNSET
+    limit_bytes: Count | msgspec.UnsetType = msgspec.UNSET
+    limit_fields: Count | msgspec.UnsetType = msgspec.UNSET
+    current_state: Status | msgspec.UnsetType = msgspec.UNSET
+    job: JobOut | msgspec.UnsetType = msgspec.UNSET
+    job_id: str | msgspec.UnsetType = msgspec.UNSET
+    retryable: bool | msgspec.UnsetType | None = msgspec.UNSET
+    retry_hint: RetryHint | msgspec.UnsetType | None = msgspec.UNSET
+    expired_at: datetime | msgspec.UnsetType = msgspec.UNSET
+
+
+class EndpointOut(msgspec.Struct, kw_only=True):
+    """An endpoint as the org's admins see it. Its secret is not in it, and cannot be read again."""
+
+    endpoint_id: str
+    org_id: Name
+    url: Address
+    name: str
+    events: list[Subject]
+    status: Standing
+    created_at: datetime
+    secret_version: Count
+    former_secret_until: datetime | None
+    disabled_at: datetime | None
+    disabled_reason: str | None
+    failures: Count
+    failing_since: datetime | None
+    paused_until: datetime | None
+
+
+class DeliveryOut(NotificationOut, kw_only=True):
+    """A message to the world outside: to an endpoint, or to the address that its job named.
+
+    Of an e-mail address only as much is told as is needed to recognise it.
+    """
+
+    endpoint_id: str | None
+    target: str | None
+
+
+class AttemptOut(msgspec.Struct, kw_only=True):
+    """One try to send: what came back, and what became of the message by it."""
+
+    attempt: Count
+    at: datetime
+    seconds: Seconds
+    status: DeliveryStatus
+    status_code: int | None
+    error: str | None
+    reply: str | None

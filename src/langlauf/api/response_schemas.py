@@ -1,0 +1,277 @@
+"""Response bodies: each wraps records and says `ok`. The same structs make the OpenAPI document."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+
+from langlauf.api.record_schemas import (
+    AttemptOut,
+    DeliveryOut,
+    EndpointOut,
+    EventOut,
+    HistoryEntryOut,
+    InboxOut,
+    JobOut,
+    JobStatusOut,
+    JobWithEventsOut,
+    JsonValue,
+    KeyOut,
+    NotificationOut,
+    SnapshotOut,
+    Views,
+)
+from langlauf.api.request_schemas import KeyScope
+from langlauf.domain.job import Count, Name, Seconds
+from langlauf.domain.outbound import CloudEvent, Uuid
+from langlauf.domain.result import ResultKind
+from langlauf.domain.state import Status
+
+#: The record of a job that was made by this program, whose id therefore is a UUID.
+_MADE_HERE = {"properties": {"job_id": {"format": "uuid"}}}
+
+
+class ApiResponse(msgspec.Struct, kw_only=True):
+    """What every JSON answer has."""
+
+    ok: Literal[True] = True
+    request_id: Name
+
+
+class JobResponse(ApiResponse, kw_only=True):
+    """One job."""
+
+    job: JobOut
+
+
+class AcceptedResponse(JobResponse, kw_only=True):
+    """A job that is on disk: it will run, or, where the request was a repetition, may have run."""
+
+    accepted: Literal[True] = True
+    job: Annotated[JobOut, msgspec.Meta(extra_json_schema=_MADE_HERE)]
+
+
+class CancelResponse(ApiResponse, kw_only=True):
+    """One job, ended or stopping, with its events."""
+
+    job: JobWithEventsOut
+
+
+class StatusResponse(ApiResponse, kw_only=True):
+    """One job with events and result."""
+
+    job: JobStatusOut
+
+
+class EncodedStatusResponse(ApiResponse, kw_only=True):
+    """The same around a job that is written already."""
+
+    job: msgspec.Raw
+
+
+class SyncResponse(ApiResponse, kw_only=True):
+    """The result of a request that was waited for."""
+
+    result: JsonValue
+    result_id: Uuid
+    job_id: Uuid
+
+
+class ResultResponse(ApiResponse, kw_only=True):
+    """A snapshot, and what became of its job."""
+
+    result_id: str
+    job_id: str
+    job_status: Status
+    cancel_reason: str | None
+    error_code: str | None
+    result_kind: ResultKind
+    result_seq: Count
+    created_at: datetime
+    result: JsonValue
+    summary: JsonValue
+    requested_result_id: str
+    requested_result_kind: ResultKind
+    projection_mode: Literal["latest", "requested"]
+
+
+class ViewsResponse(ApiResponse, kw_only=True):
+    """What people are to see of a snapshot."""
+
+    result_id: str
+    job_id: str
+    result_kind: ResultKind
+    result_seq: Count
+    views: Views
+
+
+class JobsResponse(ApiResponse, kw_only=True):
+    """A page of an org's jobs."""
+
+    jobs: list[JobOut]
+    next_cursor: str | None
+
+
+class EventsResponse(ApiResponse, kw_only=True):
+    """A page of a job's log."""
+
+    events: list[EventOut]
+    next_after: Count
+    expired: bool
+
+
+class FeedResponse(ApiResponse, kw_only=True):
+    """A page of an org's feed."""
+
+    events: list[CloudEvent]
+    #: where the next page begins
+    next_after: str
+    #: whether there may be more already
+    more: bool
+
+
+class ResultsResponse(ApiResponse, kw_only=True):
+    """A job's snapshots."""
+
+    results: list[SnapshotOut]
+
+
+class NotificationsResponse(ApiResponse, kw_only=True):
+    """A job's messages."""
+
+    notifications: list[NotificationOut]
+
+
+class InboxResponse(ApiResponse, kw_only=True):
+    """A page of an org's inbox, and how much of all of it nobody has seen, counted up to 1,000."""
+
+    notifications: list[InboxOut]
+    unread: Count
+    next_cursor: str | None
+
+
+class InboxReadResponse(ApiResponse, kw_only=True):
+    """Whether anything was not known to be read before, and how much is unread now."""
+
+    changed: bool
+    unread: Count
+
+
+class HistoryResponse(ApiResponse, kw_only=True):
+    """A page of an org's history."""
+
+    history: list[HistoryEntryOut]
+    total: Count
+    limit: Count
+    offset: Count
+
+
+class KeysResponse(ApiResponse, kw_only=True):
+    """An org's keys."""
+
+    keys: list[KeyOut]
+
+
+class KeyResponse(ApiResponse, kw_only=True):
+    """One key, with the same fields as in a list."""
+
+    key_id: str
+    org_id: str
+    name: str
+    scopes: list[KeyScope]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+class CreatedKeyResponse(KeyResponse, kw_only=True):
+    """A new key, with the text that nobody can read again."""
+
+    key: str
+
+
+class TokenResponse(ApiResponse, kw_only=True):
+    """A token that reads one job and nothing else."""
+
+    token: str
+    token_type: Literal["Bearer"]
+    expires_at: datetime
+    job_id: str
+
+
+class HealthResponse(ApiResponse, kw_only=True):
+    """The process is up."""
+
+    status: Literal["up", "ready"]
+
+
+class EndpointsResponse(ApiResponse, kw_only=True):
+    """An org's endpoints."""
+
+    webhooks: list[EndpointOut]
+
+
+class EndpointResponse(ApiResponse, kw_only=True):
+    """One endpoint."""
+
+    webhook: EndpointOut
+
+
+class CreatedEndpointResponse(EndpointResponse, kw_only=True):
+    """An endpoint with a new secret, which nobody can read again."""
+
+    secret: Annotated[str, msgspec.Meta(pattern="^whsec_")]
+
+
+class OrgSecretResponse(ApiResponse, kw_only=True):
+    """What signs for the addresses that the org's jobs name, and while it changes the one before.
+
+    Both are null where the operator has set no `LANGLAUF_WEBHOOK_SECRET`.
+    """
+
+    secret: Annotated[str, msgspec.Meta(pattern="^whsec_")] | None
+    former_secret: Annotated[str, msgspec.Meta(pattern="^whsec_")] | None
+
+
+class RemovedEndpointResponse(ApiResponse, kw_only=True):
+    """The endpoint that is no longer there."""
+
+    endpoint_id: str
+
+
+class WebhookTestResponse(ApiResponse, kw_only=True):
+    """What came back: `taken` says whether the receiver answered with 2xx."""
+
+    taken: bool
+    seconds: Seconds
+    status_code: int | None
+    error: str | None
+    reply: str | None
+
+
+class DeliveriesResponse(ApiResponse, kw_only=True):
+    """A page of an org's deliveries."""
+
+    deliveries: list[DeliveryOut]
+    next_cursor: str | None
+
+
+class DeliveryResponse(ApiResponse, kw_only=True):
+    """One delivery with its attempts, the last one first."""
+
+    delivery: DeliveryOut
+    attempts: list[AttemptOut]
+
+
+class ReplayedDeliveryResponse(ApiResponse, kw_only=True):
+    """A delivery that is on its way again."""
+
+    delivery: DeliveryOut
+
+
+class ReplayResponse(ApiResponse, kw_only=True):
+    """How many deliveries are on their way again; `more` says that there are others, for another call."""
+
+    replayed: Count
+    more: bool
