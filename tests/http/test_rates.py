@@ -11,6 +11,7 @@ import httpx2
 from langlauf import Langlauf
 from langlauf.api.middleware import EXPOSED_HEADERS
 from langlauf.api.operations import OPERATIONS
+from langlauf.auth.limit_memory import LocalMemory
 from langlauf.auth.rates import REFUSALS, Kind, Rates
 from langlauf.domain.rate import Rate
 from langlauf.settings import load_settings
@@ -98,12 +99,13 @@ def test_pages_count_as_well(tmp_path: Path) -> None:
 
 def test_a_flood_of_names_makes_nothing_grow() -> None:
     """The count forgets who asked the longest ago, and an address that still asks is not forgotten."""
-    rates = Rates({Kind.DEFAULT: Rate(2, 60)}, now=lambda: 1.0, most=100)
+    memory = LocalMemory(100)
+    rates = Rates({Kind.DEFAULT: Rate(2, 60)}, now=lambda: 1.0, memory=memory)
     rates.take(Kind.DEFAULT, "busy")
     for number in range(1_000):
         rates.take(Kind.DEFAULT, f"org-{number}")
         quota = rates.take(Kind.DEFAULT, "busy")
-    assert len(rates._full_at[Kind.DEFAULT, 0]) == 100
+    assert len(memory._full_at[Kind.DEFAULT, 2]) == 100
     assert quota is not None
     assert not quota.standing.allowed
 

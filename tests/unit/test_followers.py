@@ -10,6 +10,7 @@ import pytest
 
 from langlauf.analysis.registry import Registry
 from langlauf.auth.caller import insider
+from langlauf.auth.limit_memory import LocalMemory
 from langlauf.bootstrap import make_services
 from langlauf.domain.attempt import Progress
 from langlauf.domain.errors import NoPlace, StoreUnavailable
@@ -196,7 +197,8 @@ def test_a_store_that_is_away_is_told_once(tmp_path: Path) -> None:
 
 def test_places_come_back_whatever_happens() -> None:
     """Also where the one who had it failed; a refusal takes none."""
-    places = Places(most_of_org=2, most=3)
+    memory = LocalMemory()
+    places = Places(most_of_org=2, most=3, memory=memory)
 
     def use() -> None:
         with places.take(("a",), "stream"), places.take(("a",), "poll"):
@@ -213,7 +215,7 @@ def test_places_come_back_whatever_happens() -> None:
         with pytest.raises(ZeroDivisionError):
             use()
     assert (places.taken("stream"), places.taken("poll")) == (0, 0)
-    assert not places._levels
+    assert not memory._counts
 
 
 class Slow:

@@ -1,7 +1,6 @@
-"""Who asks too often. Kept in this process alone: with several API processes each has its own count."""
+"""Rate limits by org, credential and address."""
 
 import math
-from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
@@ -10,14 +9,13 @@ from starlette.requests import Request
 
 from langlauf.auth.caller import Caller
 from langlauf.auth.client_address import Address, site_of
+from langlauf.auth.limit_memory import LimitMemory, LocalMemory
 from langlauf.clock import monotonic
 from langlauf.domain.access import Scope
 from langlauf.domain.rate import Rate, Standing, take
 from langlauf.problems import Problem
 from langlauf.settings import Settings
 
-#: So many callers are remembered for each kind; a flood of names makes the server forget, not grow.
-MOST_REMEMBERED = 50_000
 #: How often an org may have a test event sent, and deliveries replayed.
 TESTS, REPLAYS = Rate(10, 60), Rate(60, 60)
 #: How many refusals are told at once to who asks too often.
@@ -61,14 +59,12 @@ class Rates:
         *,
         share: float = 1.0,
         now: Callable[[], float] = monotonic,
-        most: int = MOST_REMEMBERED,
+        memory: LimitMemory | None = None,
     ) -> None:
         self._rates = rates
         self._share = share
         self._now = now
-        self._most = most
-        #: by kind and depth, so that a flood of credentials does not make orgs be forgotten
-        self._full_at: defaultdict[tuple[Kind, int], OrderedDict[tuple[str, ...], float]] = defaultdict(OrderedDict)
+        self._memory = memory or LocalMemory()
 
     def take(self, kind: Kind, *counted_as: str) -> Quota | None:
         """Counts one request at every level; None where there is no limit. A refused one is not counted at any.
@@ -81,20 +77,13 @@ class Rates:
         quotas: list[Quota] = []
         for depth in range(len(counted_as)):
             part = Rate(math.ceil(rate.quota * self._share**depth), rate.window)
-            standing = take(part, self._full_at[kind, depth].get(counted_as[: depth + 1], 0.0), self._now())
+            standing = take(part, self._memory.full_at((kind, *counted_as[: depth + 1])), self._now())
             quotas.append(Quota(kind, part, standing, of_credential=depth > 0))
         refused = next((quota for quota in quotas if not quota.standing.allowed), None)
         for depth, quota in enumerate(quotas):
             if refused is None or quota is refused:
-                self._remember(kind, counted_as[: depth + 1], quota.standing.full_at)
+                self._memory.remember((kind, *counted_as[: depth + 1]), quota.standing.full_at)
         return refused or min(quotas, key=lambda quota: quota.standing.remaining)
-
-    def _remember(self, kind: Kind, level: tuple[str, ...], full_at: float) -> None:
-        known = self._full_at[kind, len(level) - 1]
-        known[level] = full_at
-        known.move_to_end(level)
-        if len(known) > self._most:
-            known.popitem(last=False)  # asked the longest ago: of all, its quota is the fullest
 
     def is_flood(self, *counted_as: str) -> bool:
         """Count a refusal, and return whether there were so many that no more are to be told at once."""
@@ -106,7 +95,7 @@ class Rates:
         return Kind.SUBMIT if scope is Scope.SUBMIT and Kind.SUBMIT in self._rates else Kind.DEFAULT
 
 
-def rates_from(settings: Settings) -> Rates:
+def rates_from(settings: Settings, memory: LimitMemory | None = None) -> Rates:
     """The rates that the settings name; none unless one is set."""
     wanted = {
         Kind.DEFAULT: settings.rate_limit,
@@ -117,7 +106,7 @@ def rates_from(settings: Settings) -> Rates:
         Kind.REFUSAL: REFUSALS,
     }
     known = {kind: rate for kind, rate in wanted.items() if rate is not None}
-    return Rates(known, share=settings.credential_share / 100)
+    return Rates(known, share=settings.credential_share / 100, memory=memory)
 
 
 #: Where a request keeps the headers that every answer to it must have.

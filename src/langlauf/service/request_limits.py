@@ -6,12 +6,17 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
+from langlauf.auth.limit_memory import LimitMemory, LocalMemory
 from langlauf.auth.rates import REFUSALS, Rates
 from langlauf.auth.rates import Kind as RateKind
 from langlauf.domain.errors import NoPlace, NoRoom
 
 #: A "wait" is a submission that is answered when its job has ended: synchronous, or with `Prefer: wait`.
 Kind = Literal["stream", "poll", "wait"]
+
+_KIND, _LEVEL = "slot-kind", "slot-level"
+#: whose limit it is, by the length of the name that is counted
+_SCOPES: tuple[Literal["all"], Literal["org"], Literal["credential"]] = ("all", "org", "credential")
 
 
 class Places:
@@ -21,57 +26,50 @@ class Places:
     may take the part `share` of what the level above it may.
     """
 
-    def __init__(self, *, most_of_org: int, most: int, share: float = 1.0) -> None:
+    def __init__(self, *, most_of_org: int, most: int, share: float = 1.0, memory: LimitMemory | None = None) -> None:
         self._most_of_org = most_of_org
         self._most = most
         self._share = share
-        self._levels: Counter[tuple[str, ...]] = Counter()
-        self._kinds: Counter[Kind] = Counter()
-        self._refusals = Rates({RateKind.REFUSAL: REFUSALS})
+        self._memory = memory or LocalMemory()
+        self._refusals = Rates({RateKind.REFUSAL: REFUSALS}, memory=memory)
 
     def taken(self, kind: Kind) -> int:
         """How many of a kind stay now."""
-        return self._kinds[kind]
+        return self._memory.count((_KIND, kind))
 
     def take(self, counted_as: Sequence[str], kind: Kind) -> "Place":
         """A place for as long as the block lasts; raises `NoPlace` where none is left."""
-        levels = [tuple(counted_as[: depth + 1]) for depth in range(len(counted_as))]
-        for depth, level in enumerate(levels):
-            if self._levels[level] >= math.ceil(self._most_of_org * self._share**depth):
-                raise self._no_place("credential" if depth else "org", counted_as)
-        if self._kinds.total() >= self._most:
-            raise self._no_place("all", counted_as)
-        self._levels.update(levels)
-        self._kinds[kind] += 1
-        return Place(self, levels, kind)
-
-    def _no_place(self, scope: Literal["credential", "org", "all"], counted_as: Sequence[str]) -> NoPlace:
-        return NoPlace(scope, is_flood=self._refusals.is_flood(*counted_as))
-
-    def give_back(self, levels: list[tuple[str, ...]], kind: Kind) -> None:
-        """One that stayed is gone."""
-        self._kinds[kind] -= 1
-        self._levels.subtract(levels)
-        for level in levels:
-            if not self._levels[level]:
-                del self._levels[level]
+        limits = {
+            (_LEVEL, *counted_as[: depth + 1]): math.ceil(self._most_of_org * self._share**depth)
+            for depth in range(len(counted_as))
+        }
+        limits[_LEVEL,] = self._most
+        place = Place(self._memory, [(_KIND, kind), *limits])
+        for name, limit in limits.items():
+            if self._memory.count(name) > limit:
+                place.__exit__()
+                scope = _SCOPES[min(len(name) - 1, 2)]
+                raise NoPlace(scope, is_flood=self._refusals.is_flood(*counted_as))
+        return place
 
 
 class Place:
     """A place that is taken until its block is left."""
 
-    __slots__ = ("_kind", "_levels", "_places")
+    __slots__ = ("_memory", "_names")
 
-    def __init__(self, places: Places, levels: list[tuple[str, ...]], kind: Kind) -> None:
-        self._places = places
-        self._levels = levels
-        self._kind = kind
+    def __init__(self, memory: LimitMemory, names: Sequence[tuple[str, ...]]) -> None:
+        self._memory = memory
+        self._names = names
+        for name in names:
+            memory.add(name, 1)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_: object) -> None:
-        self._places.give_back(self._levels, self._kind)
+        for name in self._names:
+            self._memory.add(name, -1)
 
 
 class Room:

@@ -1,0 +1,75 @@
+"""Where rates and slots are counted, in one process and over several."""
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from langlauf.auth.limit_memory import LimitMemory, LocalMemory, SharedMemory, make_shared_memory
+from langlauf.auth.rates import Kind, Rates
+from langlauf.domain.errors import NoPlace
+from langlauf.domain.rate import Rate
+from langlauf.service.request_limits import Places
+
+
+class Pair(NamedTuple):
+    """Two processes, as they see the memory they share."""
+
+    first: SharedMemory
+    second: SharedMemory
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    """Memory for two processes, mapped twice."""
+    descriptor = make_shared_memory(2)
+    try:
+        yield Pair(SharedMemory(descriptor, 0, 2), SharedMemory(descriptor, 1, 2))
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_counts_and_rates_are_kept_by_name(pair: Pair, shared: bool) -> None:
+    """Both memories answer alike; a count that falls to zero leaves nothing."""
+    memory: LimitMemory = pair.first if shared else LocalMemory()
+    assert (memory.full_at(("default", "acme")), memory.count(("slot", "acme"))) == (0.0, 0)
+    memory.remember(("default", "acme"), 12.5)
+    assert [memory.add(("slot", "acme"), number) for number in (1, 1, -1)] == [1, 2, 1]
+    assert memory.full_at(("default", "acme")) == 12.5
+    assert memory.full_at(("default", "acm", "e")) == 0.0
+    assert (memory.add(("slot", "acme"), -1), memory.count(("slot", "acme"))) == (0, 0)
+
+
+def test_processes_share_rates(pair: Pair) -> None:
+    """What one process grants is missing in the other."""
+    one, other = (Rates({Kind.DEFAULT: Rate(3, 60)}, now=lambda: 1.0, memory=memory) for memory in pair)
+    quotas = [rates.take(Kind.DEFAULT, "acme") for rates in (one, other, one, other)]
+    assert [quota.standing.allowed for quota in quotas if quota] == [True, True, True, False]
+
+
+def test_processes_share_slots(pair: Pair) -> None:
+    """A limit holds over all processes, and the slots of one that is gone are free again."""
+    one, other = (Places(most_of_org=2, most=3, memory=memory) for memory in pair)
+    with one.take(("acme",), "stream"):
+        held = one.take(("acme",), "poll")
+        with pytest.raises(NoPlace) as refused, other.take(("acme",), "stream"):
+            pass
+        assert refused.value.scope == "org"
+        with other.take(("globex",), "stream"), pytest.raises(NoPlace) as refused, one.take(("initech",), "stream"):
+            pass
+        assert refused.value.scope == "all"
+        assert (other.taken("stream"), other.taken("poll")) == (1, 1)
+        pair.second.forget(0)
+        assert (other.taken("stream"), other.taken("poll")) == (0, 0)
+    held.__exit__()
+    assert pair.second.count(("slot-level",)) == 0
+
+
+def test_many_names_make_shared_memory_forget_full_quotas_first(pair: Pair) -> None:
+    """A flood of names does not push out a caller whose quota is spent."""
+    pair.first.remember(("default", "spent"), 1e9)
+    for number in range(200_000):
+        pair.second.remember(("default", f"flood-{number}"), float(number))
+    assert pair.first.full_at(("default", "spent")) == 1e9
