@@ -127,17 +127,17 @@ tests/browser/test_webhooks.py
 tests/ui/test_showing_charts.py::test_a_chart_that_eats_all_memory_ends_its_process_alone
 
 # Databases and servers of their own
-tests/postgres/test_adopted.py
-tests/postgres/test_adopting.py
+tests/postgres/test_adopted_table.py
+tests/postgres/test_adopt.py
 tests/postgres/test_contention.py
-tests/postgres/test_costs.py
-tests/postgres/test_earlier_callers.py
-tests/postgres/test_keeping_logins.py
-tests/postgres/test_lost_answers.py::test_an_end_that_was_given_up_and_written_again_is_told
-tests/postgres/test_lost_answers.py::test_what_was_refused_is_not_carried_out_when_the_network_is_back
-tests/postgres/test_keeping.py
-tests/postgres/test_opening.py::test_a_database_in_another_encoding_is_refused
-tests/postgres/test_opening.py::test_a_standby_is_refused
+tests/postgres/test_plan_costs.py
+tests/postgres/test_legacy_callers.py
+tests/postgres/test_store_tool_logins.py
+tests/postgres/test_lost_responses.py::test_an_end_that_was_given_up_and_written_again_is_told
+tests/postgres/test_lost_responses.py::test_what_was_refused_is_not_carried_out_when_the_network_is_back
+tests/postgres/test_store_tools.py
+tests/postgres/test_server.py::test_a_database_in_another_encoding_is_refused
+tests/postgres/test_server.py::test_a_standby_is_refused
 tests/postgres/test_roles.py
 tests/store_contract/test_copying.py::test_a_copy_goes_on_with_the_work
 tests/store_contract/test_copying.py::test_a_copy_is_the_same_and_sound[postgres-postgres]
@@ -148,7 +148,7 @@ tests/store_contract/test_copying.py::test_a_source_that_changes_is_found_out
 tests/store_contract/test_copying.py::test_a_store_in_use_is_not_filled
 tests/store_contract/test_copying.py::test_running_work_is_not_copied_unasked
 tests/store_contract/test_copying.py::test_there_and_back_again_is_the_same
-tests/postgres/test_serving.py
+tests/postgres/test_deployment.py
 tests/store_contract/test_earlier_store.py::test_a_job_keeps_who_wanted_it_and_for_how_long[postgres]
 tests/store_contract/test_earlier_store.py::test_what_retention_removed_is_no_result_of_an_export[postgres]
 tests/unit/test_postgres_support.py

@@ -28,7 +28,7 @@ from bench.store.postgres.notify import measure_notify
 from bench.store.postgres.place import PostgresPlace
 from bench.store.postgres.stages import measure_costs
 from langlauf.bench.crowd import Lived
-from langlauf.store.postgres.migrating import migrate
+from langlauf.store.postgres.migrate import migrate
 from langlauf.store.sqlite.connection import migrate as migrate_file
 from langlauf.store.sqlite.connection import open_connection
 from tests.scale import retention

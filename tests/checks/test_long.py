@@ -12,7 +12,7 @@ from tests.long import TEST_IDS, is_long, unused
         ("tests/http/test_submit.py::test_x[postgres]", True),
         ("tests/http/test_submit.py::test_x[sqlite-postgres-a]", True),
         ("tests/http/test_submit.py::test_x[sqlite]", False),
-        ("tests/postgres/test_links.py::test_x[postgres]", False),
+        ("tests/postgres/test_pool.py::test_x[postgres]", False),
         ("tests/store_contract/test_record.py::test_x[blobs-2]", True),
     ],
 )

@@ -9,11 +9,11 @@ import asyncpg
 import pytest
 
 from langlauf.doctor import server
-from langlauf.store.postgres import link
-from langlauf.store.postgres.opening import migrate_database
-from langlauf.store.postgres.roles import roles_sql
+from langlauf.store.postgres import connection
+from langlauf.store.postgres.migrate import roles_sql
+from langlauf.store.postgres.server import migrate_database
 from tests.doctor.scene import Ward, refilled, set_up
-from tests.postgres.relay import pooler_before
+from tests.postgres.pooler import pooler_before
 from tests.support.postgres import execute, fetch, own_server
 
 
@@ -147,7 +147,7 @@ async def _crowded(ward: Ward) -> dict[str, str]:
 
 def test_missing_timeouts_are_found(rows: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program whose sessions set none."""
-    monkeypatch.setattr(link, "_SESSION", "SET search_path = langlauf, pg_temp")
+    monkeypatch.setattr(connection, "SESSION_SETTINGS", "SET search_path = langlauf, pg_temp")
     found = rows.examine()
     assert found.wrong == {"session_timeouts": "error"}
     assert "statement_timeout" in found.findings["session_timeouts"]["seen"]

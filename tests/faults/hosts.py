@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
-from langlauf.store.postgres.verifying import check_database
+from langlauf.store.postgres.snapshot import check_database
 from tests.faults.fleet import Deployment, Program
 from tests.faults.plan import Plan
 from tests.support.network import Host, Network

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from langlauf.store.postgres.connection import DatabaseConnection
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.link import Link
 from tests.support.live import Live
 
 #: Called with the text of each statement and its values.
@@ -63,7 +63,7 @@ def _on_sqlite(_: Live, store: Any, record: Recorder) -> Iterator[None]:
 
 @contextmanager
 def _on_postgres(server: Live, store: Any, record: Recorder) -> Iterator[None]:
-    links: list[Link] = [*store._links.values(), *store._readers.all]
+    connections: list[DatabaseConnection] = [*store._connections.values(), *store._pool.connections]
 
     def log(query: Any) -> None:
         if not query.query.startswith(_PERIODIC):
@@ -76,8 +76,8 @@ def _on_postgres(server: Live, store: Any, record: Recorder) -> Iterator[None]:
         connection.remove_query_logger(log)
 
     async def on_every_connection(change: Any) -> None:
-        for link in links:
-            await link.use(change)  # opens what has not been needed so far
+        for connection in connections:
+            await connection.use(change)  # opens what has not been needed so far
 
     server.run(on_every_connection(add))
     try:

@@ -26,7 +26,7 @@ from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.verifying import check_database
+from langlauf.store.postgres.snapshot import check_database
 from tests.support.postgres import fetch
 from tests.support.postgres_stores import migrated_database
 

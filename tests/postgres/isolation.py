@@ -16,7 +16,7 @@ import click
 
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.roles import roles_sql
+from langlauf.store.postgres.migrate import roles_sql
 from tests.support.outbox import told
 from tests.support.postgres import address, execute, fetch, fresh_database, shared_server
 from tests.support.stores import Maker, SetClock

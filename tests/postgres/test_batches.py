@@ -11,7 +11,7 @@ from langlauf.domain.outcome import Completed, Released
 from langlauf.domain.views import Depth
 from langlauf.hints import Hints
 from langlauf.store.group_commit import Recording
-from langlauf.store.postgres import recording, submitting
+from langlauf.store.postgres import record, submit
 from langlauf.store.postgres.driver import PostgresStore
 from tests.support.postgres_stores import migrated_database
 from tests.support.stores import LEASE_SECONDS, SetClock
@@ -43,7 +43,7 @@ def test_submissions_sent_again_are_accepted_once() -> None:
         batch = [new_job(clock, idempotency_key=f"k-{n}", max_waiting_org=3) for n in range(4)]
 
         async def ask(store: PostgresStore, *, again: bool) -> Any:
-            said = await store._links["submit"].call("submit", clock.now(), *submitting.columns_of(batch), again)
+            said = await store._connections["submit"].call("submit", clock.now(), *submit.columns_of(batch), again)
             return [words.replace("known", "accepted") for words in said]
 
         first = await ask(stores[0], again=False)
@@ -72,13 +72,13 @@ def test_writes_sent_again_are_written_once() -> None:
             Recording(going, Progress(percent=50)),
             Recording(given_back, Released()),
         ]
-        values = recording.values_of(sorted(batch, key=lambda one: recording.order_of_locks(one.lease)))
+        values = record.columns_of(sorted(batch, key=lambda one: record.lock_order(one.lease)))
         batch_id = uuid4()
 
         async def ask(store: PostgresStore, *, again: bool) -> list[bool]:
-            said = await store._links["record"].call("record", clock.now(), batch_id, *values, again)
-            found = dict(zip(sorted(recording.order_of_locks(one.lease) for one in batch), said, strict=True))
-            return [found[recording.order_of_locks(one.lease)] == "true" for one in batch]
+            said = await store._connections["record"].call("record", clock.now(), batch_id, *values, again)
+            found = dict(zip(sorted(record.lock_order(one.lease) for one in batch), said, strict=True))
+            return [found[record.lock_order(one.lease)] == "true" for one in batch]
 
         first = await ask(stores[0], again=False)
         second, third = await asyncio.gather(*(ask(store, again=True) for store in stores))
@@ -103,8 +103,8 @@ def test_a_claim_asked_again_gives_what_it_gave() -> None:
         values: tuple[Any, ...] = ("worker-1", 2, ["survey"], lease_time, 100, [], [], None)
 
         async def ask(again: bool, claim_id: object) -> list[tuple[object, ...]]:
-            link = stores[again]._links["claim"]
-            return sorted(tuple(row) for row in await link.rows("claim", clock.now(), claim_id, *values, again))
+            connection = stores[again]._connections["claim"]
+            return sorted(tuple(row) for row in await connection.rows("claim", clock.now(), claim_id, *values, again))
 
         claim_id = uuid4()
         first = await ask(False, claim_id)

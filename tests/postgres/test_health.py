@@ -44,7 +44,7 @@ def test_a_database_that_only_reads_is_unwell_until_it_writes() -> None:
         await store.health.admit()
         await asyncio.to_thread(_set_up, url, "SET default_transaction_read_only = on")
         with pytest.raises(StoreUnwell, match="read-only"):
-            await store._links["control"].call("note_duty", None, "sweep", "host-1", patience=_SHORT)
+            await store._connections["control"].call("note_duty", None, "sweep", "host-1", timeout_seconds=_SHORT)
         assert store.health.ailment is Ailment.READ_ONLY
         await store.check()
         with pytest.raises(SettingsError, match="RESET default_transaction_read_only"):
@@ -61,7 +61,7 @@ def test_a_read_that_takes_too_long_makes_no_database_unwell() -> None:
 
     async def scene(store: PostgresStore, _: str) -> None:
         with pytest.raises(StoreUnavailable) as raised:
-            await store._readers.all[0].call("pg_sleep", 60.0, patience=_SHORT)
+            await store._pool.connections[0].call("pg_sleep", 60.0, timeout_seconds=_SHORT)
         assert not isinstance(raised.value, StoreUnwell)
         assert store.health.ailment is None
 

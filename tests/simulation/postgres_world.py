@@ -21,9 +21,9 @@ from langlauf.domain.job import NewJob
 from langlauf.domain.views import CancelRequest
 from langlauf.hints import Hints
 from langlauf.store.group_commit import Recording, rounds
-from langlauf.store.postgres import recording, submitting
+from langlauf.store.postgres import record, submit
+from langlauf.store.postgres.connection import SESSION_SETTINGS, call_sql
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.link import _SESSION, called
 from langlauf.store.sqlite.claim import RenewRequest
 from langlauf.store.sqlite.sweep import TidyLanes
 from tests.simulation.disagreement import Disagreement
@@ -54,7 +54,7 @@ _CLEAR_AFTER = 100
 _SENT_AGAIN = frozenset({"renew", "cancel"})
 
 
-class OneLink:
+class OneConnection:
     """Stands for each of the store's connections; its statements are part of the transaction of a step."""
 
     def __init__(self, connection: Any, clock: SetClock) -> None:
@@ -66,7 +66,7 @@ class OneLink:
         """The one value that a function gives; nobody asks for the time, which is set."""
         if function == "moment":
             return self.clock.now()
-        statement = f"SELECT {called(function, len(values))}"
+        statement = f"SELECT {call_sql(function, len(values))}"
         answer = await self.connection.fetchval(statement, *values)
         if self.twice and function in _SENT_AGAIN:
             _same(function, answer, await self.connection.fetchval(statement, *values))
@@ -74,11 +74,11 @@ class OneLink:
 
     async def rows(self, function: str, *values: Any, **_: Any) -> list[Any]:
         """The rows that a function gives."""
-        return list(await self.connection.fetch(f"SELECT * FROM {called(function, len(values))}", *values))
+        return list(await self.connection.fetch(f"SELECT * FROM {call_sql(function, len(values))}", *values))
 
-    async def told(self, function: str, *values: Any) -> Any:
+    async def call_once(self, function: str, *values: Any) -> Any:
         """The one value of a function that is told whether it was asked before."""
-        statement = f"SELECT {called(function, len(values) + 1)}"
+        statement = f"SELECT {call_sql(function, len(values) + 1)}"
         answer = await self.connection.fetchval(statement, *values, False)
         if self.twice:
             again = await self.connection.fetchval(statement, *values, True)
@@ -91,9 +91,9 @@ class OneLink:
             _same(function, answer, again)
         return answer
 
-    async def claims(self, function: str, *values: Any, **_: Any) -> list[Any]:
+    async def rows_once(self, function: str, *values: Any, **_: Any) -> list[Any]:
         """The same for rows."""
-        statement = f"SELECT * FROM {called(function, len(values) + 1)}"
+        statement = f"SELECT * FROM {call_sql(function, len(values) + 1)}"
         answer = list(await self.connection.fetch(statement, *values, False))
         if self.twice:
             again = await self.connection.fetch(statement, *values, True)
@@ -117,10 +117,10 @@ class PostgresWorld:
         self._clock = SetClock()
         self.url = url
         self.connection: Any = self._do(asyncpg.connect(url))
-        self._run(_SESSION + "SET synchronous_commit = off;" + _DICE)
-        self._link = OneLink(self.connection, self._clock)
+        self._run(SESSION_SETTINGS + "SET synchronous_commit = off;" + _DICE)
+        self._one_connection = OneConnection(self.connection, self._clock)
         self._store = PostgresStore(url, hints=Hints(), clock=self._clock, notify=False)
-        self._store._links = dict.fromkeys(self._store._links, self._link)  # type: ignore[arg-type]
+        self._store._connections = dict.fromkeys(self._store._connections, self._one_connection)  # type: ignore[arg-type]
         self._played = 0
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ class PostgresWorld:
     def transact(self, operations: Sequence[Any], now: Instant, fate: Fate) -> list[Any]:
         """One transaction with all operations; what they answered, whoever hears of it."""
         self._clock.time = now
-        self._link.twice = fate is Fate.UNTOLD
+        self._one_connection.twice = fate is Fate.UNTOLD
         try:
             return self._do(self._transact(operations, fate))
         except (asyncpg.PostgresError, asyncpg.InterfaceError, LookupError, TypeError, ValueError) as error:
@@ -218,12 +218,12 @@ async def _renew(store: PostgresStore, beats: Sequence[RenewRequest]) -> list[An
 
 
 async def _tidy(store: PostgresStore, wishes: Sequence[TidyLanes]) -> list[Any]:
-    return [await store._links["upkeep"].call("tidy", store._at) for _ in wishes]
+    return [await store._connections["maintenance"].call("tidy", store._at) for _ in wishes]
 
 
 async def _record(store: PostgresStore, writes: Sequence[Recording]) -> list[Any]:
     """As the database answers; that an end stands although it was refused is known beyond it, and shown elsewhere."""
-    with patch.object(recording, "written", _as_answered):
+    with patch.object(record, "accept_committed", _as_answered):
         return await store._record_batch(writes)
 
 
@@ -243,7 +243,7 @@ _VERBS: dict[type, Callable[[PostgresStore, Any], Coroutine[Any, Any, list[Any]]
 #: What no two operations of one statement have in common.
 _KEYS: dict[type, Callable[[Any], Callable[[Any], Any]]] = defaultdict(
     lambda: lambda _: lambda _: (),
-    {NewJob: submitting.keys_in, Recording: lambda _: recording.keys_in},
+    {NewJob: submit.keys_of_batch, Recording: lambda _: record.keys_of},
 )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from langlauf.store.postgres.verifying import check_database
+from langlauf.store.postgres.snapshot import check_database
 from tests.simulation.postgres_mutants import ALONE, FUNCTIONS, UNSEEN, Mutant, unnamed
 from tests.simulation.postgres_world import PostgresWorld, postgres_world
 from tests.simulation.schedule import Run, play, shrink

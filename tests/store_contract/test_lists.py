@@ -14,7 +14,7 @@ from langlauf.domain.outcome import Completed, Failed, Retry
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobFilter
 from langlauf.store import bounded_scan
-from langlauf.store.postgres import lists as postgres_lists
+from langlauf.store.postgres import reads as postgres_reads
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite import lists as sqlite_lists
 from tests.store_contract.conftest import Harness
@@ -55,7 +55,7 @@ def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     """A state with few jobs is looked up, one with many is walked for: both must find the same."""
     if request.param == "many":
         monkeypatch.setattr(sqlite_lists, "FEW", 0)
-        monkeypatch.setattr(postgres_lists, "FEW", 0)
+        monkeypatch.setattr(postgres_reads, "FEW", 0)
     return str(request.param)
 
 

@@ -12,7 +12,7 @@ from langlauf.hints import Hints
 from langlauf.maintenance.retention import clean_up
 from langlauf.store import retention
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.retiring import PostgresShelf
+from langlauf.store.postgres.retention import PostgresShelf
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.retention import SqliteShelf
@@ -27,7 +27,7 @@ DAY_MICROS = round(DAY * SECOND)
 def shelf_of(store: Store) -> retention.Shelf:
     """What retention asks a store for."""
     if isinstance(store, PostgresStore):
-        return PostgresShelf(store._links["upkeep"], Hints(), None)
+        return PostgresShelf(store._connections["maintenance"], Hints(), None)
     assert isinstance(store, SqliteStore)
     return SqliteShelf(store.path, store._read, store._writes.do, store._queries)
 

@@ -17,7 +17,7 @@ from langlauf.domain.views import JobFilter
 from langlauf.maintenance.retention import clean_up
 from langlauf.store import retention as store_retention
 from langlauf.store.group_commit import GroupCommit
-from langlauf.store.postgres.retiring import PostgresShelf
+from langlauf.store.postgres.retention import PostgresShelf
 from langlauf.store.protocol import Store
 from langlauf.store.retention import Pace, RetireBatch, Shelf
 from langlauf.store.sqlite.retention import SqliteShelf

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import apsw
 
 from langlauf.hints import Hints
-from langlauf.store.postgres.blocking import BlockingConnection
+from langlauf.store.postgres.blocking_connection import BlockingConnection
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.snapshot import PostgresSnapshot
 from langlauf.store.sqlite.verify import check_file

@@ -14,8 +14,8 @@ import asyncpg
 import pytest
 
 from langlauf.hints import Hints
+from langlauf.store.postgres.connection import DatabaseConnection, connect
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.link import Link, connect
 from tests.support.postgres import execute, fresh_database, template
 
 #: Remembers the rows that a migrated database begins with, and makes `tests.reset()`, which brings them back.
@@ -66,7 +66,7 @@ class ReusedDatabase:
         self._stack = ExitStack()
         self._runner = asyncio.Runner()
         self._url: str | None = None
-        #: idle connections by the name of the link that used them: they have planned its functions
+        #: idle connections by the name of the store connection that used them: they have planned its functions
         self._idle: dict[str, list[Any]] = {}
 
     def run(self, use: Callable[[str], Awaitable[None]]) -> None:
@@ -75,8 +75,8 @@ class ReusedDatabase:
             self._url = self._stack.enter_context(migrated_database())
             execute(self._url, _RESET)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Link, "_connected", _reusing(self._idle))
-            patch.setattr(Link, "close", _keeping(self._idle))
+            patch.setattr(DatabaseConnection, "_connected", _reusing(self._idle))
+            patch.setattr(DatabaseConnection, "close", _keeping(self._idle))
             try:
                 self._runner.run(_alone(use(self._url)))
                 self._runner.run(self._reset())
@@ -90,7 +90,7 @@ class ReusedDatabase:
         self._runner.close()
 
     async def _reset(self) -> None:
-        for connection in self._idle["upkeep"][:1]:
+        for connection in self._idle["maintenance"][:1]:
             await connection.execute("SELECT tests.reset()")
 
     def _forget(self) -> None:
@@ -116,21 +116,21 @@ async def _alone(work: Awaitable[None]) -> None:
         await asyncio.gather(*left, return_exceptions=True)
 
 
-def _reusing(idle: dict[str, list[Any]]) -> Callable[[Link], Awaitable[Any]]:
-    async def connected(link: Link) -> Any:
-        if not link.open:
-            kept = idle.get(link._name, ())
-            link._connection = kept.pop() if kept else await connect(link._address)
-        return link._connection
+def _reusing(idle: dict[str, list[Any]]) -> Callable[[DatabaseConnection], Awaitable[Any]]:
+    async def connected(owner: DatabaseConnection) -> Any:
+        if not owner.open:
+            kept = idle.get(owner._name, ())
+            owner._connection = kept.pop() if kept else await connect(owner._url)
+        return owner._connection
 
     return connected
 
 
-def _keeping(idle: dict[str, list[Any]]) -> Callable[[Link], Awaitable[None]]:
-    async def close(link: Link) -> None:
-        async with link._turn:
-            connection, link._connection = link._connection, None
+def _keeping(idle: dict[str, list[Any]]) -> Callable[[DatabaseConnection], Awaitable[None]]:
+    async def close(owner: DatabaseConnection) -> None:
+        async with owner._lock:
+            connection, owner._connection = owner._connection, None
             if isinstance(connection, asyncpg.Connection) and not connection.is_closed():
-                idle.setdefault(link._name, []).append(connection)
+                idle.setdefault(owner._name, []).append(connection)
 
     return close

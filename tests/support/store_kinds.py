@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.verifying import check_database
+from langlauf.store.postgres.snapshot import check_database
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.verify import check_file

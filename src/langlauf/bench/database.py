@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from langlauf.domain.errors import LanglaufError
-from langlauf.store.postgres.migrating import migrate
+from langlauf.store.postgres.migrate import migrate
 
 _PREFIX = "langlauf_bench_"
 #: Filling and rebuilding take as long as they take; what they write is gone with the database.

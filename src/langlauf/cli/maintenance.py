@@ -70,8 +70,8 @@ def _roles(place: Place, login: str | None, *, print_roles: bool) -> str:
         raise CommandError("--login needs --print-roles, which prints the SQL that grants access to it")
     if not isinstance(place, PostgresPlace):
         raise CommandError("only a store on PostgreSQL has roles: name it with --store postgresql://user@host/database")
-    from langlauf.store.postgres.address import login_name
-    from langlauf.store.postgres.roles import roles_sql
+    from langlauf.store.postgres.connection import login_name
+    from langlauf.store.postgres.migrate import roles_sql
 
     return roles_sql(login_name(place.url), login)
 
@@ -87,7 +87,7 @@ def _migrate_sqlite(place: SqlitePlace) -> tuple[int, list[str]]:
 
 
 def _migrate_postgres(place: PostgresPlace) -> tuple[int, list[str]]:
-    from langlauf.store.postgres.opening import migrate_database
+    from langlauf.store.postgres.server import migrate_database
 
     return asyncio.run(migrate_database(place.url))
 

@@ -7,8 +7,8 @@ import asyncpg
 
 from langlauf.clock import monotonic
 from langlauf.compat.earlier_table import CannotAdopt, EarlierTable, Step
-from langlauf.store.postgres.link import Link
-from langlauf.store.postgres.migrating import MIGRATION_LOCK
+from langlauf.store.postgres.connection import DatabaseConnection
+from langlauf.store.postgres.migrate import MIGRATION_LOCK
 
 #: Who waits for the table holds up everybody who comes later: so the wait is short, and tried again after a pause.
 LOCK_SECONDS = 2.0
@@ -37,11 +37,11 @@ class Adoption(NamedTuple):
 
 async def adopt_reading_jobs(url: str, *, schema: str = "public", dry_run: bool = False) -> Adoption:
     """Gives the table what it lacks; refuses with everything that stands in the way, and changes nothing then."""
-    link = Link(url, "adopt")
+    connection = DatabaseConnection(url, "adopt")
     try:
-        return await link.use(lambda connection: _adopt(connection, schema, dry_run=dry_run), patience=WORK_SECONDS)
+        return await connection.use(lambda raw: _adopt(raw, schema, dry_run=dry_run), timeout_seconds=WORK_SECONDS)
     finally:
-        await link.close()
+        await connection.close()
 
 
 async def _adopt(connection: Any, schema: str, *, dry_run: bool) -> Adoption:

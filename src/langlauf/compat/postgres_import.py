@@ -10,9 +10,8 @@ from langlauf.clock import Clock
 from langlauf.compat.v1_import import Earlier, Importing, ImportReport
 from langlauf.domain.errors import StoreError
 from langlauf.domain.job import JobRecord
-from langlauf.store.postgres.blocking import BlockingConnection, Row
-from langlauf.store.postgres.migrating import PACKAGE
-from langlauf.store.postgres.putting import BulkInsert
+from langlauf.store.postgres.blocking_connection import BlockingConnection, BulkInsert, Row
+from langlauf.store.postgres.migrate import PACKAGE
 from langlauf.store.postgres.snapshot import prepared, refuse_unfinished
 from langlauf.store.tools.tables import Table
 
@@ -56,10 +55,10 @@ class _Importing(Importing):
         self._rows("lock_lanes", **_lanes(moving))
 
     def _bring(self, tables: Mapping[Table, Sequence[Row]], moving: Sequence[JobRecord]) -> None:
-        put = BulkInsert(self._connection)
-        put.begin()
+        bulk_insert = BulkInsert(self._connection)
+        bulk_insert.begin()
         for table, rows in tables.items():
-            put.put(table, rows)
+            bulk_insert.insert(table, rows)
         self._rows("recount_lanes", **_lanes(moving))
 
     def _rows(self, query: str, /, **values: Any) -> list[Row]:

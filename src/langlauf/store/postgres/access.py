@@ -1,4 +1,4 @@
-"""Keys and ends of sessions in PostgreSQL, and what signatures are made with."""
+"""API keys, ended sessions and signing secrets in PostgreSQL."""
 
 from collections.abc import Mapping
 from typing import Literal, cast
@@ -7,46 +7,46 @@ from langlauf.clock import new_secret
 from langlauf.domain.instant import Instant
 from langlauf.domain.keys import HashedKey, Key, KeyChanges
 from langlauf.store.admin import Owner, SessionEnd
-from langlauf.store.postgres.links import Desk
-from langlauf.store.postgres.texts import name_of
+from langlauf.store.postgres.batch import storable_or_none
+from langlauf.store.postgres.pool import PooledStore
 from langlauf.store.rows import key_from, scopes_text
 
 
-class PostgresAccess(Desk):
-    """Keys of orgs, over the connections of a store."""
+class PostgresAccess(PooledStore):
+    """API keys, ended sessions and signing secrets."""
 
     async def create_key(self, new: HashedKey) -> Key | None:
         key = new.key
         values = (key.key_id, key.org_id, key.name, new.secret_hash, scopes_text(key.scopes), key.expires_at)
-        return await self._one("create_key", self._at(), *values)
+        return await self._key("create_key", self._at(), *values)
 
     async def revoke_key(self, key_id: str, *, org_id: str | None) -> Key | None:
-        return await self._one("revoke_key", self._at(), name_of(key_id), org_id)
+        return await self._key("revoke_key", self._at(), storable_or_none(key_id), org_id)
 
     async def keys(self, org_id: str | None) -> list[Key]:
-        return [key_from(row) for row in await self._links.rows("list_keys", org_id)]
+        return [key_from(row) for row in await self._pool.rows("list_keys", org_id)]
 
     async def key_changes(self, after: int) -> KeyChanges:
-        rows = await self._links.rows("key_changes", after)
+        rows = await self._pool.rows("key_changes", after)
         changed = [HashedKey(key_from(key), secret_hash) for key, secret_hash, _ in rows]
         return KeyChanges(rows[-1][-1] if rows else after, changed)
 
     async def note_key_uses(self, uses: Mapping[str, Instant]) -> None:
-        await self._links.call("note_key_uses", list(uses), list(uses.values()))
+        await self._pool.call("note_key_uses", list(uses), list(uses.values()))
 
     async def signing_secret(self, purpose: str) -> bytes:
-        return cast("bytes", await self._links.call("keep_secret", self._at(), purpose, new_secret()))
+        return cast("bytes", await self._pool.call("keep_secret", self._at(), purpose, new_secret()))
 
     async def end_session(self, session_id: str, expires_at: Instant) -> None:
-        await self._links.call("end_session", self._at(), session_id, expires_at)
+        await self._pool.call("end_session", self._at(), session_id, expires_at)
 
     async def session_ends(self, after: int) -> list[SessionEnd]:
-        return [SessionEnd(*row) for row in await self._links.rows("session_ends", after)]
+        return [SessionEnd(*row) for row in await self._pool.rows("session_ends", after)]
 
     async def find(self, kind: Literal["job", "result"], record_id: str) -> Owner | None:
-        rows = await self._links.rows("owners", kind, name_of(record_id))
+        rows = await self._pool.rows("owners", kind, storable_or_none(record_id))
         return Owner(*rows[0]) if len(rows) == 1 else None
 
-    async def _one(self, function: str, *values: object) -> Key | None:
-        rows = await self._links.rows(function, *values)
+    async def _key(self, function: str, *values: object) -> Key | None:
+        rows = await self._pool.rows(function, *values)
         return key_from(rows[0]) if rows else None

@@ -1,4 +1,4 @@
-"""Deliveries in PostgreSQL: endpoints, and the outbox that fills itself."""
+"""Webhook endpoints, the outbox and e-mail recipients in PostgreSQL."""
 
 from collections.abc import Callable
 from typing import cast
@@ -14,33 +14,33 @@ from langlauf.domain.delivery import (
     Replay,
 )
 from langlauf.domain.instant import Instant, after
-from langlauf.store.postgres.link import Link
-from langlauf.store.postgres.links import Links
-from langlauf.store.postgres.texts import holdable, name_of
+from langlauf.domain.mail_rules import MailAdmission, Mark, Refusal
+from langlauf.store.postgres.batch import storable, storable_or_none
+from langlauf.store.postgres.connection import DatabaseConnection
+from langlauf.store.postgres.pool import PooledStore, ReadPool
 from langlauf.store.rows import delivery_from, endpoint_from, subjects_text
 
 _BEGINNING = -(2**62)
 
 
-class PostgresDeliveries:
-    """Endpoints and the outbox. Whoever claims may have to wait for other hosts, so it has a connection of its own."""
+class PostgresDeliveries(PooledStore):
+    """Endpoints and the outbox. Claims may wait for locks of other hosts, so they have a connection of their own."""
 
-    def __init__(self, links: Links, claims: Link, at: Callable[[], Instant | None]) -> None:
-        self._links = links
+    def __init__(self, pool: ReadPool, claims: DatabaseConnection, at: Callable[[], Instant | None]) -> None:
+        super().__init__(pool, at)
         self._claims = claims
-        self._at = at
 
     async def add_endpoint(self, new: Endpoint) -> Endpoint | None:
         values = (new.org_id, new.endpoint_id, new.url, new.name, subjects_text(new.subjects), MOST_ENDPOINTS)
-        rows = await self._links.rows("add_endpoint", self._at(), *values)
+        rows = await self._pool.rows("add_endpoint", self._at(), *values)
         return endpoint_from(rows[0]) if rows else None
 
     async def change_endpoint(self, change: EndpointChange) -> Endpoint | None:
-        rows = await self._links.rows(
+        rows = await self._pool.rows(
             "change_endpoint",
             self._at(),
             change.org_id,
-            name_of(change.endpoint_id),
+            storable_or_none(change.endpoint_id),
             change.name,
             None if change.subjects is None else subjects_text(change.subjects),
             change.enabled,
@@ -50,7 +50,7 @@ class PostgresDeliveries:
         return endpoint_from(rows[0]) if rows else None
 
     async def remove_endpoint(self, org_id: str, endpoint_id: str) -> bool:
-        return cast("bool", await self._links.call("remove_endpoint", org_id, name_of(endpoint_id)))
+        return cast("bool", await self._pool.call("remove_endpoint", org_id, storable_or_none(endpoint_id)))
 
     async def claim(self, request: DeliveryClaim) -> list[Delivery]:
         rows = await self._claims.rows(
@@ -65,7 +65,7 @@ class PostgresDeliveries:
         return [delivery_from(columns, failures) for *columns, failures in rows]
 
     async def finish(self, end: DeliveryEnd) -> bool:
-        said = await self._links.call(
+        recorded = await self._pool.call(
             "finish_delivery",
             self._at(),
             end.org_id,
@@ -81,23 +81,52 @@ class PostgresDeliveries:
             end.lane_failed,
             end.disable,
         )
-        return cast("bool", said)
+        return cast("bool", recorded)
 
     async def replay(self, wish: Replay) -> int:
-        if not all(map(holdable, filter(None, (wish.notification_id, wish.endpoint_id)))):
+        if not all(map(storable, filter(None, (wish.notification_id, wish.endpoint_id)))):
             return 0
         since = _BEGINNING if wish.since is None else wish.since
         values = (wish.org_id, wish.notification_id, wish.endpoint_id, since, wish.sent_too, wish.most)
-        return cast("int", await self._links.call("replay", self._at(), *values))
+        return cast("int", await self._pool.call("replay", self._at(), *values))
 
     async def figures(self) -> DeliveryFigures:
-        [(channels, counts, oldest_due, paused, disabled)] = await self._links.rows("delivery_figures", self._at())
+        [(channels, counts, oldest_due, paused, disabled)] = await self._pool.rows("delivery_figures", self._at())
         return DeliveryFigures(
             pending=dict(zip(channels or (), counts or (), strict=True)),
             oldest_due=oldest_due,
             paused_lanes=paused,
             disabled_endpoints=disabled,
         )
+
+
+class PostgresMail(PooledStore):
+    """Who may be mailed, and how often."""
+
+    async def add_mark(self, org_id: str, address: str, mark: Mark) -> bool:
+        return cast("bool", await self._pool.call("add_mail_mark", self._at(), org_id, address, mark))
+
+    async def remove_mark(self, org_id: str, address: str, mark: Mark) -> bool:
+        if not storable(address):
+            return False
+        return cast("bool", await self._pool.call("remove_mail_mark", org_id, address, mark))
+
+    async def admit(self, wish: MailAdmission) -> Refusal | None:
+        refusal = await self._pool.call(
+            "admit_mail",
+            self._at(),
+            wish.org_id,
+            wish.notification_id,
+            wish.attempt,
+            wish.address,
+            wish.counted,
+            wish.only_listed,
+            wish.org_rate.quota,
+            after(0, wish.org_rate.window),
+            wish.address_rate.quota,
+            after(0, wish.address_rate.window),
+        )
+        return cast("Refusal | None", refusal)
 
 
 def _microseconds(seconds: float | None) -> int | None:

@@ -1,7 +1,7 @@
-"""The PostgreSQL store: writes of one kind go together, as one statement over arrays, one round trip and one commit.
+"""The PostgreSQL store: concurrent writes of one kind are one statement over arrays, one round trip and one commit.
 
-Submissions, claims, writes of attempts, heartbeats and wishes have a connection each: none of them waits for another
-kind. What decides is in the database: its functions hold the rules, its clock the time, its locks the limits.
+Submissions, claims, writes of attempts, heartbeats and cancels have a connection each, so none queues behind another
+kind. Decisions are made in the database: by its functions, its clock and its locks.
 """
 
 import asyncio
@@ -36,84 +36,75 @@ from langlauf.store.commit_hints import announce
 from langlauf.store.deliveries import DeliveryStore, MailStore
 from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, letters_of, org_of
 from langlauf.store.health import StoreHealth
-from langlauf.store.postgres import backlog, overview, recording, submitting
+from langlauf.store.postgres import overview, record, submit
 from langlauf.store.postgres.access import PostgresAccess
-from langlauf.store.postgres.address import read_address
-from langlauf.store.postgres.batching import run_rounds
-from langlauf.store.postgres.clock import DatabaseClock
-from langlauf.store.postgres.copies import Copies
-from langlauf.store.postgres.deliveries import PostgresDeliveries
-from langlauf.store.postgres.duties import PostgresDuties
-from langlauf.store.postgres.link import Link
-from langlauf.store.postgres.links import Links
-from langlauf.store.postgres.listening import Listener
-from langlauf.store.postgres.mail import PostgresMail
-from langlauf.store.postgres.notifying import Notifier
-from langlauf.store.postgres.opening import prepare, whereabouts
-from langlauf.store.postgres.orgs import PostgresOrgs
-from langlauf.store.postgres.reads import PostgresTenantReads
-from langlauf.store.postgres.retiring import PostgresShelf
-from langlauf.store.postgres.texts import key_of, name_of
-from langlauf.store.postgres.workers import PostgresWorkers
+from langlauf.store.postgres.batch import key_of, run_rounds, storable_or_none
+from langlauf.store.postgres.connection import DatabaseConnection, parse_url
+from langlauf.store.postgres.deliveries import PostgresDeliveries, PostgresMail
+from langlauf.store.postgres.notify import NotificationListener, Notifier
+from langlauf.store.postgres.overview import PostgresDuties, PostgresWorkers
+from langlauf.store.postgres.pool import ReadPool
+from langlauf.store.postgres.reads import PayloadCache, PostgresTenantReads
+from langlauf.store.postgres.retention import PostgresOrgs, PostgresShelf
+from langlauf.store.postgres.server import DatabaseClock, prepare, whereabouts
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retention import retire
 from langlauf.store.rows import view_from_database
 from langlauf.store.standing_claims import Offer, StandingClaims
 from langlauf.store.tools.store_copy import half_copied
 
-#: A batch holds no more, so that while one is written the next is made, and jobs do not all move in step.
-_LARGEST = 250
-#: A connection each.
-_KINDS = ("submit", "claim", "record", "heartbeat", "control", "upkeep", "notify", "deliver")
-
-_FIND_PATIENCE = 1.0
+#: Operations per batch: while one batch is written the next one fills, and jobs do not all move in step.
+_MAX_BATCH = 250
+#: Each has a connection.
+_CONNECTIONS = ("submit", "claim", "record", "heartbeat", "control", "maintenance", "notify", "deliver")
+_FIND_TIMEOUT = 1.0
 
 
 class PostgresStore:
-    """Durable truth in one database, for any number of hosts."""
+    """A store in one database, for any number of hosts."""
 
     def __init__(self, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> None:
         self._url = url
         self.health = StoreHealth(self._probe)
-        self._links = {name: Link(url, name, self.health) for name in _KINDS}
-        #: for what is no hurry elsewhere, such as retention
+        self._connections = {name: DatabaseConnection(url, name, self.health) for name in _CONNECTIONS}
+        #: for changes that other hosts may find later, such as retention
         self._hints = hints
-        self._wakes = Notifier(hints, self._links["notify"], others=notify)
-        self._listener = Listener(url, hints, deaf_to=self._wakes.sender) if notify else None
-        self._own_clock = DatabaseClock()
-        #: tests bring a clock of their own, which the database is then told
-        self._set_clock = clock
-        self.clock: Clock = clock or self._own_clock
-        tell = partial(announce, self._wakes)
+        self._notifier = Notifier(hints, self._connections["notify"], others=notify)
+        self._listener = NotificationListener(url, hints, ignored_sender=self._notifier.sender) if notify else None
+        self._database_clock = DatabaseClock()
+        #: a test's clock, whose time is passed to the database
+        self._test_clock = clock
+        self.clock: Clock = clock or self._database_clock
+        hint = partial(announce, self._notifier)
         self._submits: GroupCommit[NewJob, Any] = GroupCommit(
-            self._submit_batch, name="langlauf-submits", largest=_LARGEST, done=tell, holder=org_of
+            self._submit_batch, name="langlauf-submits", largest=_MAX_BATCH, done=hint, holder=org_of
         )
         self._records: GroupCommit[Recording, Any] = GroupCommit(
-            self._record_batch, name="langlauf-records", largest=_LARGEST, done=tell, size=letters_of, holder=org_of
+            self._record_batch, name="langlauf-records", largest=_MAX_BATCH, done=hint, size=letters_of, holder=org_of
         )
         self._cancels: GroupCommit[CancelRequest, Any] = GroupCommit(
-            self._cancel_batch, name="langlauf-cancels", done=tell, holder=org_of
+            self._cancel_batch, name="langlauf-cancels", done=hint, holder=org_of
         )
         self._standing = StandingClaims()
-        self._copies = Copies()
-        self._readers = Links(url, "read", health=self.health)
-        self.access: AccessStore = PostgresAccess(self._readers, lambda: self._at)
-        self.deliveries: DeliveryStore = PostgresDeliveries(self._readers, self._links["deliver"], lambda: self._at)
-        self.mail: MailStore = PostgresMail(self._readers, lambda: self._at)
-        self.orgs: OrgStore = PostgresOrgs(self._links["upkeep"], lambda: self._at)
-        self.workers: WorkerStore = PostgresWorkers(self._readers, lambda: self._at)
-        self.duties: DutyStore = PostgresDuties(self._readers, lambda: self._at)
+        self._payload_cache = PayloadCache()
+        self._pool = pool = ReadPool(url, "read", health=self.health)
+        self.access: AccessStore = PostgresAccess(pool, lambda: self._at)
+        self.deliveries: DeliveryStore = PostgresDeliveries(pool, self._connections["deliver"], lambda: self._at)
+        self.mail: MailStore = PostgresMail(pool, lambda: self._at)
+        self.orgs: OrgStore = PostgresOrgs(self._connections["maintenance"], lambda: self._at)
+        self.workers: WorkerStore = PostgresWorkers(pool, lambda: self._at)
+        self.duties: DutyStore = PostgresDuties(pool, lambda: self._at)
         self.blobs = LargePayloads(self)
 
     @classmethod
     async def open(cls, url: str, *, hints: Hints, clock: Clock | None = None, notify: bool = True) -> Self:
-        """Connects to the database and brings its schema up to date.
+        """Connect to the database and migrate it.
 
-        With `notify`, hosts tell each other what they committed; without it each of them looks by itself.
+        With `notify`, hosts notify each other of commits; without it they only poll.
         """
         store = cls(url, hints=hints, clock=clock, notify=notify)
         try:
-            await store._links["upkeep"].use(partial(prepare, address=read_address(url)))
+            await store._connections["maintenance"].use(partial(prepare, url=parse_url(url)))
             await store._refuse_unfinished()
             await store._learn_time()
         except BaseException:
@@ -124,8 +115,8 @@ class PostgresStore:
         return store
 
     async def _refuse_unfinished(self) -> None:
-        """A store into which another one is being copied is not served."""
-        source = await self._links["upkeep"].call("copied_from")
+        """Refuse to serve the target of an unfinished copy."""
+        source = await self._connections["maintenance"].call("copied_from")
         if source is not None:
             raise StoreUnavailable(half_copied("the database", source))
 
@@ -134,12 +125,12 @@ class PostgresStore:
 
     @property
     def _at(self) -> int | None:
-        return None if self._set_clock is None else self._set_clock.now()
+        return None if self._test_clock is None else self._test_clock.now()
 
     async def _learn_time(self) -> None:
-        asked_at = monotonic()
-        told = await self._links["heartbeat"].call("moment", None)
-        self._own_clock.learn(told, asked_at, monotonic())
+        sent_at = monotonic()
+        database_time = await self._connections["heartbeat"].call("moment", None)
+        self._database_clock.learn(database_time, sent_at, monotonic())
 
     # -- the life of a job ---------------------------------------------------------------------------------------------
 
@@ -149,56 +140,57 @@ class PostgresStore:
         return cast("Submitted", await self._submits.do(new))
 
     async def _submit_batch(self, batch: Sequence[NewJob]) -> list[Any]:
-        return await run_rounds(batch, submitting.keys_in(batch), submitting.size_of, self._send_submits)
+        return await run_rounds(batch, submit.keys_of_batch(batch), submit.size_of, self._send_submits)
 
     async def _send_submits(self, batch: Sequence[NewJob]) -> Sequence[Any]:
-        values = (self._at, *submitting.columns_of(batch))
+        values = (self._at, *submit.columns_of(batch))
         offer, *others = self._standing.joining(batch) or (None,)
         self._standing.answer(others, [None] * len(others))
         if offer is None:
-            answers = await self._links["submit"].told("submit", *values)
+            outcomes = await self._connections["submit"].call_once("submit", *values)
         else:
-            answers = await self._submit_and_claim(values, offer)
-        return await submitting.submitted(batch, answers, partial(self._find_jobs, "submit"))
+            outcomes = await self._submit_and_claim(values, offer)
+        return await submit.read_outcomes(batch, outcomes, partial(self._find_jobs, "submit"))
 
     async def _submit_and_claim(self, values: Sequence[Any], offer: Offer) -> Sequence[str]:
-        """Sends submissions together with a claim of this process that stands."""
+        """Send submissions together with a waiting claim of this process."""
         claims: list[Claim] | None = None
         try:
-            answers, rows = await self._links["submit"].submit_and_claim(values, _claim_values(offer.request))
+            outcomes, rows = await self._connections["submit"].submit_and_claim(values, _claim_values(offer.request))
             claims = [_claim_of(tuple(row)) for row in rows]
-            announce(self._wakes, offer.request, claims)
+            announce(self._notifier, offer.request, claims)
         finally:
             self._standing.answer([offer], [claims])
-        return cast("Sequence[str]", answers)
+        return cast("Sequence[str]", outcomes)
 
-    async def _find_jobs(self, link: str, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobRecord]:
-        """Looks jobs up after a commit, on the same connection. Others wait behind it: it has little time."""
+    async def _find_jobs(self, connection: str, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobRecord]:
+        """Look jobs up after a commit, on the same connection, with a short timeout as other writes wait behind it."""
         orgs, ids = zip(*jobs, strict=True)
-        rows = await self._links[link].rows("views_of", list(orgs), list(map(key_of, ids)), patience=_FIND_PATIENCE)
+        keys = list(map(key_of, ids))
+        rows = await self._connections[connection].rows("views_of", list(orgs), keys, timeout_seconds=_FIND_TIMEOUT)
         views = [view_from_database(row) for row in rows]
         return {(view.job.org_id, view.job.job_id): view.job for view in views}
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        rows = await self._links["claim"].claims("claim", self._at, *_claim_values(request))
+        rows = await self._connections["claim"].rows_once("claim", self._at, *_claim_values(request))
         claims = [_claim_of(tuple(row)) for row in rows]
-        announce(self._wakes, request, claims)
+        announce(self._notifier, request, claims)
         return claims
 
     async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
         asked_at = monotonic()
-        # What is about to be submitted takes the claim along.
+        # Waiting submissions are sent together with the claim.
         claims = [] if self._submits.waiting else await self.claim(request)
         return Handed(claims, asked_at) if claims else await self._standing.stand(request, idle)
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
         if not leases:
             return []
-        asked = sorted(leases, key=recording.order_of_locks)
+        asked = sorted(leases, key=record.lock_order)
         orgs, jobs, attempts = zip(
             *((lease.org_id, key_of(lease.job_id), lease.attempt) for lease in asked), strict=True
         )
-        answers = await self._links["heartbeat"].call(
+        answers = await self._connections["heartbeat"].call(
             "renew", self._at, list(orgs), list(jobs), list(attempts), after(0, lease_seconds)
         )
         found = dict(zip(asked, answers, strict=True))
@@ -210,51 +202,52 @@ class PostgresStore:
         return cast("Recorded", await self._records.do(Recording(lease, write)))
 
     async def _record_batch(self, batch: Sequence[Recording]) -> list[Any]:
-        return await run_rounds(batch, recording.keys_in, recording.size_of, self._send_records)
+        return await run_rounds(batch, record.keys_of, record.size_of, self._send_records)
 
     async def _send_records(self, batch: Sequence[Recording]) -> Sequence[Any]:
-        order = sorted(range(len(batch)), key=lambda place: recording.order_of_locks(batch[place].lease))
-        values = recording.values_of([batch[place] for place in order])
-        answers = await self._links["record"].told("record", self._at, uuid4(), *values)
-        found = dict(zip(order, answers, strict=True))
-        answered = [recording.answer_of(found[place]) for place in range(len(batch))]
-        return await recording.written(batch, answered, partial(self._find_jobs, "record"))
+        order = sorted(range(len(batch)), key=lambda place: record.lock_order(batch[place].lease))
+        values = record.columns_of([batch[place] for place in order])
+        texts = await self._connections["record"].call_once("record", self._at, uuid4(), *values)
+        found = dict(zip(order, texts, strict=True))
+        outcomes = [record.parse_outcome(found[place]) for place in range(len(batch))]
+        return await record.accept_committed(batch, outcomes, partial(self._find_jobs, "record"))
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return cast("JobView | None", await self._cancels.do(request))
 
     async def _cancel_batch(self, batch: Sequence[CancelRequest]) -> list[Any]:
-        link = self._links["control"]
+        connection = self._connections["control"]
         orgs, ids = [one.org_id for one in batch], [key_of(one.job_id) for one in batch]
         details = [one.by for one in batch], [one.reason for one in batch], [one.request_id for one in batch]
-        await link.call("cancel", self._at, orgs, ids, *details)
-        views = [view_from_database(row) for row in await link.rows("views_of", orgs, ids)]
+        await connection.call("cancel", self._at, orgs, ids, *details)
+        views = [view_from_database(row) for row in await connection.rows("views_of", orgs, ids)]
         found = {(view.job.org_id, view.job.job_id): view for view in views}
         return [found.get((one.org_id, one.job_id)) for one in batch]
 
     async def mark_read(self, wish: MarkRead) -> bool:
-        message = None if wish.notification_id is None else name_of(wish.notification_id)
-        changed = await self._links["control"].call("mark_read", self._at, wish.org_id, message, wish.until)
+        message = None if wish.notification_id is None else storable_or_none(wish.notification_id)
+        changed = await self._connections["control"].call("mark_read", self._at, wish.org_id, message, wish.until)
         return cast("bool", changed)
 
     async def hold(self, wish: HoldRequest) -> JobView | ResultGone | None:
-        link, result = self._links["control"], name_of(wish.result_id)
-        found = await link.rows("hold_result", self._at, wish.org_id, result, wish.held, wish.by, wish.reason)
+        connection, result = self._connections["control"], storable_or_none(wish.result_id)
+        found = await connection.rows("hold_result", self._at, wish.org_id, result, wish.held, wish.by, wish.reason)
         if not found:
             return None
         job_id, removed_at = found[0]
         if wish.held and removed_at is not None:
             return ResultGone(job_id, removed_at)
-        views = [view_from_database(row) for row in await link.rows("views_of", [wish.org_id], [key_of(job_id)])]
+        rows = await connection.rows("views_of", [wish.org_id], [key_of(job_id)])
+        views = [view_from_database(row) for row in rows]
         for view in views:
-            announce(self._wakes, wish, view)
+            announce(self._notifier, wish, view)
         return views[0] if views else None
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
         swept: list[Swept] = []
-        link = self._links["upkeep"]
+        connection = self._connections["maintenance"]
         while True:
-            rows = await link.rows(
+            rows = await connection.rows(
                 "sweep",
                 self._at,
                 after(0, grace_seconds),
@@ -266,21 +259,21 @@ class PostgresStore:
             )
             page = [Swept(*row) for row in rows]
             for one in page:
-                announce(self._wakes, None, one)
+                announce(self._notifier, None, one)
             swept += page
             if len(page) < limit:
                 break
-        await link.call("tidy", self._at)
+        await connection.call("tidy", self._at)
         await self._learn_time()
         return swept
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
-        link = Link(self._url, "retention")
+        connection = DatabaseConnection(self._url, "retention")
         try:
-            shelf = PostgresShelf(link, self._hints, self._at)
+            shelf = PostgresShelf(connection, self._hints, self._at)
             report = await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
         finally:
-            await link.close()
+            await connection.close()
         if not dry_run:
             await self.blobs.clean_up()
         return report
@@ -288,59 +281,59 @@ class PostgresStore:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def tenant(self, org_id: str) -> TenantReads:
-        return PostgresTenantReads(org_id, self._readers, self._copies, self.blobs)
+        return PostgresTenantReads(org_id, self._pool, self._payload_cache, self.blobs)
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
-        return await overview.kept_payloads(self._readers, jobs)
+        return await overview.kept_payloads(self._pool, jobs)
 
     async def depth(self) -> Depth:
-        return await overview.depth(self._readers, self._at)
+        return await overview.depth(self._pool, self._at)
 
     async def paces(self) -> dict[str, float]:
-        return await overview.paces(self._readers)
+        return await overview.paces(self._pool)
 
     async def load(self) -> Load:
-        return await overview.load(self._readers, self._at)
+        return await overview.load(self._pool, self._at)
 
     async def overview(self, *, since: Instant, most: int) -> Overview:
-        return await overview.look(self._readers.rows, "all", since, most)
+        return await overview.read_overview(self._pool.rows, "all", since, most)
 
     async def pulses(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Pulse]:
-        return await overview.pulses(self._readers, jobs)
+        return await overview.pulses(self._pool, jobs)
 
     async def org_pulses(self, org_ids: Sequence[str]) -> dict[str, str]:
-        return await overview.org_pulses(self._readers, org_ids)
+        return await overview.org_pulses(self._pool, org_ids)
 
     async def backlog(self, *, orgs: bool) -> Backlog:
-        return await backlog.backlog(self._readers, self._at, orgs=orgs)
+        return await overview.backlog(self._pool, self._at, orgs=orgs)
 
     def usage(self) -> Usage:
-        links = [*self._links.values(), *self._readers.all]
-        return backlog.usage((self._submits, self._records, self._cancels), links)
+        connections = [*self._connections.values(), *self._pool.connections]
+        return overview.usage((self._submits, self._records, self._cancels), connections)
 
     async def whereabouts(self) -> Whereabouts:
-        return await self._links["upkeep"].use(whereabouts)
+        return await self._connections["maintenance"].use(whereabouts)
 
     async def check(self) -> None:
-        await overview.check(self._readers)
+        await overview.check(self._pool)
 
     async def close(self) -> None:
         for queue in (self._submits, self._records, self._cancels):
             await queue.finish()
         if self._listener is not None:
             await self._listener.close()
-        await self._wakes.finish()
-        await asyncio.gather(self._readers.close(), *(link.close() for link in self._links.values()))
+        await self._notifier.finish()
+        await asyncio.gather(self._pool.close(), *(one.close() for one in self._connections.values()))
         await self.blobs.close()
 
 
-def _renewal_of(lease: Lease, said: str | None) -> Renewal:
-    reason = said[5:] if said and said.startswith("stop ") else None
-    return Renewal(lease, held=said is not None, cancel_reason=reason)
+def _renewal_of(lease: Lease, answer: str | None) -> Renewal:
+    reason = answer[5:] if answer and answer.startswith("stop ") else None
+    return Renewal(lease, held=answer is not None, cancel_reason=reason)
 
 
 def _claim_values(request: ClaimRequest) -> tuple[Any, ...]:
-    """What the database is told of a claim, behind the time."""
+    """Return the parameters of the function `claim` behind the time."""
     return (
         uuid4(),
         request.worker_id,

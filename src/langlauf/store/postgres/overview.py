@@ -1,92 +1,155 @@
-"""What is looked at over all orgs: how much there is to do, what runs took, and how followed jobs are doing."""
+"""What operators see over all orgs: load, backlog, overview, workers and maintenance duties in PostgreSQL."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
+from langlauf.domain.backlog import MOST_RETRYING, Backlog, Usage
+from langlauf.domain.duties import DutyDone
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.eta import Run
-from langlauf.domain.instant import Instant
+from langlauf.domain.instant import Instant, after
 from langlauf.domain.overview import MOST_QUEUES, Ended, Overview, Queue, Underway, overview_of
 from langlauf.domain.result import KeptPayloads
 from langlauf.domain.views import Depth, Pulse
 from langlauf.domain.waiting import Lane, Load
+from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, WorkerSeen
+from langlauf.store.admin import worker_from, worker_values
+from langlauf.store.group_commit import GroupCommit
 from langlauf.store.migrate import migrations_in
-from langlauf.store.postgres.links import Links
-from langlauf.store.postgres.migrating import PACKAGE
+from langlauf.store.postgres.connection import DatabaseConnection
+from langlauf.store.postgres.migrate import PACKAGE
+from langlauf.store.postgres.pool import PooledStore, ReadPool
 
 #: A job by its org and its id.
-Named = tuple[str, str]
-_JOBS_AT_ONCE = 1_000
+JobKey = tuple[str, str]
+#: Jobs per call, so that other reads get their turn in between.
+_JOBS_PER_CALL = 1_000
 
 
-async def depth(links: Links, at: Instant | None) -> Depth:
-    """How many jobs wait and run."""
-    [row] = await links.rows("depth", at)
+async def depth(pool: ReadPool, at: Instant | None) -> Depth:
+    """Return how many jobs wait and run."""
+    [row] = await pool.rows("depth", at)
     return Depth(*row)
 
 
-async def paces(links: Links) -> dict[str, float]:
-    """The mean of recent runs, by analysis."""
-    return {analysis: seconds for analysis, seconds in await links.rows("paces")}  # noqa: C416 - a row is no pair
+async def paces(pool: ReadPool) -> dict[str, float]:
+    """Return the mean duration of recent runs by analysis."""
+    return {analysis: seconds for analysis, seconds in await pool.rows("paces")}  # noqa: C416 - a row is no pair
 
 
-async def load(links: Links, at: Instant | None) -> Load:
-    """All that waits and runs."""
-    [(seen_at, virtual_now, lanes, runs)] = await links.rows("load", at)
-    return Load(seen_at, [Lane(*row) for row in lanes], [Run(*row) for row in runs], await paces(links), virtual_now)
+async def load(pool: ReadPool, at: Instant | None) -> Load:
+    """Return everything that waits and runs."""
+    [(seen_at, virtual_now, lanes, runs)] = await pool.rows("load", at)
+    return Load(seen_at, [Lane(*row) for row in lanes], [Run(*row) for row in runs], await paces(pool), virtual_now)
 
 
-async def look(
-    rows: Callable[..., Awaitable[list[Any]]], whose: Literal["read", "all"], since: Instant, most: int
+async def read_overview(
+    rows: Callable[..., Awaitable[list[Any]]], prefix: Literal["read", "all"], since: Instant, most: int
 ) -> Overview:
-    """Looks over the jobs of one org, by the functions for that, or of all; each a walk along an index."""
+    """Return the overview of one org or of all, by the functions with that prefix; each scans one index."""
     return overview_of(
-        [Ended(*row) for row in await rows(f"{whose}_ended", since, most + 1)],
-        [queued_at for (queued_at,) in await rows(f"{whose}_queued", since, most + 1)],
-        [Queue(*row) for row in await rows(f"{whose}_queues", MOST_QUEUES + 1)],
-        [Underway(*row) for row in await rows(f"{whose}_underway", most + 1)],
+        [Ended(*row) for row in await rows(f"{prefix}_ended", since, most + 1)],
+        [queued_at for (queued_at,) in await rows(f"{prefix}_queued", since, most + 1)],
+        [Queue(*row) for row in await rows(f"{prefix}_queues", MOST_QUEUES + 1)],
+        [Underway(*row) for row in await rows(f"{prefix}_underway", most + 1)],
         most,
     )
 
 
-async def pulses(links: Links, jobs: Sequence[Named]) -> dict[Named, Pulse]:
-    """How these jobs are doing."""
-    found: dict[Named, Pulse] = {}
-    for orgs, ids in _in_parts(jobs):
-        rows = await links.rows("pulses", orgs, ids)
+async def backlog(pool: ReadPool, at: Instant | None, *, orgs: bool) -> Backlog:
+    """Return the figures for metrics: as many rows as queues, running jobs and jobs that wait for a retry."""
+    seen = await load(pool, at)
+    queues = [Queue(*row) for row in await pool.rows("all_queues", MOST_QUEUES)]
+    underway = [Underway(*row) for row in await pool.rows("all_underway", MOST_RETRYING)]
+    waiting, org_waiting = Counter[str](), Counter[str]()
+    for lane in seen.lanes:
+        waiting[lane.analysis] += lane.waiting
+        org_waiting[lane.org_id] += lane.waiting
+    leases = [job.lease_until for job in underway if job.lease_until is not None]
+    return Backlog(
+        seen_at=seen.seen_at,
+        waiting=waiting,
+        running=Counter(run.analysis for run in seen.runs),
+        retrying=len(underway) - len(leases),
+        oldest_waiting_at=min((queue.oldest_at for queue in queues if queue.oldest_at is not None), default=None),
+        oldest_attempt_at=min((run.started_at for run in seen.runs), default=None),
+        overdue=sum(until <= seen.seen_at for until in leases),
+        org_waiting=org_waiting if orgs else {},
+        org_running=Counter(run.org_id for run in seen.runs) if orgs else {},
+    )
+
+
+def usage(queues: Iterable[GroupCommit[Any, Any]], connections: Sequence[DatabaseConnection]) -> Usage:
+    """Return the lengths of the write queues, and how many connections are open and busy."""
+    return Usage(
+        kind="postgresql",
+        queues={queue.queue: queue.waiting for queue in queues},
+        connections={"open": sum(one.open for one in connections), "busy": sum(one.busy for one in connections)},
+    )
+
+
+async def pulses(pool: ReadPool, jobs: Sequence[JobKey]) -> dict[JobKey, Pulse]:
+    """Return the progress of followed jobs."""
+    found: dict[JobKey, Pulse] = {}
+    for orgs, ids in _columns_per_call(jobs):
+        rows = await pool.rows("pulses", orgs, ids)
         found |= {(org_id, job_id): Pulse(*rest) for org_id, job_id, *rest in rows}
     return found
 
 
-async def org_pulses(links: Links, org_ids: Sequence[str]) -> dict[str, str]:
-    """A mark of each org that any change of its jobs changes."""
-    return {org_id: mark for org_id, mark in await links.rows("org_pulses", list(org_ids))}  # noqa: C416 - as above
+async def org_pulses(pool: ReadPool, org_ids: Sequence[str]) -> dict[str, str]:
+    """Return a version of each org that changes with any of its jobs."""
+    return {org_id: mark for org_id, mark in await pool.rows("org_pulses", list(org_ids))}  # noqa: C416 - as above
 
 
-async def kept_payloads(links: Links, jobs: Sequence[Named]) -> dict[Named, KeptPayloads]:
-    """What these jobs still name outside of the database."""
-    found: dict[Named, KeptPayloads] = {}
-    for orgs, ids in _in_parts(jobs):
-        rows = await links.rows("kept_payloads", orgs, ids)
+async def kept_payloads(pool: ReadPool, jobs: Sequence[JobKey]) -> dict[JobKey, KeptPayloads]:
+    """Return the blobs that these jobs still refer to."""
+    found: dict[JobKey, KeptPayloads] = {}
+    for orgs, ids in _columns_per_call(jobs):
+        rows = await pool.rows("kept_payloads", orgs, ids)
         found |= {(org_id, job_id): KeptPayloads(ended, frozenset(refs)) for org_id, job_id, ended, refs in rows}
     return found
 
 
-async def check(links: Links) -> None:
-    """Raises `StoreUnavailable` unless the database answers and its schema is this program's."""
+async def check(pool: ReadPool) -> None:
+    """Raise `StoreUnavailable` unless the database answers and its schema is this program's."""
     known = len(migrations_in(PACKAGE))
     try:
-        found = await links.call("schema_number")
+        found = await pool.call("schema_number")
     except StoreUnavailable:
         raise
     except StoreError as error:
-        raise StoreUnavailable(f"the database has no schema that is known: {error}") from error
+        raise StoreUnavailable(f"the database has no known schema ({error}): run `langlauf migrate`") from error
     if found != known:
         raise StoreUnavailable(f"the store has schema {found}, this program needs {known}")
 
 
-def _in_parts(jobs: Sequence[Named]) -> Iterator[tuple[list[str], list[str]]]:
-    """Columns of so many at once: other readers have their turn in between."""
-    for start in range(0, len(jobs), _JOBS_AT_ONCE):
-        part = jobs[start : start + _JOBS_AT_ONCE]
+def _columns_per_call(jobs: Sequence[JobKey]) -> Iterator[tuple[list[str], list[str]]]:
+    for start in range(0, len(jobs), _JOBS_PER_CALL):
+        part = jobs[start : start + _JOBS_PER_CALL]
         yield [org_id for org_id, _ in part], [job_id for _, job_id in part]
+
+
+class PostgresWorkers(PooledStore):
+    """Reports of running workers."""
+
+    async def note(self, report: WorkerReport) -> None:
+        values = worker_values(report).values()
+        await self._pool.call("note_worker", self._at(), after(0, SILENT_KEPT_SECONDS), *values)
+
+    async def forget(self, worker_id: str) -> None:
+        await self._pool.call("forget_worker", worker_id)
+
+    async def seen(self) -> list[WorkerSeen]:
+        return [worker_from(tuple(row)) for row in await self._pool.rows("all_workers")]
+
+
+class PostgresDuties(PooledStore):
+    """When each maintenance duty last succeeded."""
+
+    async def note(self, name: str, host: str) -> None:
+        await self._pool.call("note_duty", self._at(), name, host)
+
+    async def seen(self) -> list[DutyDone]:
+        return [DutyDone(*row) for row in await self._pool.rows("all_duties")]

@@ -1,34 +1,115 @@
-"""The reads of one org. The org is bound here, once, and goes into every call."""
+"""The reads of one org in PostgreSQL. The org is bound here, once, and passed to every function."""
 
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
+from typing import Any
+from weakref import WeakValueDictionary
 
+from langlauf.domain.errors import PayloadGone
 from langlauf.domain.event import LAST_WORDS
-from langlauf.domain.feed import FeedPage, FeedRequest
+from langlauf.domain.feed import MOST_LOOKED_AT, OVERLAP, FeedEvent, FeedPage, FeedRequest, Place
+from langlauf.domain.inbox import InboxPage, Message
 from langlauf.domain.instant import Instant
+from langlauf.domain.notification import Notification
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.source import Source
-from langlauf.domain.views import LogPage, PastRun, ResultView, StatusView
+from langlauf.domain.state import Status
+from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
 from langlauf.store.blobs.large import LargePayloads
-from langlauf.store.bounded_scan import FIRST, Position
-from langlauf.store.postgres.copies import Copies, Shared
-from langlauf.store.postgres.feed import read_feed
-from langlauf.store.postgres.links import Links
-from langlauf.store.postgres.lists import PostgresLists
-from langlauf.store.postgres.overview import look
-from langlauf.store.postgres.texts import name_of
+from langlauf.store.bounded_scan import (
+    FEW,
+    FIRST,
+    LARGEST_SEARCHED,
+    Position,
+    folded,
+    inbox_page,
+    walk_jobs,
+    wanted_status,
+)
+from langlauf.store.postgres.batch import storable, storable_or_none
+from langlauf.store.postgres.overview import read_overview
+from langlauf.store.postgres.pool import ReadPool
+from langlauf.store.reads import SharedReads
 from langlauf.store.rows import event_from, view_from_database
+from langlauf.store.source import PIECE
 
-_KEYS_AT_ONCE = 1_000
+#: The start of a feed.
+_FEED_START = Place("", 0, -1, "", 0)
+#: Large payloads fetched at the same time; the other connections are for small reads.
+_LARGE_FETCHES = 2
 
 
-class PostgresTenantReads(PostgresLists):
-    """Everything here belongs to one org; anything else does not exist."""
+class CachedPayload:
+    """The bytes of one payload, kept while a response reads it."""
 
-    def __init__(self, org_id: str, links: Links, copies: Copies, blobs: LargePayloads) -> None:
-        super().__init__(org_id, links)
-        self._copies = copies
+    def __init__(self, fetch: Callable[[], Awaitable[bytes | None]], limit: asyncio.Semaphore) -> None:
+        self._fetch = fetch
+        self._limit = limit
+        self._lock = asyncio.Lock()
+        self._data: bytes | None = None
+
+    async def data(self) -> bytes:
+        """Return all of it; concurrent callers share one fetch."""
+        async with self._lock:
+            if self._data is None:
+                async with self._limit:
+                    self._data = await self._fetch()
+            if self._data is None:
+                raise PayloadGone("a payload was removed before it was read")
+            return self._data
+
+
+class PayloadCache:
+    """Large payloads while they are read, fetched whole: for a part of a large text the database unpacks all of it."""
+
+    def __init__(self) -> None:
+        self._payloads: WeakValueDictionary[tuple[str, str], CachedPayload] = WeakValueDictionary()
+        self._limit = asyncio.Semaphore(_LARGE_FETCHES)
+
+    def get(self, org_id: str, result_id: str, fetch: Callable[[], Awaitable[bytes | None]]) -> CachedPayload:
+        """Return the payload that other responses read already, or a new one, fetched on its first read."""
+        return self._payloads.setdefault((org_id, result_id), CachedPayload(fetch, self._limit))
+
+
+class SharedPayload:
+    """A payload source over a cached payload."""
+
+    def __init__(self, size: int, share: Hashable, payload: CachedPayload) -> None:
+        self.size = self.holds = size
+        self.whole: bytes | None = None
+        self.share: Hashable | None = share
+        self._payload = payload
+
+    async def read(self, start: int) -> bytes | memoryview:
+        return memoryview(await self._payload.data())[start : start + PIECE]
+
+
+class PostgresTenantReads(SharedReads):
+    """Reads of one org; records of other orgs do not exist here."""
+
+    def __init__(self, org_id: str, pool: ReadPool, payload_cache: PayloadCache, blobs: LargePayloads) -> None:
+        self._org_id = org_id
+        self._pool = pool
+        self._payload_cache = payload_cache
         self._blobs = blobs
+
+    async def _rows(self, function: str, *values: Any) -> list[Any]:
+        """The choke point: every read passes the org."""
+        storable_values = (storable_or_none(value) if isinstance(value, str) else value for value in values)
+        return await self._pool.rows(function, self._org_id, *storable_values)
+
+    async def _ask(self, query: str, /, **values: Any) -> list[Any]:
+        asked = [list(filter(storable, value)) if isinstance(value, list) else value for value in values.values()]
+        if not all(storable(value) for value in asked if isinstance(value, str)):
+            return []
+        return await self._pool.rows(query, self._org_id, *asked)
+
+    def _view(self, row: Any) -> JobView:
+        return view_from_database(row)
+
+    # -- one job -------------------------------------------------------------------------------------------------------
 
     async def _status_in_rows(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
         rows = await self._rows("read_status", job_id, events, inline_limit)
@@ -43,9 +124,6 @@ class PostgresTenantReads(PostgresLists):
         over = gone or (bool(events) and not more and events[-1].event_type in LAST_WORDS)
         return LogPage(events, more, over)
 
-    async def feed(self, wish: FeedRequest) -> FeedPage:
-        return await read_feed(self._rows, wish)
-
     async def _result_in_rows(self, result_id: str, *, latest: bool, payload: bool) -> ResultView | None:
         rows = await self._rows("read_result", result_id, latest, payload)
         if not rows:
@@ -54,12 +132,63 @@ class PostgresTenantReads(PostgresLists):
         given = StoredResult(snapshot=Snapshot(*delivered), payload=text, views=views)
         return ResultView(view_from_database(view).job, Snapshot(*requested), given)
 
+    def _large(self, result_id: str, size: int) -> Source:
+        fetch = partial(self._pool.call, "read_payload_bytes", self._org_id, storable_or_none(result_id))
+        return SharedPayload(size, (self._org_id, result_id), self._payload_cache.get(self._org_id, result_id, fetch))
+
+    # -- lists ---------------------------------------------------------------------------------------------------------
+
+    async def jobs(self, which: JobFilter) -> JobPage:
+        text = folded(which.text) if which.text else None
+        if not all(map(storable, filter(None, (text, which.analysis, which.error_code)))):
+            return JobPage([], None)
+        status = wanted_status(which)
+        few = None if status is None else await self._pool.call("read_few", self._org_id, status, FEW)
+        filters = (few, status, which.analysis, which.error_code, text, LARGEST_SEARCHED, which.since or 0)
+
+        async def step(before: Position, rows: int, wanted: int) -> tuple[list[JobView], Position | None]:
+            [(views, end_at, end_id)] = await self._rows("read_jobs", *filters, *before, rows, wanted)
+            return [view_from_database(row) for row in views], None if end_at is None else (end_at, end_id)
+
+        return await walk_jobs(which, step)
+
+    async def counts(self, *, most: int) -> dict[Status, int]:
+        rows = await self._rows("read_counts", most)
+        return {Status(status): counted for status, counted in rows if counted}
+
     async def completed(self, analysis: str, *, before: Position | None, limit: int) -> list[PastRun]:
         return [PastRun(*row) for row in await self._rows("read_completed", analysis, *(before or FIRST), limit)]
 
-    async def overview(self, *, since: Instant, most: int) -> Overview:
-        return await look(self._rows, "read", since, most)
+    async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
+        [(page, total)] = await self._rows("read_history", offset, limit)
+        entries = [
+            HistoryEntry(result_id, job_id, created_at, Status(status), payload)
+            for result_id, job_id, created_at, status, payload in page
+        ]
+        return entries, total
 
-    def _large(self, result_id: str, size: int) -> Source:
-        fetch = partial(self._links.call, "read_payload_bytes", self._org_id, name_of(result_id))
-        return Shared(size, (self._org_id, result_id), self._copies.copy(self._org_id, result_id, fetch))
+    async def inbox(self, *, before: Position | None, limit: int) -> InboxPage:
+        rows = await self._rows("read_inbox", *(before or FIRST), limit + 1)
+        messages = [Message(Notification(*message), view_from_database(view), unread) for message, view, unread in rows]
+        return inbox_page(messages, limit)
+
+    async def overview(self, *, since: Instant, most: int) -> Overview:
+        return await read_overview(self._rows, "read", since, most)
+
+    async def feed(self, wish: FeedRequest) -> FeedPage:
+        if wish.latest:
+            [(life, mark, at)] = await self._rows("read_feed_end")
+            return FeedPage([], Place(life, mark, at, "", 0), more=False)
+        after = wish.after or _FEED_START
+        values = (after.life, after.mark, after.at, after.job_id, after.event_seq)
+        [(life, found, results, mark, at, job_id, seq, more, held)] = await self._rows(
+            "read_feed", *values, sorted(wish.kinds), MOST_LOOKED_AT, wish.limit, OVERLAP
+        )
+        events = [_feed_event(row, life, result_id) for row, result_id in zip(found, results, strict=True)]
+        end = wish.after if mark is None else Place(life, mark, at, job_id, seq)
+        return FeedPage(events, end, more=more, held=held)
+
+
+def _feed_event(row: Any, life: str, result_id: str | None) -> FeedEvent:
+    event, mark = event_from(row), row["feed_mark"] or 0
+    return FeedEvent(event, Place(life, mark, event.occurred_at, event.job_id, event.event_seq), result_id)

@@ -1,4 +1,4 @@
-"""A database as it was at one moment: read-only, beside running servers, row by row."""
+"""A consistent read-only snapshot of a database, and its verification, while servers run."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,42 +8,42 @@ from typing import Any
 import msgspec
 
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.instant import Instant
+from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.migrate import migrations_in
-from langlauf.store.postgres.address import read_address
-from langlauf.store.postgres.blocking import PAGE, WIDE_PAGE, BlockingConnection, Row
-from langlauf.store.postgres.migrating import PACKAGE, applied_migrations
-from langlauf.store.postgres.opening import prepare
+from langlauf.store.postgres.blocking_connection import PAGE, WIDE_PAGE, BlockingConnection, Row
+from langlauf.store.postgres.connection import parse_url
+from langlauf.store.postgres.migrate import PACKAGE, applied_migrations
+from langlauf.store.postgres.server import prepare
 from langlauf.store.queries import load
 from langlauf.store.tools.store_copy import half_copied
-from langlauf.store.tools.verify import rule_queries
+from langlauf.store.tools.verify import Violation, Watch, check, rule_queries
 
 SPELLING = {"is_json": "is_json({})", "json": "{}::json"}
-#: Queries whose rows carry payloads.
-_WIDE = {"hashed_inputs": 64, "every_job": 64, "every_chunk": WIDE_PAGE, "every_result": WIDE_PAGE}
+#: Rows per fetch of queries that return payloads.
+_PAGES = {"hashed_inputs": 64, "every_job": 64, "every_chunk": WIDE_PAGE, "every_result": WIDE_PAGE}
+_JOIN_BY_ID = re.compile(r"\b(result|event|former|input|lease|job)\.job_id = (job|event|result)\.job_id\b")
 
 
-_records = re.compile(r"\b(result|event|former|input|lease|job)\.job_id = (job|event|result)\.job_id\b")
-
-
-def _by_key(sql: str) -> str:
-    """A query with the records of a job looked up by its key: an index has that, and not the id."""
-    return _records.sub(r"\1.job = \2.job", sql)
+def _join_by_key(sql: str) -> str:
+    """Return a query that joins the records of a job by its key, which is indexed, instead of its id."""
+    return _JOIN_BY_ID.sub(r"\1.job = \2.job", sql)
 
 
 class PostgresSnapshot:
-    """What queries by name give, all of one moment: that of the transaction of the connection."""
+    """Runs named queries on the snapshot of the connection's transaction."""
 
     def __init__(self, url: str, connection: BlockingConnection) -> None:
         self.connection = connection
         self._url = url
-        rules = {name: _by_key(sql) for name, sql in rule_queries(SPELLING).items()}
+        rules = {name: _join_by_key(sql) for name, sql in rule_queries(SPELLING).items()}
         self._queries = load(PACKAGE, "verify.sql", "transfer.sql") | rules
 
     def knows(self, query: str) -> bool:
         return query in self._queries
 
     def rows(self, query: str, /, **values: Any) -> Iterable[Row]:
-        return self.connection.stream(self._queries[query], page=_WIDE.get(query, PAGE), **values)
+        return self.connection.stream(self._queries[query], page=_PAGES.get(query, PAGE), **values)
 
     def rows_now(self, query: str, /, **values: Any) -> list[Row]:
         with BlockingConnection(self._url) as connection, connection.transaction(read_only=True):
@@ -67,9 +67,9 @@ class PostgresSnapshot:
 
 @contextmanager
 def snapshot_of(url: str, *, unfinished: bool = False) -> Iterator[PostgresSnapshot]:
-    """A snapshot of a database of this program's schema; raises `StoreUnavailable` where it cannot be read.
+    """Open a snapshot; raise `StoreUnavailable` if the schema is another one, or if a copy into it is unfinished.
 
-    One that a copy into it has not filled yet is read where that is asked for.
+    With `unfinished`, the target of an unfinished copy is read too.
     """
     with BlockingConnection(url) as connection, connection.transaction(read_only=True):
         _refuse_other_schema(connection)
@@ -80,14 +80,14 @@ def snapshot_of(url: str, *, unfinished: bool = False) -> Iterator[PostgresSnaps
 
 @contextmanager
 def prepared(url: str) -> Iterator[BlockingConnection]:
-    """A connection for writing to a database whose schema was brought up to date."""
+    """Open a connection for writing, after migrating the database."""
     with BlockingConnection(url) as connection:
-        connection.run(prepare(connection.connection, read_address(url)))
+        connection.run(prepare(connection.connection, parse_url(url)))
         yield connection
 
 
 def refuse_unfinished(connection: BlockingConnection) -> None:
-    """Raises `StoreUnavailable` while a copy into the database is under way."""
+    """Raise `StoreUnavailable` while a copy into the database is unfinished."""
     [[source]] = connection.fetch("SELECT copied_from()")
     if source is not None:
         raise StoreUnavailable(half_copied(connection.name, source))
@@ -98,3 +98,16 @@ def _refuse_other_schema(connection: BlockingConnection) -> None:
     if found != known:
         hint = "run `langlauf migrate`" if found < known else "use the newer program"
         raise StoreUnavailable(f"{connection.name} has schema {found}, this program needs {known}: {hint}")
+
+
+def check_database(
+    url: str,
+    *,
+    now: Instant | None = None,
+    watch: Watch = lambda *_: None,
+    payloads: BlockingPayloads | None = None,
+) -> Iterator[Violation]:
+    """Yield violated rules, warnings included, as they are found. Without `payloads` blobs are only counted."""
+    with snapshot_of(url) as snapshot:
+        [[at]] = snapshot.rows("now")
+        yield from check(snapshot, at if now is None else now, watch=watch, payloads=payloads)

@@ -18,7 +18,7 @@ from langlauf.store.tools.verify import Violation, Watch
 def check_store(place: Place, *, watch: Watch, payloads: BlockingPayloads | None) -> Iterator[Violation]:
     """What breaks a rule, warnings included, as it is found. Without `payloads` blobs are only counted."""
     if isinstance(place, PostgresPlace):
-        from langlauf.store.postgres.verifying import check_database
+        from langlauf.store.postgres.snapshot import check_database
 
         return check_database(place.url, watch=watch, payloads=payloads)
     return verify.check_file(place.path, watch=watch, payloads=payloads)
@@ -27,7 +27,7 @@ def check_store(place: Place, *, watch: Watch, payloads: BlockingPayloads | None
 def examiner_of(place: Place, *, seconds: float) -> Examiner:
     """Looks at a store, whatever its state; each question may take so long. Raises `StoreError` where there is none."""
     if isinstance(place, PostgresPlace):
-        from langlauf.store.postgres.examining import PostgresExaminer
+        from langlauf.store.postgres.inspection import PostgresExaminer
 
         return PostgresExaminer(place.url, seconds=seconds)
     return inspection.SqliteExaminer(place.path)
@@ -56,7 +56,7 @@ def _has_unnamed_jobs(path: str) -> bool:
 
 def _reading(place: Place, *, unfinished: bool = False) -> Reading:
     if isinstance(place, PostgresPlace):
-        from langlauf.store.postgres.copying import source_of
+        from langlauf.store.postgres.store_copy import source_of
 
         return partial(source_of, place.url, unfinished=unfinished)
     return partial(store_copy.source_of, place.path, unfinished=unfinished)
@@ -64,7 +64,7 @@ def _reading(place: Place, *, unfinished: bool = False) -> Reading:
 
 def _target(place: Place) -> AbstractContextManager[Target]:
     if isinstance(place, PostgresPlace):
-        from langlauf.store.postgres.copying import target_of
+        from langlauf.store.postgres.store_copy import target_of
 
         return target_of(place.url)
     return store_copy.target_of(place.path)

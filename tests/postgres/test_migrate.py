@@ -12,7 +12,7 @@ from langlauf.domain.errors import SchemaTooNew
 from langlauf.hints import Hints
 from langlauf.store.migrate import Migration, migrations_in
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.migrating import PACKAGE, applied_migrations, functions_in, migrate
+from langlauf.store.postgres.migrate import PACKAGE, applied_migrations, functions_in, migrate
 from tests.postgres.isolation import let_in
 from tests.support.postgres import execute, fetch
 from tests.support.postgres_stores import migrated_database

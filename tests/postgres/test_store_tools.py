@@ -15,7 +15,7 @@ from langlauf.compat.postgres_import import import_v1
 from langlauf.compat.sqlite_import import import_v1 as import_into_file
 from langlauf.domain.errors import StoreError
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.verifying import check_database
+from langlauf.store.postgres.snapshot import check_database
 from tests.support.broken_store import Breakable, breakable
 from tests.support.postgres import execute, fetch
 from tests.support.store_kinds import Bed, bed_of

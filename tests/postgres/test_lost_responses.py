@@ -12,9 +12,9 @@ from langlauf.domain.attempt import Progress, Write
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.outcome import Canceled, Completed, Failed
 from langlauf.hints import Hints
-from langlauf.store.postgres.batching import run_rounds
+from langlauf.store.postgres.batch import run_rounds
+from langlauf.store.postgres.connection import CALL_TIMEOUT
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.link import PATIENCE
 from tests.support.network import NoNetwork, network
 from tests.support.postgres import fetch, own_server
 from tests.support.relay import Draw, Loss, Relay, function_of, relayed
@@ -26,9 +26,9 @@ ENDS: dict[str, Callable[[], Write]] = {
     "failed": lambda: Failed(code="internal", message="no", retryable=False),
     "canceled": lambda: Canceled(by="worker", reason="asked"),
 }
-#: The system sends again what was not taken, ever less often: later than this after a cut of `PATIENCE`, not at all.
-_SENT_AGAIN = 2 * PATIENCE
-#: Until then the system has acknowledged what came: a connection that owes something is given up by the database.
+#: TCP retransmits with growing pauses: later than this after a cut of `CALL_TIMEOUT`, not at all.
+_SENT_AGAIN = 2 * CALL_TIMEOUT
+#: Until then TCP has acknowledged what arrived; PostgreSQL drops a connection with unacknowledged data.
 _SETTLED = 0.3
 
 

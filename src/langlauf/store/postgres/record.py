@@ -1,4 +1,4 @@
-"""Writes of attempts as columns."""
+"""Writes of attempts as columns of a statement, and the outcomes that the database returns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,16 +19,15 @@ from langlauf.domain.outcome import (
 from langlauf.domain.progress import stored_percent
 from langlauf.domain.state import Status
 from langlauf.store.group_commit import Recording
-from langlauf.store.postgres.batching import packed
-from langlauf.store.postgres.submitting import FindJobs
-from langlauf.store.postgres.texts import key_of, odd_name
+from langlauf.store.postgres.batch import key_of, name_unless_uuid, packed
+from langlauf.store.postgres.submit import FindJobs
 from langlauf.store.rows import json_text
 
-#: Ends of jobs: a job shows them for ever.
+#: Writes that end a job, whose outcome stays visible in the job.
 _ENDS = (Completed, Failed, Canceled)
 
-#: What a write may say beside its lease, in the order of the database's arguments.
-_DETAILS = (
+#: The columns of a write besides its lease, in the order of the function's parameters.
+_COLUMNS = (
     "percent",
     "step",
     "replayed",
@@ -55,36 +54,36 @@ _DETAILS = (
     "actor",
     "by",
 )
-_PLACES = {name: place for place, name in enumerate(_DETAILS)}
-_EMPTY = (None,) * len(_DETAILS)
+_PLACES = {name: place for place, name in enumerate(_COLUMNS)}
+_EMPTY = (None,) * len(_COLUMNS)
 
 
-def keys_in(recording: Recording) -> list[tuple[str, str]]:
-    """No two writes of one statement may be for the same job."""
+def keys_of(recording: Recording) -> list[tuple[str, str]]:
+    """Return the job as key: no two writes of one statement may be for the same job."""
     return [(recording.lease.org_id, recording.lease.job_id)]
 
 
-def order_of_locks(lease: Lease) -> tuple[str, str]:
-    """Whoever locks rows of several jobs does it in this order, so that nobody waits in a circle."""
+def lock_order(lease: Lease) -> tuple[str, str]:
+    """Return the sort key of row locks: all statements lock jobs in this order, which prevents deadlocks."""
     return key_of(lease.job_id), lease.org_id
 
 
 def size_of(recording: Recording) -> int:
-    """About how many bytes it carries."""
+    """Return the approximate size in bytes."""
     write = recording.write
     views = write.views if isinstance(write, Partial | Completed) else None
     return len(getattr(write, "payload", None) or "") + len(views or "") + 200
 
 
-def values_of(batch: Sequence[Recording]) -> list[Any]:
-    """The writes, column by column, and the limits that a decision may need."""
+def columns_of(batch: Sequence[Recording]) -> list[Any]:
+    """Return the writes column by column, and the limits for jobs that crash or get lost."""
     leases = [one.lease for one in batch]
-    described = [_described(one) for one in batch]
+    described = [_kind_and_row(one) for one in batch]
     details = zip(*(values for _, values in described), strict=True)
     return [
         [lease.org_id for lease in leases],
         [key_of(lease.job_id) for lease in leases],
-        packed([odd_name(lease.job_id) for lease in leases]),
+        packed([name_unless_uuid(lease.job_id) for lease in leases]),
         [lease.attempt for lease in leases],
         [kind for kind, _ in described],
         *map(packed, details),
@@ -93,29 +92,31 @@ def values_of(batch: Sequence[Recording]) -> list[Any]:
     ]
 
 
-def answer_of(said: str) -> Recorded:
-    """What the database says of a write: that it was refused, that it was made, or which bound its job has reached."""
-    return Recorded.REFUSED if said == "false" else recorded(None if said == "true" else said)
+def parse_outcome(text: str) -> Recorded:
+    """Return whether a write was refused or made, or which limit its job has reached."""
+    return Recorded.REFUSED if text == "false" else recorded(None if text == "true" else text)
 
 
-async def written(batch: Sequence[Recording], answers: Sequence[Recorded], find: FindJobs) -> list[Recorded]:
-    """The answers, with ends that stand although they were refused: their first answer was lost, and they came again.
+async def accept_committed(batch: Sequence[Recording], outcomes: Sequence[Recorded], find: FindJobs) -> list[Recorded]:
+    """Return the outcomes, with refused ends accepted that an earlier try had committed.
 
-    A batch whose answer did not come in time is given up, and its writes are sent anew. Where it was committed after
-    all, the lease is gone; what the job then shows is what the attempt wanted to write.
+    A batch that timed out is sent again. If the first try was committed, its leases are gone and its ends are refused,
+    but the jobs already have the outcome that the attempt writes.
     """
-    refused = [one for one, said in zip(batch, answers, strict=True) if not said and isinstance(one.write, _ENDS)]
+    refused = [
+        one for one, outcome in zip(batch, outcomes, strict=True) if not outcome and isinstance(one.write, _ENDS)
+    ]
     if not refused:
-        return list(answers)
+        return list(outcomes)
     known = await find([(one.lease.org_id, one.lease.job_id) for one in refused])
     return [
-        said or Recorded(_stands(one, known.get((one.lease.org_id, one.lease.job_id))))
-        for one, said in zip(batch, answers, strict=True)
+        outcome or Recorded(_is_committed(one, known.get((one.lease.org_id, one.lease.job_id))))
+        for one, outcome in zip(batch, outcomes, strict=True)
     ]
 
 
-def _stands(recording: Recording, job: JobRecord | None) -> bool:
-    """Whether a job ended as this write says, in this attempt."""
+def _is_committed(recording: Recording, job: JobRecord | None) -> bool:
+    """Whether the job ended in this attempt as this write says."""
     if job is None or job.attempt != recording.lease.attempt:
         return False
     match recording.write:
@@ -128,22 +129,22 @@ def _stands(recording: Recording, job: JobRecord | None) -> bool:
     return False
 
 
-def _row(**said: Any) -> tuple[Any, ...]:
+def _row(**columns: Any) -> tuple[Any, ...]:
     row = list(_EMPTY)
-    for name, value in said.items():
+    for name, value in columns.items():
         row[_PLACES[name]] = value
     return tuple(row)
 
 
-def _described(recording: Recording) -> tuple[str, tuple[Any, ...]]:
-    """The kind of a write and its values."""
+def _kind_and_row(recording: Recording) -> tuple[str, tuple[Any, ...]]:
+    """Return the kind of a write and its columns."""
     write = recording.write
     if isinstance(write, Completed):
-        return "completed", _row(**_shown(write))
+        return "completed", _row(**_result_columns(write))
     if isinstance(write, Progress | Partial | Checkpoint):
-        return _under_way(write)
+        return _progress_row(write)
     if isinstance(write, Failed | Retry):
-        return _failure(write)
+        return _failure_row(write)
     if isinstance(write, Canceled):
         return "canceled", _row(by=write.by, message=write.reason)
     if isinstance(write, Crashed):
@@ -151,7 +152,7 @@ def _described(recording: Recording) -> tuple[str, tuple[Any, ...]]:
     return "released", _EMPTY
 
 
-def _under_way(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[Any, ...]]:
+def _progress_row(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[Any, ...]]:
     if isinstance(write, Checkpoint):
         return "checkpoint", _row(key=write.key, payload=write.payload)
     shared = {
@@ -163,13 +164,13 @@ def _under_way(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[Any, 
     if isinstance(write, Progress):
         return "progress", _row(**shared)
     bounds = {"size": write.stored_bytes, "most_bytes": write.bounds.partial_bytes}
-    return "partial", _row(**shared, **bounds, **_shown(write))
+    return "partial", _row(**shared, **bounds, **_result_columns(write))
 
 
-def _shown(write: Partial | Completed) -> dict[str, Any]:
+def _result_columns(write: Partial | Completed) -> dict[str, Any]:
     return {
         "result": key_of(write.result_id),
-        "result_name": odd_name(write.result_id),
+        "result_name": name_unless_uuid(write.result_id),
         "payload": write.payload,
         "ref": None if write.payload_ref == INLINE else write.payload_ref,
         "summary": write.summary,
@@ -177,7 +178,7 @@ def _shown(write: Partial | Completed) -> dict[str, Any]:
     }
 
 
-def _failure(write: Failed | Retry) -> tuple[str, tuple[Any, ...]]:
+def _failure_row(write: Failed | Retry) -> tuple[str, tuple[Any, ...]]:
     threshold = write.meta.get("threshold_seconds")
     common = {
         "code": write.code,
@@ -187,7 +188,7 @@ def _failure(write: Failed | Retry) -> tuple[str, tuple[Any, ...]]:
     }
     if isinstance(write, Retry):
         return "retry", _row(**common, delay=after(0, write.delay_seconds), actor="system")
-    # A time limit is enforced by whoever notices; a vanished worker cannot have said so itself.
+    # A timeout is enforced by the system; a lost worker cannot have reported itself.
     actor = "system" if write.code == "worker_lost" or write.timed_out else None
     return "failed", _row(
         **common,

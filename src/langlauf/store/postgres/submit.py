@@ -1,4 +1,4 @@
-"""Submissions as columns, and the answers of the database as outcomes."""
+"""Submissions as columns of a statement, and the outcomes that the database returns."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -18,45 +18,47 @@ from langlauf.domain.job import (
     Replayed,
     Submitted,
 )
-from langlauf.store.postgres.batching import packed
-from langlauf.store.postgres.texts import is_hex, is_uuid, key_of, odd_name
+from langlauf.store.postgres.batch import is_hex, is_uuid, key_of, name_unless_uuid, packed
 
-#: Finds jobs by org and id.
+#: Looks jobs up by org and id.
 FindJobs = Callable[[Sequence[tuple[str, str]]], Awaitable[dict[tuple[str, str], JobRecord]]]
-_THERE_BEFORE = ("replayed", "duplicate")
+_EXISTING = ("replayed", "duplicate")
 
 
-def keys_in(batch: Sequence[NewJob]) -> Callable[[NewJob], list[tuple[str, ...]]]:
-    """What no two submissions of one statement may have in common; an input, where one of them refuses duplicates."""
-    refused = {_input_of(new) for new in batch if new.refuse_duplicate}
+def keys_of_batch(batch: Sequence[NewJob]) -> Callable[[NewJob], list[tuple[str, ...]]]:
+    """Return the function that gives a submission's keys, of which no two submissions of one statement share any.
+
+    The input is a key if one of the batch refuses duplicates of it.
+    """
+    refused = {_input_key(new) for new in batch if new.refuse_duplicate}
 
     def keys_of(new: NewJob) -> list[tuple[str, ...]]:
         found: list[tuple[str, ...]] = [("job", new.job.org_id, new.job.job_id)]
         if new.idempotency_key is not None:
             found.append(("key", new.job.org_id, new.idempotency_key))
-        if (wish := _input_of(new)) in refused:
-            found.append(wish)
+        if (input_key := _input_key(new)) in refused:
+            found.append(input_key)
         return found
 
     return keys_of
 
 
-def _input_of(new: NewJob) -> tuple[str, ...]:
+def _input_key(new: NewJob) -> tuple[str, ...]:
     return ("input", new.job.org_id, new.job.analysis, new.job.request_payload_hash)
 
 
 def size_of(new: NewJob) -> int:
-    """About how many bytes it carries."""
+    """Return the approximate size in bytes."""
     return len(new.payload) + 500
 
 
 def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
-    """The submissions, column by column."""
+    """Return the submissions column by column."""
     jobs = [new.job for new in batch]
     columns: list[list[Any]] = [
         [job.org_id for job in jobs],
         [key_of(job.job_id) for job in jobs],
-        [odd_name(job.job_id) for job in jobs],
+        [name_unless_uuid(job.job_id) for job in jobs],
         [job.analysis for job in jobs],
         [job.priority_class for job in jobs],
         [bytes.fromhex(job.request_payload_hash) for job in jobs],
@@ -64,8 +66,8 @@ def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
         [new.payload for new in batch],
         [job.timeout_seconds for job in jobs],
         [job.max_retries for job in jobs],
-        *_halves([job.trace_id for job in jobs], is_hex),
-        *_halves([job.request_id for job in jobs], is_uuid),
+        *_split([job.trace_id for job in jobs], is_hex),
+        *_split([job.request_id for job in jobs], is_uuid),
         [job.requested_by_user_id for job in jobs],
         [job.api_key_id for job in jobs],
         [job.estimated_seconds for job in jobs],
@@ -79,16 +81,16 @@ def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
         [new.max_waiting_all for new in batch],
         [new.max_waiting_analysis for new in batch],
     ]
-    return [*(packed(column) for column in columns), *_wishes_of(batch)]
+    return [*(packed(column) for column in columns), *_wish_columns(batch)]
 
 
-def _halves(texts: list[str], short: Callable[[str], object]) -> tuple[list[Any], list[Any]]:
-    """Texts that a database keeps as 16 bytes, and the others."""
-    return [text if short(text) else None for text in texts], [None if short(text) else text for text in texts]
+def _split(texts: list[str], compact: Callable[[str], object]) -> tuple[list[Any], list[Any]]:
+    """Return the column of texts that are stored as 16 bytes, and the column of the others."""
+    return [text if compact(text) else None for text in texts], [None if compact(text) else text for text in texts]
 
 
-def _wishes_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
-    """What the submissions wish to be told, column by column, behind the place of the submission, from 1 on."""
+def _wish_columns(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
+    """Return the subscriptions column by column, the first column being the place of the submission from 1 on."""
     placed = [(place, wish) for place, new in enumerate(batch, start=1) for wish in new.subscriptions]
     return [
         [place for place, _ in placed],
@@ -99,27 +101,27 @@ def _wishes_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
     ]
 
 
-async def submitted(batch: Sequence[NewJob], answers: Sequence[str], find: FindJobs) -> list[Submitted | StoreError]:
-    """What became of each; jobs that were there before are looked up.
+async def read_outcomes(batch: Sequence[NewJob], texts: Sequence[str], find: FindJobs) -> list[Submitted | StoreError]:
+    """Return the outcome of each submission; jobs that existed before are looked up.
 
-    Where that fails, those who need it are told so. The others are committed, and hear it.
+    If the lookup fails, only the submissions that need it get the error: the others are committed.
     """
-    words = [answer.split(" ") for answer in answers]
-    there = [(new.job.org_id, said[1]) for new, said in zip(batch, words, strict=True) if said[0] in _THERE_BEFORE]
+    outcomes = [text.split(" ") for text in texts]
+    existing = [(new.job.org_id, one[1]) for new, one in zip(batch, outcomes, strict=True) if one[0] in _EXISTING]
     known: dict[tuple[str, str], JobRecord] = {}
-    away: StoreUnavailable | None = None
+    unavailable: StoreUnavailable | None = None
     try:
-        known = await find(there) if there else {}
+        known = await find(existing) if existing else {}
     except StoreUnavailable as error:
-        away = error
+        unavailable = error
     return [
-        away if away and said[0] in _THERE_BEFORE else _outcome(new, said, known)
-        for new, said in zip(batch, words, strict=True)
+        unavailable if unavailable and one[0] in _EXISTING else _outcome(new, one, known)
+        for new, one in zip(batch, outcomes, strict=True)
     ]
 
 
-def _outcome(new: NewJob, said: list[str], known: dict[tuple[str, str], JobRecord]) -> Submitted | StoreError:
-    match said:
+def _outcome(new: NewJob, outcome: list[str], known: dict[tuple[str, str], JobRecord]) -> Submitted | StoreError:
+    match outcome:
         case ["accepted" | "known", at, ticket]:
             now: Instant = int(at)
             return Accepted(replace(new.job, queued_at=now, updated_at=now, ticket=int(ticket)))
@@ -130,6 +132,6 @@ def _outcome(new: NewJob, said: list[str], known: dict[tuple[str, str], JobRecor
         case ["replayed" | "duplicate" as word, job_id]:
             job = known.get((new.job.org_id, job_id))
             if job is None:
-                return StoreError(f"the job {job_id} was there a moment ago")
+                return StoreError(f"the job {job_id} existed a moment ago; submit again")
             return Replayed(job) if word == "replayed" else Duplicate(job)
-    return StoreError(f"the database answered {' '.join(said)!r}")
+    return StoreError(f"the database answered {' '.join(outcome)!r}")

@@ -1,13 +1,12 @@
-"""Copying all of a database, and into one."""
+"""A database as the source and as the target of a copy of a whole store."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from langlauf.domain.instant import Instant
-from langlauf.store.postgres.blocking import PAGE, WIDE_PAGE, BlockingConnection
-from langlauf.store.postgres.migrating import PACKAGE
-from langlauf.store.postgres.putting import BulkInsert
+from langlauf.store.postgres.blocking_connection import PAGE, WIDE_PAGE, BlockingConnection, BulkInsert
+from langlauf.store.postgres.migrate import PACKAGE
 from langlauf.store.postgres.snapshot import prepared, snapshot_of
 from langlauf.store.queries import load
 from langlauf.store.tools.store_copy import Order, Progress, Row, Source, Target, by
@@ -15,12 +14,12 @@ from langlauf.store.tools.tables import Table
 
 
 def _by_job(*further: str) -> Order:
-    """In the order of the keys of jobs, and of more."""
+    """Order by the key of the job, then by further columns."""
     behind = ", ".join(["key_of(:key0)", *(f":key{place}" for place in range(1, len(further) + 1))])
     return Order(("job_id", *further), ", ".join(["job", *further]), behind)
 
 
-#: What a row is found by, in the order of the database's own index.
+#: The order of each table, which is that of one of its indexes.
 _ORDERS = {
     "jobs": _by_job(),
     "job_inputs": _by_job(),
@@ -42,13 +41,13 @@ _ORDERS = {
     "signing_secrets": by("purpose"),
     "ended_sessions": by("session_id"),
 }
-#: Rows that may be large come fewer at a time.
+#: Rows per fetch of tables with payloads.
 _PAGES = {"job_inputs": 64, "job_results": WIDE_PAGE, "job_chunks": WIDE_PAGE}
 _QUERIES = load(PACKAGE, "transfer.sql", "verify.sql")
 
 
 class PostgresSource(Source):
-    """What is copied from a database."""
+    """Reads the tables of a database."""
 
     orders = _ORDERS
 
@@ -66,18 +65,18 @@ class PostgresSource(Source):
 
 @contextmanager
 def source_of(url: str, *, unfinished: bool = False) -> Iterator[PostgresSource]:
-    """A database to read, as it is now."""
+    """Open a snapshot of a database to copy from."""
     with snapshot_of(url, unfinished=unfinished) as snapshot:
         yield PostgresSource(snapshot.connection)
 
 
 class PostgresTarget(Target):
-    """What is copied into a database."""
+    """Writes the tables of a database."""
 
     def __init__(self, connection: BlockingConnection) -> None:
         self.name = connection.name
         self._connection = connection
-        self._putting = BulkInsert(connection)
+        self._bulk_insert = BulkInsert(connection)
 
     def finish(self, before: Progress) -> None:
         super().finish(before)
@@ -91,8 +90,8 @@ class PostgresTarget(Target):
         return self._connection.fetch(sql, **values)
 
     def _put(self, table: Table, rows: Sequence[Row]) -> None:
-        self._putting.begin()
-        self._putting.put(table, rows)
+        self._bulk_insert.begin()
+        self._bulk_insert.insert(table, rows)
 
     def _complete(self) -> None:
         self._run(_QUERIES["rebuild_lanes"])
@@ -101,6 +100,6 @@ class PostgresTarget(Target):
 
 @contextmanager
 def target_of(url: str) -> Iterator[PostgresTarget]:
-    """A database to fill; its schema is made where it is missing."""
+    """Open a database to copy into, after migrating it."""
     with prepared(url) as connection:
         yield PostgresTarget(connection)

@@ -1,4 +1,4 @@
-"""Examines a database: reads only, whatever its state, each question in a transaction and a time of its own."""
+"""Inspects a database for `doctor`: read-only, in any state, each query in its own transaction with a timeout."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,11 +11,10 @@ from langlauf.domain.overview import Queue
 from langlauf.domain.result import KeptPayloads
 from langlauf.store.blobs.owner import Whereabouts
 from langlauf.store.migrate import migrations_in
-from langlauf.store.postgres.address import read_address
-from langlauf.store.postgres.blocking import BlockingConnection, Row
-from langlauf.store.postgres.link import CONNECT_SECONDS, connect
-from langlauf.store.postgres.migrating import PACKAGE, applied_migrations
-from langlauf.store.postgres.opening import OLDEST, shares, whereabouts
+from langlauf.store.postgres.blocking_connection import BlockingConnection, Row
+from langlauf.store.postgres.connection import CONNECT_TIMEOUT, call_sql, connect, parse_url
+from langlauf.store.postgres.migrate import PACKAGE, applied_migrations
+from langlauf.store.postgres.server import MIN_VERSION, pooler_shares, whereabouts
 from langlauf.store.queries import load
 from langlauf.store.tools.inspection import (
     ClockSeen,
@@ -30,31 +29,32 @@ from langlauf.store.tools.inspection import (
     Taken,
 )
 
+#: `server_version_num` of PostgreSQL 15.4 is 150004.
 _VERSION_STEP = 10_000
 
 
 class PostgresExaminer(SharedExaminer):
-    """Looks at one database."""
+    """Inspects one database."""
 
     kind: Kind = "postgres"
 
     def __init__(self, url: str, *, seconds: float) -> None:
-        self._address = read_address(url)
+        self._url = parse_url(url)
         self._seconds = seconds
-        self._queries = load(PACKAGE, "examining.sql")
+        self._queries = load(PACKAGE, "inspection.sql")
         self._connection = BlockingConnection(url)
-        #: before anything of ours is set: what the login has by itself
+        #: read before any setting of this program: the default of the login
         [[self._synchronous_commit]] = self._catalogue("SHOW synchronous_commit")
 
     # -- the server ----------------------------------------------------------------------------------------------------
 
     def server(self) -> ServerSeen:
-        [[number, *facts, process]] = self._catalogue(self._queries["server"])
+        [[number, *facts, pid]] = self._catalogue(self._queries["server"])
         fsync, pages, standby, read_only, usage, used, reserved, most = facts
-        greeted: int = self._connection.connection.get_server_pid()
+        connected_pid: int = self._connection.connection.get_server_pid()
         return ServerSeen(
             version=number // _VERSION_STEP,
-            oldest=OLDEST,
+            oldest=MIN_VERSION,
             fsync=fsync,
             full_page_writes=pages,
             synchronous_commit=self._synchronous_commit,
@@ -64,20 +64,20 @@ class PostgresExaminer(SharedExaminer):
             connections=used,
             reserved_connections=reserved,
             most_connections=most,
-            pooled=process != greeted,
-            shared=self._connection.run(shares(self._connection.connection, self._address, seconds=self._seconds)),
-            pooler_expected=self._address.through_pooler,
+            pooled=pid != connected_pid,
+            shared=self._connection.run(pooler_shares(self._connection.connection, self._url, seconds=self._seconds)),
+            pooler_expected=self._url.through_pooler,
         )
 
     def session(self) -> SessionSeen:
-        async def ask() -> Any:
-            ours = await connect(self._address)
+        async def fetch() -> Any:
+            connection = await connect(self._url)
             try:
-                return await ours.fetchrow(self._queries["session"], timeout=self._seconds)
+                return await connection.fetchrow(self._queries["session"], timeout=self._seconds)
             finally:
-                await ours.close(timeout=CONNECT_SECONDS)
+                await connection.close(timeout=CONNECT_TIMEOUT)
 
-        return SessionSeen(*self._connection.run(ask()))
+        return SessionSeen(*self._connection.run(fetch()))
 
     def rights(self) -> RightsSeen:
         def names(query: str) -> list[str]:
@@ -97,9 +97,9 @@ class PostgresExaminer(SharedExaminer):
         return [Holder(*row) for row in self._catalogue(self._queries["holders"])]
 
     def damages(self) -> list[str]:
-        return [words for (words,) in self._catalogue(self._queries["damages"])]
+        return [text for (text,) in self._catalogue(self._queries["damages"])]
 
-    # -- what every store can be asked ---------------------------------------------------------------------------------
+    # -- both stores ---------------------------------------------------------------------------------------------------
 
     def schema(self) -> SchemaSeen:
         found = self._connection.run(applied_migrations(self._connection.connection))
@@ -108,14 +108,14 @@ class PostgresExaminer(SharedExaminer):
         return SchemaSeen(found, known, copied)
 
     def changed_objects(self) -> list[str]:
-        return [words for (words,) in self._call("changed_objects")]
+        return [text for (text,) in self._call("changed_objects")]
 
     def clock(self) -> ClockSeen:
-        self._call("moment", None)  # the first question pays for what the next ones have
-        asked_at, machine = monotonic(), SystemClock().now()
-        [[told]] = self._call("moment", None)
-        way = monotonic() - asked_at
-        return ClockSeen(told, after(machine, way / 2), way)
+        self._call("moment", None)  # warm up: the first call plans the function
+        sent_at, machine = monotonic(), SystemClock().now()
+        [[database_time]] = self._call("moment", None)
+        round_trip = monotonic() - sent_at
+        return ClockSeen(database_time, after(machine, round_trip / 2), round_trip)
 
     def queues(self, most: int) -> list[Queue]:
         return [Queue(*row) for row in self._call("all_queues", most)]
@@ -143,19 +143,18 @@ class PostgresExaminer(SharedExaminer):
         return self._connection.run(whereabouts(self._connection.connection))
 
     def interrupt(self) -> None:
-        """Nothing to do: every question has its own time."""
+        """Nothing to do: every query has its own timeout."""
 
     def close(self) -> None:
         self._connection.__exit__(None, None, None)
 
     def _call(self, function: str, *values: Any) -> list[Row]:
-        marks = ", ".join(f"${number}" for number in range(1, len(values) + 1))
-        statement = f"SELECT * FROM {function}({marks})"  # noqa: S608 - the name is one of ours
+        statement = f"SELECT * FROM {call_sql(function, len(values))}"  # noqa: S608 - the name is one of ours
         with self._connection.transaction(read_only=True):
             return self._fetch(statement, *values)
 
     def _catalogue(self, statement: str) -> list[Row]:
-        """Without a role of ours and without a transaction: it may be asked of any database, in any state."""
+        """Query the catalogue without a role or a transaction, which works on any database in any state."""
         return self._fetch(statement)
 
     def _fetch(self, statement: str, *values: Any) -> list[Row]:

@@ -1,7 +1,7 @@
-"""A connection for commands that go over a whole store: asked from plain code, an answer at a time.
+"""A blocking connection for commands that read or write a whole store.
 
-It has a loop of its own in a thread of its own, so that what is the same for every store need not know that this one is
-asked over a network. Everything happens in transactions: nothing is left on a connection that a pooler hands on.
+It runs an event loop in a thread of its own, so that code shared by both stores need not be asynchronous. Everything
+runs in transactions: no session state is left on a connection that a pooler reuses.
 """
 
 import asyncio
@@ -16,19 +16,20 @@ from urllib.parse import parse_qsl, urlsplit
 import asyncpg
 
 from langlauf.domain.errors import StoreError, StoreUnavailable
-from langlauf.store.postgres.address import read_address
+from langlauf.store.postgres.connection import parse_url
+from langlauf.store.tools.tables import Table
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
-_CONNECT_SECONDS = 10.0
-_CLOSE_SECONDS = 2.0
-#: Rows per answer, of which a few at most are large.
+_CONNECT_TIMEOUT = 10.0
+_CLOSE_TIMEOUT = 2.0
+#: Rows per fetch where few of them are large.
 PAGE = 500
-#: The same where every one may be as large as a result can be: then as many as the last ones let expect to be little.
+#: Rows per fetch where each may be as large as a result; fewer if the last ones were large.
 WIDE_PAGE = 32
 _FIRST_WIDE_PAGE = 4
 _BYTES_PER_PAGE = 4 * 1024 * 1024
-#: Set in every transaction: it may take as long as it takes, and waits for no lock for long.
+#: Settings of every transaction: no statement timeout, a short lock timeout.
 _SETTINGS = """
 SET LOCAL search_path = langlauf, pg_temp;
 SET LOCAL statement_timeout = 0;
@@ -37,33 +38,34 @@ SET LOCAL lock_timeout = '10s';
 SET LOCAL jit = off;
 SET LOCAL cursor_tuple_fraction = 1;
 """
-#: It runs as the role that may see every org, where this login may be it.
+#: Run as the role that sees every org, if the login is a member of it.
 _ROLE = """
 SELECT set_config('role', rolname, true) FROM pg_roles
 WHERE rolname = 'langlauf_engine' AND pg_has_role(current_user, oid, 'MEMBER');
 """
+#: Copied and imported rows need not begin as new jobs do; a trigger reads this setting.
+_COPYING = "SELECT set_config('langlauf.copying', 'on', true)"
 
 
-def _shown(url: str) -> str:
-    """A URL may hold a password: only host and database are shown."""
+def _without_password(url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "local")
     return f"postgresql://{host}{parts.path}"
 
 
 class BlockingConnection:
-    """One connection. Errors of the database come as `StoreError`; a statement that it refused leaves no trace."""
+    """One connection. Database errors are raised as `StoreError`; a failed statement leaves no trace."""
 
     def __init__(self, url: str) -> None:
-        self.name = _shown(url)
+        self.name = _without_password(url)
         self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, name="langlauf-keeping", daemon=True)
+        self._thread = Thread(target=self._loop.run_forever, name="langlauf-blocking", daemon=True)
         self._thread.start()
         try:
-            opened = asyncpg.connect(read_address(url).dsn, timeout=_CONNECT_SECONDS, statement_cache_size=0)
+            opened = asyncpg.connect(parse_url(url).dsn, timeout=_CONNECT_TIMEOUT, statement_cache_size=0)
             self.connection: Any = self.run(opened)
         except BaseException:
-            self._end()
+            self._stop_loop()
             raise
 
     def __enter__(self) -> Self:
@@ -73,38 +75,38 @@ class BlockingConnection:
         try:
             self.run(self._close())
         finally:
-            self._end()
+            self._stop_loop()
 
     async def _close(self) -> None:
         try:
-            await self.connection.close(timeout=_CLOSE_SECONDS)
+            await self.connection.close(timeout=_CLOSE_TIMEOUT)
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
             self.connection.terminate()
-            await asyncio.sleep(0)  # its socket is closed in the loop's next round
+            await asyncio.sleep(0)  # the transport is closed in the next iteration of the loop
 
-    def _end(self) -> None:
+    def _stop_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Waits for something to be done on the loop of the connection."""
+        """Run a coroutine on the loop of the connection and wait for it."""
         try:
             return asyncio.run_coroutine_threadsafe(work, self._loop).result()
         except asyncpg.InsufficientPrivilegeError as error:
-            hint = "whoever goes over a whole store needs the login that migrates it"
+            hint = "use the login that migrates the store"
             raise StoreError(f"the store {self.name} refused: {error}; {hint}") from error
         except asyncpg.PostgresError as error:
             broken = isinstance(error, asyncpg.PostgresConnectionError | asyncpg.OperatorInterventionError)
             kind = StoreUnavailable if broken else StoreError
             raise kind(f"the store {self.name} refused: {error}") from error
         except (OSError, TimeoutError, asyncpg.InterfaceError) as error:
-            words = str(error) or type(error).__name__
-            raise StoreUnavailable(f"the store {self.name} does not answer: {words}") from error
+            details = str(error) or type(error).__name__
+            raise StoreUnavailable(f"the store {self.name} does not answer: {details}") from error
 
     @contextmanager
     def transaction(self, *, read_only: bool = False, as_login: bool = False) -> Iterator[None]:
-        """What is done inside is done together; what is read only is read as of one moment."""
+        """Run statements in one transaction; a read-only one reads a single snapshot."""
         isolation = "repeatable_read" if read_only else "read_committed"
         transaction = self.connection.transaction(isolation=isolation, readonly=read_only)
         self.run(transaction.start())
@@ -118,16 +120,16 @@ class BlockingConnection:
         self.run(transaction.commit())
 
     def execute(self, sql: str) -> None:
-        """Runs statements that give nothing."""
+        """Run statements that return no rows."""
         self.run(self.connection.execute(sql))
 
     def fetch(self, sql: str, /, **values: Any) -> list[Row]:
-        """All rows of a query, of which there are few. `:name` stands for a value."""
+        """Return all rows of a query that has few. `:name` stands for a value."""
         statement, arguments = numbered(sql, values)
         return [tuple(row) for row in self.run(self.connection.fetch(statement, *arguments))]
 
     def stream(self, sql: str, /, *, page: int = PAGE, **values: Any) -> Iterator[Row]:
-        """The rows of a query, a page at a time; several may be under way in one transaction."""
+        """Yield the rows of a query, fetched in pages; several may run in one transaction."""
         statement, arguments = numbered(sql, values)
         cursor = self.run(self._cursor(statement, arguments))
         most = page if page >= PAGE else _FIRST_WIDE_PAGE
@@ -142,7 +144,7 @@ class BlockingConnection:
 
 
 def numbered(sql: str, values: dict[str, Any]) -> tuple[str, list[Any]]:
-    """A statement with `:name` for its values as one with `$1`; values that it does not name are left out."""
+    """Return a statement with `$1` in place of `:name`, and its values; values that it does not name are left out."""
     used: list[str] = []
 
     def number(match: re.Match[str]) -> str:
@@ -155,3 +157,35 @@ def numbered(sql: str, values: dict[str, Any]) -> tuple[str, list[Any]]:
 
     statement = re.sub(r"(?<![:'\w]):([a-z][a-z0-9_]*)\b", number, sql)
     return statement, [values[name] for name in used]
+
+
+class BulkInsert:
+    """Inserts many rows inside a transaction of a connection, past the functions of the engine.
+
+    Rows are copied into a temporary table first, to which row-level security does not apply, and inserted from there.
+    """
+
+    def __init__(self, connection: BlockingConnection) -> None:
+        self._connection = connection
+        self._staged: set[str] = set()
+
+    def begin(self) -> None:
+        """Prepare the current transaction; called before its first rows."""
+        self._connection.execute(_COPYING)
+
+    def insert(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:
+        """Insert rows; raise `StoreError` if one exists already or breaks a constraint."""
+        if not rows:
+            return
+        columns, staging = ", ".join(table.columns), f"arriving_{table.name}"
+        if table.name not in self._staged:
+            self._connection.execute(
+                f"CREATE TEMP TABLE IF NOT EXISTS {staging} ON COMMIT DELETE ROWS AS"  # noqa: S608 - names of ours
+                f" SELECT {columns} FROM {table.name} WHERE false"
+            )
+            self._staged.add(table.name)
+        connection = self._connection.connection
+        self._connection.run(connection.copy_records_to_table(staging, records=rows, columns=table.columns))
+        self._connection.execute(
+            f"INSERT INTO {table.name} ({columns}) SELECT {columns} FROM {staging}; TRUNCATE {staging}"  # noqa: S608
+        )

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from langlauf.cli.main import main
-from langlauf.store.postgres.roles import roles_sql
+from langlauf.store.postgres.migrate import roles_sql
 from langlauf.store.protocol import Store
 from tests.support.postgres import address, execute, fresh_database, shared_server
 from tests.support.store_kinds import bed_of

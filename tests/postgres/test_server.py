@@ -10,13 +10,13 @@ from click.testing import CliRunner
 
 from langlauf.cli.main import main
 from langlauf.domain.errors import SettingsError, StoreUnavailable
-from langlauf.store.postgres.link import PATIENCE, Link
-from langlauf.store.postgres.opening import Server, migrate_database, refusal
-from tests.postgres.relay import pooler_before
+from langlauf.store.postgres.connection import CALL_TIMEOUT, DatabaseConnection
+from langlauf.store.postgres.server import ServerFacts, migrate_database, server_problem
+from tests.postgres.pooler import pooler_before
 from tests.support.postgres import address, execute, fetch, own_server
 from tests.support.postgres_server import Server as RunningServer
 
-_GOOD = Server(version=150_004, encoding="UTF8", standby=False, process=7, greeted_as=7, database="jobs")
+_GOOD = ServerFacts(version=150_004, encoding="UTF8", standby=False, backend_pid=7, connected_pid=7, database="jobs")
 _SECRET = "hunter22/&="
 
 
@@ -33,26 +33,26 @@ def asking() -> Iterator[RunningServer]:
 
 async def shown(url: str, *names: str) -> list[str]:
     """What settings are on a connection of the store."""
-    link = Link(url, "test")
+    connection = DatabaseConnection(url, "test")
     try:
-        return [(await link.use(methodcaller("fetchrow", f"SHOW {name}")))[0] for name in names]
+        return [(await connection.use(methodcaller("fetchrow", f"SHOW {name}")))[0] for name in names]
     finally:
-        await link.close()
+        await connection.close()
 
 
 def test_what_a_server_must_be() -> None:
     """Too old, another encoding, a standby, only readable, a pooler: each is refused by name, with what to do."""
-    assert refusal(_GOOD, through_pooler=False) is None
+    assert server_problem(_GOOD, through_pooler=False) is None
     for changed, words in (
         ({"version": 140_012}, "this is PostgreSQL 14: PostgreSQL 15 or later is needed"),
         ({"encoding": "LATIN1"}, "'jobs' has the encoding LATIN1"),
         ({"standby": True}, "standby"),
         ({"read_only": True}, "RESET default_transaction_read_only"),
-        ({"greeted_as": 8}, r"\?pooler=session"),
+        ({"connected_pid": 8}, r"\?pooler=session"),
     ):
         with pytest.raises(AssertionError, match=words):
-            raise AssertionError(refusal(_GOOD._replace(**changed), through_pooler=False))
-    assert refusal(_GOOD._replace(greeted_as=8), through_pooler=True) is None
+            raise AssertionError(server_problem(_GOOD._replace(**changed), through_pooler=False))
+    assert server_problem(_GOOD._replace(connected_pid=8), through_pooler=True) is None
 
 
 def test_a_database_in_another_encoding_is_refused(asking: RunningServer) -> None:
@@ -92,7 +92,7 @@ def test_a_connection_ends_by_itself_what_is_stuck(asking: RunningServer) -> Non
     names = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "synchronous_commit", "jit")
     assert fetch(asking.url(), "SHOW synchronous_commit")[0][0] == "off"
     said = asyncio.run(shown(asking.url(), *names))
-    assert said == [f"{PATIENCE:.0f}s", f"{PATIENCE * 0.75:.0f}s", "10s", "on", "off"]
+    assert said == [f"{CALL_TIMEOUT:.0f}s", f"{CALL_TIMEOUT * 0.75:.0f}s", "10s", "on", "off"]
     vanished = ("tcp_user_timeout", "tcp_keepalives_idle", "client_connection_check_interval", "search_path")
     assert asyncio.run(shown(asking.url(), *vanished)) == ["4000", "5", "2s", "langlauf, pg_temp"]
 

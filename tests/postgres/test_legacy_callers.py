@@ -18,7 +18,7 @@ from langlauf.domain.retry import Backoff
 from langlauf.hints import Hints
 from langlauf.settings import BY_NAME
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.verifying import check_database
+from langlauf.store.postgres.snapshot import check_database
 from tests.support.postgres import address, execute, fetch, fresh_database, own_server
 from tests.support.stores import LEASE_SECONDS, Maker, SetClock
 from tests.support.submissions import accept

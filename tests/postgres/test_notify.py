@@ -1,4 +1,4 @@
-"""Hosts that wake each other: a job starts elsewhere long before anybody would have looked, and without it in time."""
+"""Hosts wake each other by notifications, and find jobs by polling without them."""
 
 import asyncio
 import time
@@ -19,21 +19,26 @@ from langlauf.domain.views import CancelRequest
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.listening import Listener
-from langlauf.store.postgres.news import LARGEST, MOST_AT_ONCE, read, written
+from langlauf.store.postgres.notify import (
+    MAX_PAYLOAD_BYTES,
+    MAX_PAYLOADS,
+    NotificationListener,
+    decode_payload,
+    encode_payloads,
+)
 from langlauf.store.protocol import Store
 from langlauf.telemetry.log import EVENT_COUNTS, LogEvent
 from langlauf.worker.worker import Worker
 from tests.support.postgres import fetch
 
-#: At how many moments of its beginning a listener is told to end.
+#: At how many moments of its start a listener is closed.
 _MOMENTS = 60
 
-#: Seconds between two looks of a worker that a test does not live to see: what starts was woken for.
+#: Poll interval that no test reaches: what starts was woken by a notification.
 SELDOM = 600.0
 OFTEN = 0.1
-#: Seconds to wait for what will come, on a machine however busy.
-PATIENCE = 60.0
+#: Seconds to wait for an event on a busy machine.
+WAIT_SECONDS = 60.0
 _LISTENERS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query ~ '^LISTEN|^SELECT$'"
 _END = f"SELECT pg_terminate_backend(pid) FROM ({_LISTENERS}) AS listeners"
 
@@ -103,11 +108,11 @@ def _new_job() -> NewJob:
 async def _start_one(host: Host, starts: "asyncio.Queue[None]") -> None:
     """Have a job accepted, and wait for its start."""
     await host.submit()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         await starts.get()
 
 
-async def _until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = PATIENCE) -> None:
+async def _until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = WAIT_SECONDS) -> None:
     async with asyncio.timeout(seconds):
         while True:
             found = condition()
@@ -123,8 +128,8 @@ async def _listening(url: str, hosts: int) -> None:
     await _until(all_of_them)
 
 
-def test_a_job_starts_on_another_host_before_anybody_looks(database: str) -> None:
-    """Five in a row: each is woken for, not found."""
+def test_a_notification_starts_a_job_on_another_host(database: str) -> None:
+    """Five in a row, none of them by polling."""
 
     async def main() -> None:
         async with _host(database) as api, _host(database) as other, _working(other, SELDOM) as starts:
@@ -136,10 +141,8 @@ def test_a_job_starts_on_another_host_before_anybody_looks(database: str) -> Non
 
 
 @pytest.mark.parametrize(("api_tells", "worker_hears"), [(False, True), (True, False), (False, False)])
-def test_without_notifications_a_job_is_found_by_the_next_look(
-    database: str, *, api_tells: bool, worker_hears: bool
-) -> None:
-    """Switched off on either side, a worker looks by itself."""
+def test_without_notifications_a_job_is_found_by_polling(database: str, *, api_tells: bool, worker_hears: bool) -> None:
+    """With notifications off on either side, a worker polls."""
 
     async def main() -> None:
         async with (
@@ -154,8 +157,8 @@ def test_without_notifications_a_job_is_found_by_the_next_look(
     asyncio.run(main())
 
 
-def test_a_listener_that_is_killed_costs_one_look_and_comes_back(database: str) -> None:
-    """Its connection is ended again and again; it tells once that it is away and once that it is back, each time."""
+def test_a_killed_listener_reconnects_and_logs_it_once(database: str) -> None:
+    """Each time its connection is ended, it logs once that it is away and once that it is back."""
 
     async def main() -> None:
         async with _host(database, notify=False) as api, _host(database) as other, _working(other, OFTEN) as starts:
@@ -170,8 +173,8 @@ def test_a_listener_that_is_killed_costs_one_look_and_comes_back(database: str) 
     asyncio.run(main())
 
 
-def test_a_listener_that_is_back_wakes_again(database: str) -> None:
-    """After its connection was ended, jobs of other hosts start at once as before."""
+def test_a_reconnected_listener_wakes_workers(database: str) -> None:
+    """Jobs of other hosts start at once as before."""
 
     async def main() -> None:
         async with _host(database) as api, _host(database) as other, _working(other, SELDOM) as starts:
@@ -179,14 +182,14 @@ def test_a_listener_that_is_back_wakes_again(database: str) -> None:
             before = EVENT_COUNTS[LogEvent.LISTENER_BACK]
             await asyncio.to_thread(fetch, database, _END)
             await _until(lambda: EVENT_COUNTS[LogEvent.LISTENER_BACK] == before + 2)
-            await _start_one(api, starts)  # its return alone has everybody look
+            await _start_one(api, starts)  # the reconnect alone wakes all workers
             await _start_one(api, starts)
 
     asyncio.run(main())
 
 
-def test_what_was_told_in_the_gap_is_looked_for_after_it(database: str) -> None:
-    """A job that was accepted while nobody listened is found when the listener is back, not at the next poll."""
+def test_jobs_submitted_while_disconnected_are_found_on_reconnect(database: str) -> None:
+    """Not only at the next poll."""
 
     async def main() -> None:
         async with _host(database) as api, _host(database) as other:
@@ -195,14 +198,14 @@ def test_what_was_told_in_the_gap_is_looked_for_after_it(database: str) -> None:
             await asyncio.to_thread(fetch, database, _END)
             await api.submit()
             await _until(lambda: EVENT_COUNTS[LogEvent.LISTENER_BACK] == before + 2)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(WAIT_SECONDS):
                 await other.hints.wait_for_work(SELDOM)
 
     asyncio.run(main())
 
 
 def test_followers_and_running_attempts_elsewhere_are_woken(database: str) -> None:
-    """A start and an end wake who follows the job on another host, and a cancel the heartbeat there."""
+    """A start and an end wake followers of the job on another host, and a cancel wakes the heartbeat there."""
 
     async def main() -> None:
         async with _host(database) as api, _host(database) as other:
@@ -215,25 +218,25 @@ def test_followers_and_running_attempts_elsewhere_are_woken(database: str) -> No
                 worker_id="w", slots=1, analyses=("survey",), lease_seconds=60.0, max_running=8, limits={}
             )
             [claim] = await other.store.claim(request)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(WAIT_SECONDS):
                 await event.wait()
             event.clear()
             await other.hints.wait_for_attention(0)  # what its own start of listening asked for
             canceled = CancelRequest(org_id="org-a", job_id=job_id, by="user", reason="no", request_id=new_id())
             await api.store.cancel(canceled)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(WAIT_SECONDS):
                 await other.hints.wait_for_attention(SELDOM)
             event.clear()
             await other.store.record(claim.lease, Completed(result_id=new_id(), payload="{}"))
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(WAIT_SECONDS):
                 await event.wait()
             assert not nothing.is_set()
 
     asyncio.run(main())
 
 
-def test_a_burst_is_told_in_few_notifications(database: str) -> None:
-    """Five hundred jobs at once wake the others a few times, not five hundred times; and a host is not told its own."""
+def test_a_burst_is_sent_in_few_notifications(database: str) -> None:
+    """Five hundred jobs at once wake other hosts a few times; a host ignores its own notifications."""
 
     async def main() -> tuple[int, int]:
         heard: list[str] = []
@@ -251,8 +254,8 @@ def test_a_burst_is_told_in_few_notifications(database: str) -> None:
     assert others <= 50
 
 
-def test_a_stranger_on_the_channel_does_no_harm(database: str) -> None:
-    """What is not understood is passed over, and the next notification is heard."""
+def test_unknown_notifications_are_ignored(database: str) -> None:
+    """The next notification is still received."""
 
     async def main() -> None:
         async with _host(database) as api, _host(database) as other, _working(other, SELDOM) as starts:
@@ -266,24 +269,24 @@ def test_a_stranger_on_the_channel_does_no_harm(database: str) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 150, 5_000])
-def test_notifications_are_small_and_say_what_they_were_given(count: int) -> None:
-    """However many jobs changed; those that are too many to name are left out, the wish to look never is."""
+def test_notifications_are_small_and_complete(count: int) -> None:
+    """Jobs beyond the limit are left out; the wake-up flags never are."""
     ids = [new_id() for _ in range(count)]
-    payloads = written("me", work=True, attention=False, jobs=ids)
-    news = [read(payload) for payload in payloads]
-    assert all(len(payload.encode()) <= LARGEST for payload in payloads)
-    assert len(news) <= MOST_AT_ONCE
-    assert [job_id for one in news for job_id in one.jobs] == ids[: sum(len(one.jobs) for one in news)]
-    assert sum(len(one.jobs) for one in news) >= min(count, 600)
-    assert (news[0].sender, news[0].work, news[0].attention) == ("me", True, False)
+    payloads = encode_payloads("me", work=True, attention=False, jobs=ids)
+    received = [decode_payload(payload) for payload in payloads]
+    assert all(len(payload.encode()) <= MAX_PAYLOAD_BYTES for payload in payloads)
+    assert len(received) <= MAX_PAYLOADS
+    assert [job_id for one in received for job_id in one.jobs] == ids[: sum(len(one.jobs) for one in received)]
+    assert sum(len(one.jobs) for one in received) >= min(count, 600)
+    assert (received[0].sender, received[0].work, received[0].attention) == ("me", True, False)
 
 
 @pytest.mark.parametrize("job_id", ['"' * 3_000, "\u00fc" * 4_000, "x" * 9_000, "a b"])
 def test_ids_of_any_kind_fit(job_id: str) -> None:
     """Those of earlier systems need be no UUIDs."""
-    payloads = written("me", work=False, attention=True, jobs=[job_id, new_id()])
-    assert all(len(payload.encode()) <= LARGEST for payload in payloads)
-    assert read(payloads[0]).attention
+    payloads = encode_payloads("me", work=False, attention=True, jobs=[job_id, new_id()])
+    assert all(len(payload.encode()) <= MAX_PAYLOAD_BYTES for payload in payloads)
+    assert decode_payload(payloads[0]).attention
 
 
 def test_a_listener_ends_at_whatever_moment_it_is_told_to(database: str) -> None:
@@ -291,17 +294,17 @@ def test_a_listener_ends_at_whatever_moment_it_is_told_to(database: str) -> None
 
     async def body() -> None:
         began = time.monotonic()
-        listener = Listener(database, Hints(), deaf_to="nobody")
+        listener = NotificationListener(database, Hints(), ignored_sender="none")
         listener.start()
         while not listener.listening:  # noqa: ASYNC110 - it has nobody to tell but its hints
             await asyncio.sleep(0)
         await listener.close()
         way = time.monotonic() - began
         for step in range(_MOMENTS):
-            listener = Listener(database, Hints(), deaf_to="nobody")
+            listener = NotificationListener(database, Hints(), ignored_sender="none")
             listener.start()
             await asyncio.sleep(1.2 * way * step / _MOMENTS)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(WAIT_SECONDS):
                 await listener.close()
 
     asyncio.run(body())

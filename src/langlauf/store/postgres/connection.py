@@ -1,0 +1,308 @@
+"""One named connection to the database: opened on demand, reopened when it breaks.
+
+Each call is one statement and one transaction, so nothing stays open when a response is lost. The caller decides
+whether a call may be retried, and every call ends within its timeout.
+"""
+
+import asyncio
+import getpass
+import os
+import socket
+import ssl
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+import asyncpg
+
+from langlauf.clock import monotonic
+from langlauf.domain.errors import SettingsError, StoreError, StoreUnavailable
+from langlauf.store.health import Ailment, StoreHealth
+
+T = TypeVar("T")
+#: Timeout of a call including reconnects. A caller queued behind a call that timed out waits as long again: a request
+#: is refused within ten seconds.
+CALL_TIMEOUT = 4.0
+CONNECT_TIMEOUT = 2.0
+#: Timeout of a maintenance statement, such as a count over all rows.
+SLOW_TIMEOUT = 120.0
+_FIRST_BACKOFF = 0.05
+_MAX_BACKOFF = 0.5
+_POOLER = "pooler"
+_SESSION_MODE = "session"
+#: Deadlock or serialization failure: the transaction was rolled back and may be retried.
+_CONFLICTS = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+#: Errors of one call that do not mean that the database is unhealthy: timeouts and lock conflicts.
+_CALL_ERRORS = (
+    TimeoutError,
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    *_CONFLICTS,
+)
+#: The database is unreachable, starting, stopping, full, or did not respond in time.
+_UNAVAILABLE = (
+    OSError,
+    EOFError,
+    TimeoutError,
+    ssl.SSLError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+)
+#: Settings of every connection: stuck statements end by themselves, a lost host holds no locks, commits are durable.
+SESSION_SETTINGS = f"""
+SET application_name = 'langlauf';
+SET search_path = langlauf, pg_temp;
+SET statement_timeout = '{int(CALL_TIMEOUT * 1000)}ms';
+SET lock_timeout = '{int(CALL_TIMEOUT * 750)}ms';
+SET idle_in_transaction_session_timeout = '10s';
+SET tcp_user_timeout = '{int(CALL_TIMEOUT * 1000)}ms';
+SET tcp_keepalives_idle = 5;
+SET tcp_keepalives_interval = 2;
+SET tcp_keepalives_count = 3;
+SET plan_cache_mode = force_generic_plan;
+SET jit = off;
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
+DO $$ BEGIN
+    SET client_connection_check_interval = '2s';
+EXCEPTION WHEN others THEN
+    NULL; -- not supported on every system
+END $$;
+"""
+#: SO_LINGER with timeout 0: closing the socket discards unsent data.
+_DISCARD_UNSENT = struct.pack("ii", 1, 0)
+_AILMENTS = {asyncpg.ReadOnlySQLTransactionError: Ailment.READ_ONLY, asyncpg.DiskFullError: Ailment.FULL}
+
+
+class DatabaseUrl(NamedTuple):
+    """The driver's part of a database URL, and whether it goes through a pooler in session mode."""
+
+    dsn: str
+    through_pooler: bool
+
+    def __repr__(self) -> str:
+        return "DatabaseUrl(…)"  # it may hold a password
+
+
+def parse_url(url: str) -> DatabaseUrl:
+    """Split `pooler=session` from a URL; the driver understands the rest."""
+    parts = urlsplit(url)
+    parameters = parse_qsl(parts.query, keep_blank_values=True)
+    poolers = [value for name, value in parameters if name == _POOLER]
+    if any(value != _SESSION_MODE for value in poolers):
+        raise SettingsError(
+            f"in the URL of the database, {_POOLER}= can only be {_SESSION_MODE}: "
+            "a pooler must keep one server connection for each client connection"
+        )
+    rest = [(name, value) for name, value in parameters if name != _POOLER]
+    return DatabaseUrl(urlunsplit(parts._replace(query=urlencode(rest))) if poolers else url, bool(poolers))
+
+
+def login_name(url: str) -> str:
+    """Return the login of a URL, else that of `PGUSER`, else that of the operating system."""
+    parts = urlsplit(url)
+    parameters = dict(parse_qsl(parts.query))
+    return unquote(parts.username or "") or parameters.get("user") or os.environ.get("PGUSER") or getpass.getuser()
+
+
+class DatabaseConnection:
+    """A connection by name. Calls run one after another; concurrent callers queue."""
+
+    def __init__(self, url: str, name: str, health: StoreHealth | None = None, *, for_requests: bool = False) -> None:
+        self._url = parse_url(url)
+        self._name = name
+        self._health = health
+        #: whether it runs queries of API callers: one that takes too long says nothing about the database
+        self._for_requests = for_requests
+        self._connection: Any = None
+        self._lock = asyncio.Lock()
+
+    @property
+    def open(self) -> bool:
+        """Whether it is connected."""
+        return self._connection is not None and not self._connection.is_closed()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is running."""
+        return self._lock.locked()
+
+    async def call(self, function: str, *values: Any, timeout_seconds: float = CALL_TIMEOUT) -> Any:
+        """Return the single value of a database function."""
+        statement = f"SELECT {call_sql(function, len(values))}"
+        return await self._run(lambda connection: connection.fetchval(statement, *values), timeout_seconds)
+
+    async def rows(self, function: str, *values: Any, timeout_seconds: float = CALL_TIMEOUT) -> list[Any]:
+        """Return the rows of a database function."""
+        statement = f"SELECT * FROM {call_sql(function, len(values))}"  # noqa: S608 - the name is one of ours
+        return list(await self._run(lambda connection: connection.fetch(statement, *values), timeout_seconds))
+
+    async def call_once(self, function: str, *values: Any) -> Any:
+        """Return the value of a function whose last argument says whether this is a retry."""
+        [(value,)] = await self._fetch_once(f"SELECT {call_sql(function, len(values) + 1)}", values)
+        return value
+
+    async def rows_once(self, function: str, *values: Any) -> list[Any]:
+        """Return the rows of a function whose last argument says whether this is a retry."""
+        return await self._fetch_once(f"SELECT * FROM {call_sql(function, len(values) + 1)}", values)  # noqa: S608
+
+    async def submit_and_claim(self, new: Sequence[Any], claim: Sequence[Any]) -> Any:
+        """Submit, then claim, in one transaction; return the outcomes of the submissions and the claimed rows."""
+        return (await self._fetch_once(_submit_and_claim_sql(len(new), len(claim)), (*new, *claim)))[0]
+
+    async def _fetch_once(self, statement: str, values: Sequence[Any]) -> list[Any]:
+        retry = iter([False])
+        return list(
+            await self._run(lambda connection: connection.fetch(statement, *values, next(retry, True)), CALL_TIMEOUT)
+        )
+
+    async def slow_rows(self, function: str, *values: Any) -> list[Any]:
+        """Return the rows of a function that may take long; it is not retried."""
+        statement = f"SELECT * FROM {call_sql(function, len(values))}"  # noqa: S608 - the name is one of ours
+
+        async def fetch(connection: Any) -> list[Any]:
+            async with connection.transaction():
+                await connection.execute(f"SET LOCAL statement_timeout = '{int(SLOW_TIMEOUT)}s'")
+                return list(await connection.fetch(statement, *values))
+
+        return await self.use(fetch)
+
+    async def use(self, work: Callable[[Any], Awaitable[T]], *, timeout_seconds: float = SLOW_TIMEOUT) -> T:
+        """Run several statements on the driver's connection, without a retry."""
+        return await self._run(work, timeout_seconds, retry=False)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        async with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None and not connection.is_closed():
+                try:
+                    await connection.close(timeout=1.0)
+                except (*_UNAVAILABLE, asyncio.CancelledError):
+                    connection.terminate()
+            await asyncio.sleep(0)  # a terminated transport is closed in the next iteration of the loop
+
+    async def _run(self, work: Callable[[Any], Awaitable[T]], timeout_seconds: float, *, retry: bool = True) -> T:
+        deadline = monotonic() + timeout_seconds
+        backoff = _FIRST_BACKOFF
+        reason: Exception | None = None
+        async with self._lock:
+            while True:
+                try:
+                    async with asyncio.timeout(max(0.01, deadline - monotonic())):
+                        return await work(await self._connected())
+                except _CONFLICTS as error:
+                    reason = error
+                except _UNAVAILABLE as error:
+                    self._drop()
+                    _raise_if_canceled(error)
+                    # A timeout of the last try says less than the error of the one before.
+                    reason = reason if reason is not None and isinstance(error, TimeoutError) else error
+                except asyncpg.PostgresError as error:
+                    raise StoreError(f"the database refused a statement: {error}") from error
+                except BaseException:
+                    # Canceled in the middle of a statement: the state of the connection is unknown.
+                    self._drop()
+                    raise
+                if not retry or self._known_read_only(reason) or monotonic() + backoff >= deadline:
+                    raise self._unavailable(reason) from reason
+                await asyncio.sleep(backoff)
+                backoff = min(_MAX_BACKOFF, backoff * 2)
+
+    def _known_read_only(self, reason: Exception) -> bool:
+        """Whether the store is already known to be read-only: a retry would fail as well."""
+        ailment = ailment_of(reason)
+        return self._health is not None and ailment is Ailment.READ_ONLY and self._health.ailment is ailment
+
+    def _unavailable(self, reason: Exception) -> StoreUnavailable:
+        details = str(reason) or type(reason).__name__
+        ailment = ailment_of(reason)
+        message = f"the database {'does not answer' if ailment is Ailment.AWAY else 'does not take writes'}: {details}"
+        health = self._health
+        caused_by_call = self._for_requests and isinstance(reason, _CALL_ERRORS)
+        if health is None or (caused_by_call and health.ailment is None):
+            return StoreUnavailable(message)
+        return health.report(ailment, message)
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            _discard_unsent(connection)
+            connection.terminate()
+
+    async def _connected(self) -> Any:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = None
+            self._connection = await connect(self._url)
+        return self._connection
+
+
+async def connect(url: DatabaseUrl) -> Any:
+    """Open a driver's connection with the settings of this program."""
+    connection = await asyncpg.connect(url.dsn, timeout=CONNECT_TIMEOUT, command_timeout=None)
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            await connection.execute(SESSION_SETTINGS)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+def _raise_if_canceled(error: Exception) -> None:
+    """Raise the cancellation that an error stands in for: a rollback after a cancel may fail, and would hide it."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError from error
+
+
+def _discard_unsent(connection: Any) -> None:
+    """Discard what the socket has not sent, so that no statement runs after its caller was told that it failed.
+
+    Otherwise a host that was cut off would send its last statements when the network comes back.
+    """
+    try:
+        fd: int = connection._transport.get_extra_info("socket").fileno()  # noqa: SLF001 - there is no other way in
+        # A duplicate of the descriptor is the same socket; the event loop does not allow options on its own one.
+        with socket.socket(fileno=os.dup(fd)) as duplicate:
+            duplicate.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD_UNSENT)
+    except (AttributeError, OSError):
+        return  # closed already: nothing is left to send
+
+
+def ailment_of(error: Exception) -> Ailment:
+    """Return what a failed call says about the database: read-only, full, or away."""
+    return next((ailment for kind, ailment in _AILMENTS.items() if isinstance(error, kind)), Ailment.AWAY)
+
+
+@cache
+def call_sql(function: str, values: int) -> str:
+    """Return a function call with so many numbered parameters."""
+    return f"{function}({', '.join(f'${number}' for number in range(1, values + 1))})"
+
+
+@cache
+def _submit_and_claim_sql(new: int, claim: int) -> str:
+    """Return the statement that locks the claim's turn, submits, and claims when the outcomes are known.
+
+    The lock comes first because a claim takes it before lanes. The parameters are the time and the others of `submit`,
+    those of `claim` without the time, of which the third is its slots, and whether this is a retry.
+    """
+    retry = f"${new + claim + 1}"
+    submitted = ", ".join([*(f"${number}" for number in range(1, new + 1)), retry])
+    claimed = ["$1", *(f"${number}" for number in range(new + 1, new + claim + 1)), retry]
+    claimed[3] = f"CASE WHEN answers IS NOT NULL THEN {claimed[3]}::integer END"
+    return f"""
+        WITH turn AS MATERIALIZED (SELECT take_claim_turn() AS taken),
+        accepted AS MATERIALIZED (SELECT submit({submitted}) AS answers FROM turn WHERE taken)
+        SELECT answers, ARRAY(SELECT one FROM claim({", ".join(claimed)}) AS one) FROM accepted"""  # noqa: S608

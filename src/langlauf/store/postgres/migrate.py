@@ -1,0 +1,202 @@
+"""Migrations: tables step by step, functions, views and triggers as a whole, and the roles that own them.
+
+Each step runs once, under a lock, when several hosts start at the same time. Functions, views and triggers are replaced
+whenever their text differs from what is installed.
+"""
+
+import asyncio
+import hashlib
+import re
+from importlib import resources
+from typing import Any
+
+import asyncpg
+
+from langlauf.domain.errors import SettingsError
+from langlauf.store.migrate import Migration, migrations_in, pending
+from langlauf.store.queries import filled
+from langlauf.version import VERSION
+
+PACKAGE = "langlauf.store.postgres"
+#: Advisory lock that a migration holds until its transaction ends.
+MIGRATION_LOCK = 0x6C616E676C617566
+_LEDGER = """
+CREATE SCHEMA IF NOT EXISTS langlauf;
+CREATE TABLE IF NOT EXISTS langlauf.migrations (
+    number integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
+"""
+_MAY_MIGRATE = """
+SELECT coalesce(
+    (SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'langlauf'),
+    has_database_privilege(current_database(), 'CREATE'))
+"""
+_MAY_GRANT = """
+SELECT EXISTS (SELECT FROM pg_proc WHERE pronamespace = to_regnamespace('langlauf') AND proname = 'grants_due'
+               AND pg_has_role(proowner, 'USAGE'))
+"""
+_INSTALLED = "SELECT langlauf.installed_functions()"
+_INSTALL = """
+INSERT INTO installed (only_row, digest, release) VALUES (1, $1, $2)
+ON CONFLICT (only_row) DO UPDATE SET digest = excluded.digest, release = excluded.release
+"""
+#: Functions with this prefix read for one org, and run as the role that sees one org alone.
+_READ_PREFIX = "read_"
+_FUNCTION = re.compile(r"^CREATE(?: OR REPLACE)? FUNCTION (\w+)", re.MULTILINE)
+_ROLES = """
+SELECT rolname AS name, rolsuper OR rolbypassrls AS unrestricted,
+    pg_has_role(oid, 'USAGE') AND CASE
+        WHEN current_setting('server_version_num')::integer >= 160000
+            THEN pg_has_role(oid, 'SET') ELSE true END AS usable
+FROM pg_roles WHERE rolname IN ('langlauf_api', 'langlauf_engine')
+"""
+_BOTH = 2
+#: Another database of the server creates the same roles at this moment.
+_CONCURRENT = (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError, asyncpg.InternalServerError)
+_TRIES = 20
+_PAUSE = 0.05
+
+
+async def applied_migrations(connection: Any) -> int:
+    """Return the number of migrations that the database has."""
+    if await connection.fetchval("SELECT to_regclass('langlauf.migrations')") is None:
+        return 0
+    return int(await connection.fetchval("SELECT coalesce(max(number), 0) FROM langlauf.migrations"))
+
+
+def functions_in(package: str = PACKAGE) -> list[Migration]:
+    """Return the files of functions, views and triggers, in the order of their numbers."""
+    files = resources.files(package).joinpath("functions").iterdir()
+    found = [(file.name.removesuffix(".sql"), file.read_text("utf-8")) for file in files if file.name.endswith(".sql")]
+    return [Migration(int(name[:2]), name[3:], filled(sql)) for name, sql in sorted(found)]
+
+
+def functions_digest(functions: list[Migration]) -> str:
+    """Return a digest of the texts of functions."""
+    return hashlib.sha256("\0".join(step.sql for step in functions).encode()).hexdigest()
+
+
+async def migrate(
+    connection: Any, known: list[Migration] | None = None, functions: list[Migration] | None = None
+) -> list[str]:
+    """Apply what is missing, all of it or nothing; return the names."""
+    known = migrations_in(PACKAGE) if known is None else known
+    functions = functions_in() if functions is None else functions
+    applied = await _applied_or_refused(connection)
+    if not pending(known, applied) and not await _outdated(connection, functions):
+        await _grant_to_callers(connection)
+        return []
+    if not await connection.fetchval(_MAY_MIGRATE):
+        raise SettingsError(
+            f"the database has schema {applied} and this program needs {len(known)} with its own functions, but its "
+            "login may not change the schema: run `langlauf migrate` with the login of the owner"
+        )
+    await ensure_roles(connection)
+    async with connection.transaction():
+        await connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+        await connection.execute(_LEDGER)
+        # Another host may have migrated while this one waited for the lock.
+        done = pending(known, await applied_migrations(connection))
+        await connection.execute("SET LOCAL search_path = langlauf, pg_temp")
+        for step in done:
+            await connection.execute(step.sql)
+            await connection.execute(
+                "INSERT INTO langlauf.migrations (number, name) VALUES ($1, $2)", step.number, step.name
+            )
+        names = [f"{step.number:04d}_{step.name}" for step in done]
+        if done or await _outdated(connection, functions):
+            await _install(connection, functions)
+            names.append("functions")
+    return names
+
+
+async def _outdated(connection: Any, functions: list[Migration]) -> bool:
+    """Whether the installed functions differ from these and are not those of a later release."""
+    if await connection.fetchval("SELECT to_regprocedure('langlauf.installed_functions()')") is None:
+        return True
+    installed = await connection.fetchval(_INSTALLED)
+    if installed is None or installed == f"{VERSION} {functions_digest(functions)}":
+        return installed is None
+    return _release(installed.partition(" ")[0]) <= _release(VERSION)
+
+
+def _release(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+async def _install(connection: Any, functions: list[Migration]) -> None:
+    """Replace all functions, views and triggers, then set policies and owners."""
+    await connection.execute("SET LOCAL check_function_bodies = off")
+    await connection.execute(resources.files(PACKAGE).joinpath("drop_functions.sql").read_text("utf-8"))
+    for step in functions:
+        await connection.execute(step.sql)
+    await connection.execute(_INSTALL, functions_digest(functions), VERSION)
+    reads = [name for step in functions for name in _FUNCTION.findall(step.sql) if name.startswith(_READ_PREFIX)]
+    await connection.execute("SELECT guard_tables()")
+    await connection.execute("SELECT guard_functions($1)", reads)
+    # `verify` compares the schema with what is recorded here.
+    await connection.execute("SELECT note_schema()")
+
+
+async def _applied_or_refused(connection: Any) -> int:
+    """Return the schema number; a login without rights is refused with the remedy."""
+    try:
+        return await applied_migrations(connection)
+    except asyncpg.InsufficientPrivilegeError as error:
+        login = await connection.fetchval("SELECT current_user")
+        raise SettingsError(
+            f"the login {login!r} may not use the store ({error}): "
+            f"`langlauf migrate --print-roles --login {login}` prints the SQL that lets it in"
+        ) from error
+
+
+async def _grant_to_callers(connection: Any) -> None:
+    """Grant the legacy functions to roles of callers that were created since; skipped if this login may not grant."""
+    if not await connection.fetchval(_MAY_GRANT):
+        return
+    if await connection.fetchval("SELECT EXISTS (SELECT FROM langlauf.grants_due())"):
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+            await connection.execute("SELECT langlauf.let_callers_in()")
+
+
+def roles_sql(migrating: str, running: str | None = None) -> str:
+    """Return the SQL for an administrator: roles for the login that migrates, and rights of one that only runs."""
+    made = _role_script("roles.sql", "'" + migrating.replace("'", "''") + "'")
+    if running is None:
+        return made
+    quoted = '"' + running.replace('"', '""') + '"'
+    return f"{made}\n{_role_script('login.sql', quoted)}"
+
+
+def _role_script(name: str, login: str) -> str:
+    return resources.files(PACKAGE).joinpath(name).read_text("utf-8").replace("{{login}}", login)
+
+
+async def ensure_roles(connection: Any) -> None:
+    """Create the two roles of the store unless they exist, also when another host creates them at the same moment."""
+    login = await connection.fetchval("SELECT current_user")
+    for _ in range(_TRIES):
+        if await _roles_usable(connection):
+            return
+        try:
+            await connection.execute(roles_sql(login))
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise SettingsError(
+                f"the login {login!r} may not make the roles of the store ({error}). An administrator of the server "
+                f"can, with this SQL, which `langlauf migrate --print-roles` prints again:\n\n{roles_sql(login)}"
+            ) from error
+        except _CONCURRENT:
+            await asyncio.sleep(_PAUSE)
+    raise SettingsError(f"the login {login!r} has the roles of the store and cannot use them: ALTER ROLE … INHERIT")
+
+
+async def _roles_usable(connection: Any) -> bool:
+    rows = await connection.fetch(_ROLES)
+    for row in rows:
+        if row["unrestricted"]:
+            raise SettingsError(
+                f"the role {row['name']} may bypass row-level security, so it would see every org: "
+                f"ALTER ROLE {row['name']} NOSUPERUSER NOBYPASSRLS"
+            )
+    return len(rows) == _BOTH and all(row["usable"] for row in rows)
