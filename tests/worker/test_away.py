@@ -15,7 +15,7 @@ from langlauf.settings import load_settings
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.worker.attempt import RunningAttempt, Stop
-from langlauf.worker.executor import Executor
+from langlauf.worker.parallel_map import Executor
 from langlauf.worker.processes.pool import Pool
 from langlauf.worker.worker import Worker
 

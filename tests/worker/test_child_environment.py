@@ -11,7 +11,7 @@ import pytest
 from langlauf import Langlauf
 from langlauf.bootstrap import Runtime
 from langlauf.settings import SECRETS
-from langlauf.worker.processes.environment import child_environment
+from langlauf.worker.processes.supervisor import child_environment
 from tests.support.running_app import done, result, run
 from tests.support.server import environment, serving
 from tests.worker.environment_app import app

@@ -20,8 +20,8 @@ from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.job import Accepted, JobRecord
 from langlauf.domain.state import Status
-from langlauf.worker.dask import executor, wire
-from langlauf.worker.dask.connection import Session
+from langlauf.worker.dask import chunk_server, executor
+from langlauf.worker.dask.executor import Session
 from tests.support.certificates import make_certificate
 from tests.support.running_app import ORG, Body, done, ended, kinds, result, run
 from tests.support.server import ROOT, command, environment
@@ -121,7 +121,7 @@ def test_only_the_name_of_the_runner_and_bytes_are_sent(
     _Listening(first, buffers, names).load()
     foreign = {name for name in names if not name.startswith(("dask.", "builtins."))}
     assert foreign == {"_operator.call", "pkgutil.resolve_name"}
-    assert b"langlauf.worker.dask.runner:run_chunk" in bytes(first)
+    assert b"langlauf.worker.dask.chunk_server:run_chunk" in bytes(first)
     assert b"tests.support.plain_app:cube" in bytes(first)
     assert graph["code"].data == (), "no source code goes along, whatever is configured"
 
@@ -236,7 +236,9 @@ def test_another_version_of_the_message_is_refused_in_words(
     cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither side guesses what the other one meant."""
-    monkeypatch.setattr(executor, "write", lambda call: wire.write(msgspec.structs.replace(call, form=wire.FORM + 1)))
+    monkeypatch.setattr(
+        executor, "write", lambda call: chunk_server.write(msgspec.structs.replace(call, form=chunk_server.FORM + 1))
+    )
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         job = (await done(app, runtime, "maps", function="cube", items=[1])).job

@@ -12,7 +12,7 @@ from langlauf import Client, Langlauf
 from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.state import Status
-from langlauf.worker.dask import connection
+from langlauf.worker.dask import executor
 from tests.support.processes import alive, eventually
 from tests.support.running_app import ORG, Body, cancel, done, ended, lines_of, result, run
 from tests.support.server import serving
@@ -139,7 +139,7 @@ def test_a_scheduler_that_cannot_be_reached_is_a_failure_that_may_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is tried again, and the job says in the end what was missing."""
-    monkeypatch.setattr(connection, "_CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(executor, "_CONNECT_SECONDS", 0.3)
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         job = (await done(app, runtime, "maps", function="cube", items=[1])).job
@@ -152,7 +152,7 @@ def test_a_scheduler_that_cannot_be_reached_is_a_failure_that_may_pass(
 
 def test_a_map_goes_on_with_a_new_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The old one took what was under way along; what was finished is kept, and a new client takes over."""
-    monkeypatch.setattr(connection, "_CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(executor, "_CONNECT_SECONDS", 0.5)
     ledger, ticks = tmp_path / "ledger", tmp_path / "ticks"
     items = [{"n": number, "file": str(ledger)} for number in range(3)]
     items.append({"n": 3, "file": str(ledger), "wait": str(ticks)})

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from langlauf.analysis.payload import LARGE
-from langlauf.worker.executor import value_of
+from langlauf.worker.parallel_map import value_of
 from langlauf.worker.processes import child_protocol
 
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from langlauf.worker.processes.output import Output
+from langlauf.worker.processes.process import Output
 
 
 def _told(caplog: pytest.LogCaptureFixture, *pieces: bytes) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.workers import WorkerReport, WorkerSeen
-from langlauf.worker.presence import Presence
+from langlauf.worker.heartbeat import Presence
 from tests.support.live import GATES, live
 from tests.support.processes import eventually
 from tests.support.stores import query

@@ -92,7 +92,7 @@ def test_errors_are_classified_as_those_of_coroutines(tmp_path: Path, how: str, 
         job = (await done(app, runtime, "fails", how=how)).job
         assert (job.status, job.error_code, job.retry_count) == (Status.FAILED, code, retries)
         assert job.error_meta is not None
-        assert "plain.py" in job.error_meta, "the trace says where"
+        assert "plain_app.py" in job.error_meta, "the trace says where"
 
     run(app, tmp_path, body)
 

@@ -10,7 +10,7 @@ from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.showing import LARGEST_VIEWS, AnyView, views_from
 from langlauf.domain.views import JobView
-from langlauf.worker import looking_back
+from langlauf.worker import attempt_store
 from tests.support import plain_app as plain
 from tests.support.running_app import ORG, done, result, run
 
@@ -141,8 +141,8 @@ def test_a_value_that_the_analysis_does_not_take_is_a_mistake(tmp_path: Path) ->
 
 def test_a_look_back_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes step by step, and gives up after some of them."""
-    monkeypatch.setattr(looking_back, "RUNS_AT_ONCE", 1)
-    monkeypatch.setattr(looking_back, "MOST_STEPS", 2)
+    monkeypatch.setattr(attempt_store, "RUNS_AT_ONCE", 1)
+    monkeypatch.setattr(attempt_store, "MOST_STEPS", 2)
     seen: list[Any] = []
 
     async def body(app: Langlauf, runtime: Runtime) -> None:

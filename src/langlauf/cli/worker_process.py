@@ -22,7 +22,7 @@ from langlauf.settings import load_settings
 from langlauf.telemetry.log import set_up_logging
 from langlauf.telemetry.metrics import register_analyses, take_counts
 from langlauf.telemetry.tracing import end_tracing, set_up_tracing
-from langlauf.worker.black_box import write_to
+from langlauf.worker.loop_guard import write_to
 from langlauf.worker.process_protocol import (
     Answer,
     Attention,

@@ -18,11 +18,10 @@ from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.settings import Settings
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.tracing import TraceSpan, now_ns, record_span, start_span, trace_from
-from langlauf.worker.attempt_store import WorkStore
-from langlauf.worker.executor import Executor
-from langlauf.worker.looking_back import look_back
-from langlauf.worker.parallel_map import Mapping
-from langlauf.worker.processes.pool import Pool, Process
+from langlauf.worker.attempt_store import WorkStore, look_back
+from langlauf.worker.parallel_map import Executor, ParallelMap
+from langlauf.worker.processes.pool import Pool
+from langlauf.worker.processes.process import Process
 
 T = TypeVar("T")
 
@@ -216,7 +215,7 @@ class RunningAttempt:
 
     async def map(self, chunks: Chunks, step: str | None) -> list[str]:
         """The values of all chunks, those that are missing computed side by side."""
-        return await Mapping(self, self._executor, chunks, step).run()
+        return await ParallelMap(self, self._executor, chunks, step).run()
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[Process]:

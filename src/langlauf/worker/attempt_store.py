@@ -1,11 +1,14 @@
-"""What a worker needs of a store: a part of it, so that a worker process can have it over a line."""
+"""The part of a store that a worker uses, and the search for the result of an earlier job in it."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
+from langlauf.analysis.payload import aside, decode
+from langlauf.analysis.registry import Analysis
 from langlauf.clock import Clock
 from langlauf.domain.attempt import ClaimRequest, Handed, Lease, Renewal, Write
 from langlauf.domain.bounds import Recorded
+from langlauf.domain.errors import LanglaufError, PayloadUnavailable, TransientError
 from langlauf.domain.instant import Instant
 from langlauf.domain.views import JobView, PastRun, ResultView
 from langlauf.domain.workers import WorkerReport
@@ -49,3 +52,58 @@ class WorkStore(Protocol):
     async def record(self, lease: Lease, write: Write) -> Recorded: ...
 
     def tenant(self, org_id: str) -> WorkReads: ...
+
+
+#: So many inputs are compared in one step, and so many steps are taken: whoever looks for what is rare holds up nobody.
+RUNS_AT_ONCE = 50
+
+
+MOST_STEPS = 10
+
+
+async def look_back(reads: WorkReads, analysis: Analysis, match: str) -> str | None:
+    """The payload of the newest result whose input has these values, as JSON text; None where there is none.
+
+    What retention has taken is passed over. A job that runs has no final result, so it never finds its own.
+    """
+    wanted: dict[str, Any] = decode(match)
+    _refuse_unknown(analysis, wanted)
+    before = None
+    for _ in range(MOST_STEPS):
+        runs = await reads.completed(analysis.name, before=before, limit=RUNS_AT_ONCE)
+        for run in await aside(_fitting, runs, wanted):
+            if (payload := await _payload(reads, run)) is not None:
+                return payload
+        if len(runs) < RUNS_AT_ONCE:
+            break
+        before = (runs[-1].finished_at, runs[-1].job_id)
+    return None
+
+
+def _refuse_unknown(analysis: Analysis, wanted: Mapping[str, Any]) -> None:
+    known = analysis.input_type.__struct_fields__
+    for name in wanted:
+        if name not in known:
+            raise LanglaufError(
+                f"job.previous({name}=…): {analysis.name} has no parameter {name}; it has {', '.join(known) or 'none'}"
+            )
+
+
+def _fitting(runs: Sequence[PastRun], wanted: Mapping[str, Any]) -> list[PastRun]:
+    return [run for run in runs if _fits(decode(run.payload), wanted)]
+
+
+def _fits(values: Any, wanted: Mapping[str, Any]) -> bool:
+    """Whether an input has all of these values. To JSON truth is not a number, as it is to Python."""
+    return isinstance(values, dict) and all(
+        name in values and values[name] == value and isinstance(values[name], bool) == isinstance(value, bool)
+        for name, value in wanted.items()
+    )
+
+
+async def _payload(reads: WorkReads, run: PastRun) -> str | None:
+    try:
+        found = await reads.result(run.result_id, latest=False)
+    except PayloadUnavailable as error:
+        raise TransientError("The result of an earlier job cannot be read at the moment.") from error
+    return None if found is None else found.delivered.payload

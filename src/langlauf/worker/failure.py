@@ -7,20 +7,39 @@ from pathlib import Path
 
 import msgspec
 
+from langlauf.domain.errors import AnalysisError, TransientError
 from langlauf.domain.outcome import Failure, classify
 from langlauf.domain.redact import clean_tail, clean_text, words_of
 
 _LONGEST_TRACE = 8_000
+
+
 _LONGEST_NAME = 200
+
+
 #: Of each exception the innermost frames; of those that led to it, or are members of it, the nearest.
 _MOST_FRAMES = 60
+
+
 _MOST_ERRORS = 10
+
+
 _HEAD = "Traceback (most recent call last):\n"
+
+
 _BEFORE = "\nThis led to:\n\n"
+
+
 _PACKAGE = str(Path(__file__).parents[1])
+
+
 #: Analyses that come with this program are an application's all the same.
 _BUNDLED = str(Path(__file__).parents[1] / "bundled")
+
+
 _STANDARD = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
+
+
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -82,3 +101,9 @@ def _is_library(frame: traceback.FrameSummary) -> bool:
         or any(part in _INSTALLED for part in Path(name).parts)
         or name.startswith(_STANDARD)
     )
+
+
+def error_from(failure: Failure) -> AnalysisError:
+    """A failure in another process as an exception in this one: whoever classifies it finds the same failure."""
+    kind = TransientError if failure.transient else AnalysisError
+    return kind(failure.message, code=failure.code, hint=failure.hint, meta=failure.meta)

@@ -1,15 +1,29 @@
-"""Keeps the leases of running attempts alive, and carries the wish to stop back to them."""
+"""The three heartbeats of a worker."""
 
 import asyncio
-from collections.abc import Callable, Collection
+import contextlib
+import faulthandler
+import logging
+import os
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Collection
 
 from langlauf.clock import monotonic
+from langlauf.domain.errors import StoreUnwell
+from langlauf.domain.instant import Instant
+from langlauf.domain.workers import WorkerReport
 from langlauf.hints import Hints
-from langlauf.telemetry.log import log_store_failure
+from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
+from langlauf.version import VERSION
 from langlauf.worker.attempt import RunningAttempt, Stop
-from langlauf.worker.attempt_store import WorkStore
+from langlauf.worker.attempt_store import Reports, WorkStore
+from langlauf.worker.loop_guard import interrupt_after
+from langlauf.worker.processes.supervisor import Keeper
 
 _SHORTEST_PAUSE = 0.01
+
+
 #: A lease that has less of its time left, as a share of it, should have been renewed by now.
 _LATE = 0.4
 
@@ -79,3 +93,142 @@ class Heartbeat:
         for attempt in running.values():
             if attempt.lease_seems_over:
                 attempt.stop(Stop.LOST)
+
+
+#: How long a stop waits for the store to take the last report.
+_LEAVE_SECONDS = 5.0
+
+
+class Presence:
+    """Reports until it is stopped, one report after the other, so that the last word is the last."""
+
+    def __init__(
+        self,
+        store: Reports,
+        worker_id: str,
+        *,
+        analyses: tuple[str, ...],
+        slots: int,
+        every: float,
+        busy: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._worker_id = worker_id
+        self._analyses = analyses
+        self._slots = slots
+        self._every = every
+        self._busy = busy
+        self._started_at: Instant = 0
+        self._stopping = False
+        self._gone = False
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, now: Instant) -> asyncio.Task[None]:
+        """Begins to report."""
+        self._started_at = now
+        self._task = asyncio.create_task(self._run(), name="langlauf-presence")
+        return self._task
+
+    def stopping(self) -> None:
+        """From now on it takes nothing new; the store is told at once."""
+        self._stopping = True
+        self._news.set()
+
+    async def leave(self) -> None:
+        """Tells the store that it is gone. A store that is away does not hold up the stop."""
+        self._gone = True
+        self._news.set()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=_LEAVE_SECONDS)
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while not self._gone:
+            await self._tell(self._store.note(self._report()))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._every):
+                    await self._news.wait()
+            self._news.clear()
+        await self._tell(self._store.forget(self._worker_id))
+
+    async def _tell(self, telling: Awaitable[None]) -> None:
+        try:
+            await telling
+        except StoreUnwell:
+            return  # logged once, by the health of the store
+        except Exception as error:  # noqa: BLE001 - the next report tries again
+            log_event(LogEvent.UPKEEP_FAILED, logging.WARNING, duty="presence", reason=str(error))
+
+    def _report(self) -> WorkerReport:
+        return WorkerReport(
+            worker_id=self._worker_id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=VERSION,
+            analyses=self._analyses,
+            slots=self._slots,
+            busy=self._busy(),
+            every_seconds=self._every,
+            started_at=self._started_at,
+            stopping=self._stopping,
+        )
+
+
+#: How often it is told, and the least that is allowed for, as shares of a lease.
+_EVERY = 0.05
+
+
+_LEAST = 0.15
+
+
+#: For attempts that have lost their leases and are being stopped: nothing depends on them any more but the loop itself.
+_STOPPING = 0.5
+
+
+_STOPPING_SECONDS = 2.0
+
+
+#: Of a lease. A step of an attempt that is shorter has not blocked the loop, whatever came before it did.
+_SHORTEST_BLOCK = 0.1
+
+
+class Watchdog:
+    """Beats towards the keeper. A new attempt is told of at once: it may block the loop with its first line."""
+
+    def __init__(
+        self, keeper: Keeper, *, lease_seconds: float, attempts: Callable[[], Collection[RunningAttempt]]
+    ) -> None:
+        self._keeper = keeper
+        self._lease_seconds = lease_seconds
+        self._attempts = attempts
+        self._watched = False
+
+    async def run(self) -> None:
+        """Tells it until it is canceled."""
+        if not faulthandler.is_enabled():
+            faulthandler.enable()  # the keeper's first signal then shows where every thread stood
+        if threading.current_thread() is threading.main_thread():
+            interrupt_after(_SHORTEST_BLOCK * self._lease_seconds)
+        while True:
+            self.tell()
+            await asyncio.sleep(_EVERY * self._lease_seconds)
+
+    def tell(self) -> None:
+        """The loop is alive now, and may be silent until the first lease is nearly over."""
+        attempts = self._attempts()
+        if attempts or self._watched:
+            self._keeper.watch(self._allowed(attempts) if attempts else None)
+        self._watched = bool(attempts)
+
+    def _allowed(self, attempts: Collection[RunningAttempt]) -> tuple[float, float]:
+        """For how long the loop may be silent before its code is interrupted, and before the worker is ended."""
+        held = [attempt for attempt in attempts if not attempt.lost]
+        if not held:
+            allowed = max(_STOPPING * self._lease_seconds, _STOPPING_SECONDS)
+            return allowed / 2, allowed
+        least = _LEAST * self._lease_seconds
+        return (
+            max(min(attempt.seconds_until_interrupt for attempt in held), least),
+            max(min(attempt.seconds_until_force for attempt in held), 2 * least),
+        )

@@ -1,17 +1,77 @@
-"""`job.map`: the chunks of one job, computed side by side. A finished chunk is kept at once."""
+"""`job.map`: the chunks of one job, computed in parallel by an executor."""
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
 
 from langlauf.analysis.chunking import STEP_SECONDS, Chunks
-from langlauf.analysis.payload import decode
+from langlauf.analysis.payload import aside, decode
 from langlauf.analysis.reporting import step_for, usable_step
 from langlauf.clock import monotonic
 from langlauf.domain.attempt import Checkpoint, Progress
-from langlauf.worker.executor import Executor, Place
-from langlauf.worker.processes.child_protocol import RunChunk, raw
+from langlauf.domain.errors import LanglaufError
+from langlauf.worker.failure import error_from
+from langlauf.worker.processes.child_protocol import Broke, FromProcess, Returned, RunChunk, is_large, raw, text_of
+from langlauf.worker.processes.process import Process
+
+
+class Place(Protocol):
+    """The attempt that a chunk belongs to, as far as whoever computes it must know."""
+
+    #: done when the attempt has ended, whatever its function still does
+    over: asyncio.Future[None]
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What is told of it: the ids of job, org, attempt, trace and request."""
+
+    def process(self) -> AbstractAsyncContextManager[Process]:
+        """A process of this worker that lives no longer than the attempt's lease."""
+
+
+class Executor(Protocol):
+    """Computes chunks, side by side. Whoever stops waiting for a chunk has it stopped."""
+
+    async def parallel(self) -> int:
+        """How many chunks of one map are worth having under way now."""
+
+    async def compute(self, chunk: RunChunk, place: Place) -> str:
+        """The value of a chunk as JSON text. Cancelled, it leaves nothing behind that computes."""
+
+    async def close(self) -> None:
+        """Lets go of what it holds."""
+
+
+async def value_of(end: FromProcess) -> str:
+    """The value of a chunk that ended, as JSON text; where the function raised, that is raised here."""
+    if isinstance(end, Returned):
+        return await aside(text_of, end.payload) if is_large(end.payload) else text_of(end.payload)
+    raise error_from(end.failure) if isinstance(end, Broke) else LanglaufError(f"a chunk ended with {end}")
+
+
+class LocalExecutor:
+    """So many chunks are computed side by side, over all jobs of this worker."""
+
+    def __init__(self, parallel: int) -> None:
+        self._parallel = parallel
+        self._slots = asyncio.Semaphore(parallel)
+
+    async def parallel(self) -> int:
+        """As many as there may be processes for them."""
+        return self._parallel
+
+    async def compute(self, chunk: RunChunk, place: Place) -> str:
+        """One chunk at a time has the slot: jobs that map side by side take turns."""
+        async with self._slots, place.process() as process:
+            await process.send(chunk)
+            end = await process.hear()
+            process.reusable = getattr(end, "reusable", False)
+        return await value_of(end)
+
+    async def close(self) -> None:
+        """The processes are the pool's."""
 
 
 class Site(Place, Protocol):
@@ -30,7 +90,7 @@ class Site(Place, Protocol):
         """Returns when the write is on disk."""
 
 
-class Mapping:
+class ParallelMap:
     """One map. Where a chunk fails, those that run are finished and kept, and the first failure is raised."""
 
     def __init__(self, site: Site, executor: Executor, chunks: Chunks, step: str | None) -> None:

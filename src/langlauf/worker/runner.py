@@ -1,28 +1,44 @@
-"""Runs one attempt from its claim to its written end."""
+"""Runs one attempt from its claim to its written end, and counts it."""
 
 import asyncio
+import contextlib
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from langlauf.analysis.registry import Analysis
-from langlauf.clock import Clock, draw, monotonic
-from langlauf.domain.errors import PermanentError, StoreError, StoreUnavailable
-from langlauf.domain.outcome import Canceled, Crashed, Failed, Failure, Released, Retry, after_failure, after_timeout
+from langlauf.clock import Clock, draw, monotonic, new_id
+from langlauf.domain.attempt import Lease
+from langlauf.domain.errors import PermanentError, RetryHint, StoreError, StoreUnavailable
+from langlauf.domain.instant import seconds_between
+from langlauf.domain.outcome import (
+    Canceled,
+    Completed,
+    Crashed,
+    Failed,
+    Failure,
+    Released,
+    Retry,
+    after_failure,
+    after_timeout,
+)
+from langlauf.domain.state import Status
 from langlauf.settings import Settings
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
+from langlauf.telemetry.metrics import ATTEMPTS, DEATHS, ENDS, RUN, STARTS, TO_START, WAIT, code_label
 from langlauf.telemetry.tracing import TraceSpan
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.attempt_store import WorkStore
-from langlauf.worker.coroutines import CoroutineExecution
-from langlauf.worker.counting import AttemptEnd, count_end, count_loss, count_start
-from langlauf.worker.execution import Ended, Execution
+from langlauf.worker.execution import CoroutineExecution, Ended, Execution, ProcessExecution
 from langlauf.worker.failure import failure_of
-from langlauf.worker.faults import injected
-from langlauf.worker.processes.calling import ProcessExecution
+
+AttemptEnd = Completed | Failed | Retry | Crashed | Canceled | Released
 
 _WRITE_AGAIN_SECONDS = 0.5
+
+
 #: What is left to say where the store refuses the end itself.
 _UNWRITABLE = Failed(code="result_unstorable", message="The store refused how the attempt ended.", retryable=False)
 
@@ -135,3 +151,77 @@ def _input(analysis: Analysis, payload: str) -> dict[str, Any]:
         return msgspec.structs.asdict(msgspec.json.decode(payload, type=analysis.input_type))
     except msgspec.ValidationError as error:
         raise PermanentError(f"The stored input no longer fits the analysis: {error}") from error
+
+
+def count_start(analysis: str, attempt: RunningAttempt, began: float) -> None:
+    """An attempt begins; before the first one its job has waited."""
+    claim = attempt.claim
+    STARTS.add(analysis)
+    TO_START.observe(began - attempt.asked_at)
+    if attempt.number == 1 and claim.queued_at is not None:
+        WAIT.observe(max(0.0, seconds_between(claim.queued_at, claim.started_at)), analysis)
+
+
+def count_loss(analysis: str) -> None:
+    """An attempt ends without a word: its lease is gone."""
+    ATTEMPTS.add(analysis, "lost")
+
+
+async def count_end(analysis: str, attempt: RunningAttempt, end: AttemptEnd, seconds: float, store: WorkStore) -> None:
+    """An attempt ended as it says, and with it perhaps its job."""
+    ATTEMPTS.add(analysis, type(end).__name__.lower())
+    RUN.observe(seconds, analysis)
+    match end:
+        case Completed():
+            ENDS.add(analysis, Status.COMPLETED, "")
+        case Failed(code=code):
+            ENDS.add(analysis, Status.FAILED, code_label(code))
+        case Canceled():
+            ENDS.add(analysis, Status.CANCELED, "")
+        case Retry() | Released() | Crashed():
+            if isinstance(end, Crashed):
+                DEATHS.add(by=end.deaths)
+            await _count_decided(analysis, attempt.lease, store)
+
+
+async def count_crash(analysis: str, lease: Lease, end: Crashed, store: WorkStore) -> None:
+    """An attempt ended with its whole worker."""
+    ATTEMPTS.add(analysis, "crashed" if end.own else "lost")
+    if end.own:
+        DEATHS.add(by=end.deaths)
+    await _count_decided(analysis, lease, store)
+
+
+async def _count_decided(analysis: str, lease: Lease, store: WorkStore) -> None:
+    """Whether such a job goes on is decided by the store: it does not where it was canceled, or died too often."""
+    with contextlib.suppress(StoreError):
+        view = await store.tenant(lease.org_id).job(lease.job_id)
+        if view is not None and view.job.terminal and view.job.attempt == lease.attempt:
+            ENDS.add(analysis, view.job.status, code_label(view.job.error_code))
+
+
+_FAILURES: Mapping[str, tuple[str, RetryHint]] = {
+    "__timeout__": ("timeout", "retry_with_backoff"),
+    "__internal__": ("internal", "retry_with_backoff"),
+    "__address_intel__": ("address_intel", "check_input_and_retry"),
+}
+
+
+_SUCCESS = "__ok__"
+
+
+def injected(values: Mapping[str, Any]) -> Completed | Failed | None:
+    """The end that the input asks for, or None where it is an ordinary one."""
+    query = values.get("query")
+    if query == _SUCCESS:
+        payload = msgspec.json.encode({"forced": True, "query": query}).decode()
+        return Completed(result_id=new_id(), payload=payload)
+    if not isinstance(query, str) or query not in _FAILURES:
+        return None
+    code, hint = _FAILURES[query]
+    return Failed(
+        code=code,
+        message=f"forced {code} by fault injection",
+        retryable=hint == "retry_with_backoff",
+        hint=hint,
+    )

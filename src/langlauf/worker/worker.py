@@ -17,16 +17,12 @@ from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 from langlauf.telemetry.tracing import now_ns, record_span, trace_from
 from langlauf.worker.attempt import RunningAttempt, Stop
 from langlauf.worker.attempt_store import WorkStore
-from langlauf.worker.executor import Executor
-from langlauf.worker.heartbeat import Heartbeat
+from langlauf.worker.heartbeat import Heartbeat, Presence, Watchdog
 from langlauf.worker.loop_guard import contain_attempts
-from langlauf.worker.presence import Presence
-from langlauf.worker.processes.chunks import LocalExecutor
-from langlauf.worker.processes.pool import Pool
-from langlauf.worker.processes.preparing import begin_with, check_names
+from langlauf.worker.parallel_map import Executor, LocalExecutor
+from langlauf.worker.processes.pool import Pool, begin_with, check_names
 from langlauf.worker.processes.supervisor import Keeper
 from langlauf.worker.runner import Runner
-from langlauf.worker.watchdog import Watchdog
 
 
 class Worker:

@@ -26,8 +26,7 @@ from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import add_counts
-from langlauf.worker.black_box import BlackBox
-from langlauf.worker.counting import count_crash
+from langlauf.worker.loop_guard import BlackBox
 from langlauf.worker.process_protocol import (
     Attention,
     Begin,
@@ -44,6 +43,7 @@ from langlauf.worker.process_protocol import (
     Working,
 )
 from langlauf.worker.remote_store import Relay
+from langlauf.worker.runner import count_crash
 
 #: Without the folder it is started in: a file there must not stand for a module of Python's own.
 _COMMAND = (sys.executable, "-P", "-m", "langlauf.cli.worker_process")

@@ -1,30 +1,106 @@
-"""What Langlauf has beside each Dask worker: a keeper, warm processes, and an ear for tasks that are no longer wanted.
-
-A Dask worker cannot stop a task that runs, so no function of an application runs in it. It runs in a process of its
-own, as it does on a worker of Langlauf, and that can be ended.
-"""
+"""What Langlauf runs beside each Dask worker."""
 
 import asyncio
 import contextlib
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
-from distributed import Worker
+import msgspec
+from distributed import Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from langlauf.domain.outcome import Failure
 from langlauf.settings import BY_NAME, variables
 from langlauf.telemetry.log import ensure_log_handler
 from langlauf.worker.dask.heartbeat import Lease
-from langlauf.worker.dask.wire import Answer, Call, Died
-from langlauf.worker.processes.child_protocol import Begin, Broke, Returned, WasStale
-from langlauf.worker.processes.pool import Pool, ProcessDied
+from langlauf.worker.failure import failure_of
+from langlauf.worker.processes.child_protocol import Begin, Broke, Returned, RunChunk, WasStale
+from langlauf.worker.processes.pool import Pool
+from langlauf.worker.processes.process import ProcessDied
 from langlauf.worker.processes.supervisor import Keeper
 
+#: Raised when one of the messages changes: two versions that do not understand each other say so.
+FORM = 1
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """To the runner: one chunk, whose it is, and what says that it is still wanted."""
+
+    form: int = FORM
+    chunk: RunChunk
+    #: Dask's name of the task
+    task: str
+    #: ids of job, org, attempt, trace and request, for the log
+    facts: Mapping[str, Any]
+    #: the variable on the scheduler that the worker renews, and within what time
+    lease: str
+    lease_seconds: float
+    #: bytes of memory that the process may have, where that is limited
+    memory: int | None
+
+
+class Died(msgspec.Struct, frozen=True, tag=True):
+    """From the runner: the process ended before the function did, or was ended because nobody renewed its lease."""
+
+    how: str
+    #: whether it can have been the chunk's own doing
+    own: bool
+
+
+Answer = Returned | Broke | WasStale | Died
+
+
+_encoder = msgspec.json.Encoder()
+
+
+_call = msgspec.json.Decoder(Call)
+
+
+_answer: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
+
+
+class UnknownForm(ValueError):
+    """The message was written by another version."""
+
+
+def write(message: Call | Answer) -> bytes:
+    """The message as bytes."""
+    return _encoder.encode(message)
+
+
+def read_call(data: bytes) -> Call:
+    """The call behind bytes; one of another version is refused."""
+    try:
+        call = _call.decode(data)
+    except msgspec.MsgspecError as error:
+        raise UnknownForm(str(error)) from error
+    if call.form != FORM:
+        raise UnknownForm(f"form {call.form} is not form {FORM}")
+    return call
+
+
+def read_answer(data: object) -> Answer:
+    """The answer behind bytes."""
+    if not isinstance(data, bytes):
+        raise UnknownForm(f"{type(data).__name__} instead of bytes")
+    try:
+        return _answer.decode(data)
+    except msgspec.MsgspecError as error:
+        raise UnknownForm(str(error)) from error
+
+
 _NAME = "langlauf"
+
+
 #: A worker that gave no sign for so long is forgotten: nothing of it can be waiting any more.
 _REMEMBERED_SECONDS = 3_600.0
+
+
 _UNWANTED = Died("nobody waits for it any more", own=False)
+
+
 _SILENT = Died("the worker that asked for it gave no sign of life", own=False)
 
 
@@ -116,3 +192,30 @@ class Station(WorkerPlugin):
 
             self._leases[call.lease] = Lease(read, call.lease_seconds, self._keeper)
         return self._leases[call.lease]
+
+
+def run_chunk(call: bytes) -> bytes:
+    """Computes one chunk in a process beside this Dask worker, and answers however it ended. It does not raise.
+
+    It takes one of the worker's threads for as long as the chunk takes, for that is what Dask counts.
+    """
+    worker = get_worker()
+    loop: Any = worker.loop
+    return write(asyncio.run_coroutine_threadsafe(_answer_to(call, worker), loop.asyncio_loop).result())
+
+
+async def _answer_to(call: bytes, worker: Worker) -> Answer:
+    """The same on the worker's event loop."""
+    try:
+        return await (await Station.of(worker)).compute(read_call(call))
+    except UnknownForm:
+        return Broke(failure=_OTHER_VERSION)
+    except Exception as error:  # noqa: BLE001 - an exception would travel as a pickle; a failure is JSON
+        return Broke(failure=failure_of(error, ()))
+
+
+_OTHER_VERSION = Failure(
+    code="internal",
+    message="A Dask worker has another version of langlauf than the worker that asks: install the same one there.",
+    transient=False,
+)

@@ -1,46 +1,29 @@
-"""Warm processes: started by the first call, with the application loaded, and used again while they stay tidy."""
+"""Warm child processes with the application loaded, reused while they end cleanly."""
 
 import asyncio
 import contextlib
 import logging
-import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
-from langlauf.domain.errors import LanglaufError, TransientError
-from langlauf.domain.outcome import Crashed
+from langlauf.analysis.naming import reference_to, resolve
+from langlauf.analysis.registry import Registry
+from langlauf.domain.errors import LanglaufError, RegistrationError, TransientError
 from langlauf.telemetry.log import LogEvent, log_event
-from langlauf.worker.processes.child_protocol import Begin, End, FromProcess, Ready, Stop, ToProcess, WorkerLine
-from langlauf.worker.processes.output import Output
-from langlauf.worker.processes.supervisor import Keeper, Kept
+from langlauf.worker.processes.child_protocol import Begin, Ready, WorkerLine
+from langlauf.worker.processes.process import Output, Process, ProcessDied
+from langlauf.worker.processes.supervisor import Keeper
 
-T = TypeVar("T")
 #: Without the folder it is started in: a file there must not stand for a module of Python's own.
 _COMMAND = (sys.executable, "-P", "-m", "langlauf.worker.processes.child")
-#: What a process said before its end is read first; it has been on its way for long.
-_LAST_WORDS_SECONDS = 0.2
-#: A line that broke is soon followed by word of how the process ended.
-_DEATH_SECONDS = 2.0
+
+
 #: How long a process beyond the warm ones is kept for the next rush.
 _SPARE_SECONDS = 60.0
-
-
-class ProcessDied(LanglaufError):
-    """The process ended before the function did. `own` unless it went together with its keeper."""
-
-    def __init__(self, how: str, *, own: bool, deaths: int = 1) -> None:
-        super().__init__(how)
-        self.own = own
-        self.deaths = deaths
-
-    @property
-    def crash(self) -> Crashed:
-        """How the attempt ended thereby."""
-        return Crashed(str(self), own=self.own, deaths=self.deaths)
 
 
 class LoadingFailed(LanglaufError):
@@ -51,93 +34,6 @@ class StartFailed(TransientError):
     """A process could not be started, for a reason that may pass."""
 
     default_code = "internal"
-
-
-class Process:
-    """One warm process and the line to it."""
-
-    def __init__(
-        self, keeper: Keeper, kept: Kept, line: WorkerLine, owner: dict[str, Any], outputs: tuple[Output, ...]
-    ) -> None:
-        self.kept = kept
-        self.reusable = True
-        #: ends it where it is spare for long
-        self.spare: asyncio.TimerHandle | None = None
-        self._keeper = keeper
-        self._line = line
-        self._owner = owner
-        self._outputs = outputs
-
-    async def send(self, message: ToProcess) -> None:
-        """Returns once the message is on its way; one that is gone is noticed when it is heard."""
-        with contextlib.suppress(ConnectionError):
-            await self._line.send(message)
-
-    async def hear(self) -> FromProcess:
-        """The next message. Raises `ProcessDied`, saying how, where there will be none."""
-        try:
-            message = await self.while_alive(self._line.receive(), grace=_LAST_WORDS_SECONDS)
-        except (EOFError, ConnectionError):
-            await asyncio.wait({self.kept.ended}, timeout=_DEATH_SECONDS)
-            raise self._death() from None
-        if isinstance(message, End):
-            for output in self._outputs:
-                output.drain()
-        return message
-
-    async def while_alive(self, work: Coroutine[Any, Any, T], *, grace: float = 0.0) -> T:
-        """Awaits something that has a meaning only while the process lives."""
-        task = asyncio.ensure_future(work)
-        try:
-            either: set[asyncio.Future[Any]] = {task, self.kept.ended}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                await asyncio.wait({task}, timeout=grace)
-            if task.done():
-                return task.result()
-            raise self._death()
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-
-    async def gone(self) -> None:
-        """Returns when it is; whoever asks has had it ended."""
-        await self._keeper.ended(self.kept)
-
-    async def ask_to_stop(self) -> None:
-        """Lets the function see that the job was canceled."""
-        await self.send(Stop())
-
-    def works_for(self, job: Mapping[str, Any]) -> None:
-        """A new call begins; what is printed from now on is told with these facts."""
-        self._owner.clear()
-        self._owner.update(job)
-        for output in self._outputs:
-            output.begin()
-
-    def _death(self) -> ProcessDied:
-        status = self.kept.ended.result() if self.kept.ended.done() else None
-        if status is None:
-            return ProcessDied("its process was ended together with its keeper", own=False)
-        if status >= 0:
-            return ProcessDied(f"its process ended itself with exit code {status}", own=True)
-        hint = ", perhaps because memory ran out" if status == -signal.SIGKILL else ""
-        return ProcessDied(f"its process was ended by {_name(-status)}{hint}", own=True)
-
-    def close(self) -> None:
-        """Lets go of what this side holds."""
-        self._line.close()
-        for output in self._outputs:
-            output.close()
-
-
-def _name(number: int) -> str:
-    """What a signal is called; some have no name."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 class Pool:
@@ -295,3 +191,36 @@ class Pool:
 def _opened(undo: contextlib.ExitStack, output: Output) -> Output:
     undo.callback(output.close)
     return output
+
+
+_MAIN = "__main__"
+
+
+def begin_with(registry: Registry, memory: int | None) -> Begin:
+    """The modules of the analyses, and how to find them."""
+    modules = {analysis.function.__module__ for analysis in registry}
+    main = sys.modules[_MAIN] if _MAIN in modules else None
+    spec = getattr(main, "__spec__", None)
+    return Begin(
+        path=list(sys.path),
+        main_module=None if spec is None else spec.name,
+        main_file=getattr(main, "__file__", None),
+        modules=sorted(modules - {_MAIN}),
+        memory=memory,
+    )
+
+
+def check_names(registry: Registry) -> None:
+    """Refuses a plain function that another process would not find under its name."""
+    for analysis in registry:
+        if analysis.plain:
+            reference = reference_to(analysis.function)
+            try:
+                found = resolve(reference)
+            except (ImportError, AttributeError):
+                found = None
+            if found is not analysis.function:
+                raise RegistrationError(
+                    f"{analysis.name}: {reference} is something else by now, so a process cannot run it; "
+                    "put @app.analysis above all other decorators, and use each name once"
+                )
