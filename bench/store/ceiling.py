@@ -14,7 +14,7 @@ import apsw
 
 from langlauf.bench.work import ANALYSIS, LEASE_SECONDS, ORG, RESULT, new_job
 from langlauf.clock import SystemClock, new_id
-from langlauf.domain.bounds import Bounds
+from langlauf.domain.bounds import JobBounds
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.instant import after
 from langlauf.domain.job import NewJob
@@ -117,7 +117,7 @@ def _claim(jobs: _Jobs) -> list[Step]:
 def _partial(jobs: _Jobs) -> list[Step]:
     ids = [new_id() for _ in jobs.new]
     facts = [{"result_id": result_id, "result_seq": 1, "progress_percent": 50} for result_id in ids]
-    size, most, last = len(RESULT), Bounds().partial_bytes, Bounds().last_news
+    size, most, last = len(RESULT), JobBounds().partial_bytes, JobBounds().last_news
     changes = [
         (key, jobs.new[at].job.job_id, 1, 1, jobs.now, 50, None, False, ids[at], size, most, last)
         for at, key in enumerate(jobs.keys)

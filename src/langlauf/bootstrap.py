@@ -24,10 +24,10 @@ from langlauf.delivery.sender import Sender
 from langlauf.delivery.webhook import Webhooks
 from langlauf.domain import duties as duty
 from langlauf.domain import notification
-from langlauf.domain.addresses import ranges_of
-from langlauf.domain.errors import LanglaufError, SettingsError, StoreError, StoreUnwell
-from langlauf.domain.outbound import source_of
-from langlauf.domain.signature import PURPOSE, read_secret
+from langlauf.domain.addresses import allowed_networks
+from langlauf.domain.errors import LanglaufError, SettingsError, StoreError, StoreUnhealthy
+from langlauf.domain.outbound import event_source
+from langlauf.domain.signature import ENDPOINT_SECRETS_PURPOSE, read_secret
 from langlauf.hints import Hints
 from langlauf.maintenance.duties import DutyNotes
 from langlauf.maintenance.periodic import Periodic
@@ -256,7 +256,7 @@ def make_webhooks(store: Store, settings: Settings, prefix: str, *, shows_inside
         raise SettingsError(f"LANGLAUF_WEBHOOK_CA={settings.webhook_ca!r}: {error}") from None
 
     def doors(org_id: str) -> Doors:
-        allow = ranges_of(settings.webhook_allow, org_id)
+        allow = allowed_networks(settings.webhook_allow, org_id)
         return Doors(trust=trust, allow=allow, own_host=settings.host, own_port=settings.port)
 
     return Webhooks(
@@ -264,8 +264,8 @@ def make_webhooks(store: Store, settings: Settings, prefix: str, *, shows_inside
         resolver=Resolver(2 * max(1, settings.deliveries)),
         clock=store.clock,
         seconds=settings.webhook_seconds,
-        source=source_of(settings.public_url, prefix),
-        master=functools.partial(store.access.signing_secret, PURPOSE),
+        source=event_source(settings.public_url, prefix),
+        master=functools.partial(store.access.signing_secret, ENDPOINT_SECRETS_PURPOSE),
         operator_secrets=tuple(map(read_secret, settings.webhook_secret or ())),
         own_url=settings.public_url,
         shows_inside=shows_inside,
@@ -285,7 +285,7 @@ async def _write_last_uses(keyring: Keyring) -> None:
     """What is known of the use of keys at the end; a store that is away does not hold up the stop."""
     try:
         await keyring.write_uses()
-    except StoreUnwell:
+    except StoreUnhealthy:
         return  # logged once, by the health of the store
     except StoreError as error:
         log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=error, duty="key uses")
@@ -320,7 +320,7 @@ async def running(
         notes = DutyNotes(store.duties)
         duties = [
             Periodic(
-                duty.SWEEP,
+                duty.SWEEP_DUTY,
                 settings.sweep_seconds,
                 lambda: sweep_once(store, settings),
                 pause=hints.wait_for_overdue,
@@ -329,7 +329,7 @@ async def running(
             Periodic("store health", WATCH_SECONDS, store.health.watch),
             Periodic("followers", LOOK_SECONDS, services.followers.look),
             Periodic(
-                duty.RETENTION,
+                duty.RETENTION_DUTY,
                 settings.retention_every,
                 lambda: clean_up(store, settings.retention, counted=False),
                 done=notes.note,

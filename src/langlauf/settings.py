@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from langlauf.domain.addresses import AllowedRange, Network
-from langlauf.domain.bounds import LEAST_EVENTS, MOST_EVENTS, MOST_PARTIAL_BYTES, Bounds
+from langlauf.domain.bounds import LEAST_EVENTS, MOST_EVENTS, MOST_PARTIAL_BYTES, JobBounds
 from langlauf.domain.errors import SettingsError
-from langlauf.domain.mail import MailServer, Sender, read_mail_server, read_sender
+from langlauf.domain.mail import MailSender, MailServer, read_mail_server, read_sender
 from langlauf.domain.mail_address import read_mail_address
 from langlauf.domain.mail_rules import MailRules
 from langlauf.domain.rate import Rate, read_rate
@@ -385,7 +385,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     webhook_ca: str | None
     deliveries: int
     smtp: MailServer | None
-    mail_from: Sender | None
+    mail_from: MailSender | None
     mail_language: str
     mail_domains: tuple[str, ...]
     mail_only_listed: bool
@@ -411,9 +411,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return Backoff(self.retry_base, self.retry_cap)
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> JobBounds:
         """How much one job may leave behind."""
-        return Bounds(self.max_job_events, self.max_job_partials)
+        return JobBounds(self.max_job_events, self.max_job_partials)
 
     @property
     def mail_rules(self) -> MailRules:

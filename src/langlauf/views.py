@@ -13,7 +13,17 @@ from typing import Any
 
 from langlauf.domain.errors import ResultTooLarge, UnusableView
 from langlauf.domain.pointer import pointer_parts
-from langlauf.domain.showing import LARGEST_VIEWS, AnyView, Chart, Column, File, Image, Map, Markdown, Table
+from langlauf.domain.showing import (
+    LARGEST_VIEWS,
+    AnyView,
+    ChartView,
+    Column,
+    FileView,
+    ImageView,
+    MapView,
+    MarkdownView,
+    TableView,
+)
 
 __all__ = ["AnyView", "Column", "chart", "file", "image", "map", "markdown", "table"]
 
@@ -63,13 +73,13 @@ def table(
     at: str | None = None,
     columns: Mapping[str, str] | Iterable[str | Column] = (),
     title: str = "",
-) -> Table:
+) -> TableView:
     """Rows as a table: dicts by field or lists by position, given here or standing in the result at a JSON pointer.
 
     `columns` chooses and orders them: names, `views.Column(name=…, title=…, unit=…)`, or a dict of names and headings.
     """
     _one_of("table", rows=rows, at=at)
-    return Table(
+    return TableView(
         rows=None if rows is None else _rows(rows),
         at=_pointer("table", at),
         columns=_columns(columns),
@@ -77,7 +87,7 @@ def table(
     )
 
 
-def chart(spec: Any, *, title: str = "", summary: str = "") -> Chart:
+def chart(spec: Any, *, title: str = "", summary: str = "") -> ChartView:
     """A chart from a Vega-Lite specification, or from whatever makes one with `to_dict()`, such as an Altair chart.
 
     `summary` says in one sentence what it shows, for those who do not see it.
@@ -88,10 +98,10 @@ def chart(spec: Any, *, title: str = "", summary: str = "") -> Chart:
             f"views.chart cannot show a {type(spec).__name__}; give a Vega-Lite specification as a dict "
             '(with "mark", "layer" or the like), or an Altair chart'
         )
-    return Chart(spec=dict(made), title=_text("chart", "title", title), summary=_text("chart", "summary", summary))
+    return ChartView(spec=dict(made), title=_text("chart", "title", title), summary=_text("chart", "summary", summary))
 
 
-def map(geojson: Any = None, *, at: str | None = None, title: str = "") -> Map:  # noqa: A001 - read as views.map
+def map(geojson: Any = None, *, at: str | None = None, title: str = "") -> MapView:  # noqa: A001 - read as views.map
     """GeoJSON as a map: a dict, whatever has a `__geo_interface__`, or where it stands in the result."""
     _one_of("map", geojson=geojson, at=at)
     made = getattr(geojson, "__geo_interface__", geojson)
@@ -100,15 +110,17 @@ def map(geojson: Any = None, *, at: str | None = None, title: str = "") -> Map: 
             f"views.map cannot show a {type(geojson).__name__}; give GeoJSON as a dict whose "
             '"type" is "FeatureCollection", "Feature" or a geometry'
         )
-    return Map(geojson=None if made is None else dict(made), at=_pointer("map", at), title=_text("map", "title", title))
+    return MapView(
+        geojson=None if made is None else dict(made), at=_pointer("map", at), title=_text("map", "title", title)
+    )
 
 
-def markdown(text: str, *, title: str = "") -> Markdown:
+def markdown(text: str, *, title: str = "") -> MarkdownView:
     """A text with headings, lists, links and emphasis. HTML in it is shown and does nothing."""
-    return Markdown(text=_text("markdown", "text", text), title=_text("markdown", "title", title))
+    return MarkdownView(text=_text("markdown", "text", text), title=_text("markdown", "title", title))
 
 
-def image(data: Any, *, media_type: str | None = None, alt: str = "", title: str = "") -> Image:
+def image(data: Any, *, media_type: str | None = None, alt: str = "", title: str = "") -> ImageView:
     """A picture: the bytes of a PNG, JPEG, GIF or WebP, or whatever has `savefig`, such as a Matplotlib figure.
 
     `alt` says what it shows, for those who do not see it.
@@ -123,17 +135,19 @@ def image(data: Any, *, media_type: str | None = None, alt: str = "", title: str
         raise UnusableView("views.image shows PNG, JPEG, GIF and WebP; save the picture as PNG, or use views.file")
     if media_type not in (None, kind):
         raise UnusableView(f"views.image: these are the bytes of {kind}, not {media_type}; leave media_type out")
-    return Image(media_type=kind, data=content, alt=_text("image", "alt", alt), title=_text("image", "title", title))
+    return ImageView(
+        media_type=kind, data=content, alt=_text("image", "alt", alt), title=_text("image", "title", title)
+    )
 
 
-def file(name: str, content: str | bytes, *, media_type: str | None = None, title: str = "") -> File:
+def file(name: str, content: str | bytes, *, media_type: str | None = None, title: str = "") -> FileView:
     """Something to download under a name. Its type follows from the ending of the name where it is not given."""
     known = _file_name(name)
     data = _bytes("file", _encoded(content) if isinstance(content, str) else content)
     kind = media_type or _kind_of_file(known, text=isinstance(content, str))
     if not _MEDIA_TYPE.match(kind):
         raise UnusableView(f"views.file: {kind!r} is no media type; write one such as text/csv")
-    return File(name=known, media_type=kind, data=data, title=_text("file", "title", title))
+    return FileView(name=known, media_type=kind, data=data, title=_text("file", "title", title))
 
 
 def _one_of(view: str, **given: Any) -> None:

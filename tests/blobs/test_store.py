@@ -8,7 +8,7 @@ import pytest
 
 from langlauf.domain.attempt import Partial, Progress
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
-from langlauf.domain.job import INLINE
+from langlauf.domain.job import INLINE_REF
 from langlauf.domain.outcome import Completed
 from langlauf.domain.views import ResultView, StatusView
 from langlauf.store.blobs.files import FileBlobs
@@ -60,7 +60,7 @@ def test_only_what_is_large_goes_out_and_all_comes_back(path: str, opened: Open)
         assert [one.delivered.payload for one in found.values()] == [LARGE, SMALL, OTHER]
         assert [one.delivered.views for one in found.values()] == [VIEWS, VIEWS, None]
         refs = [one.result_payload_ref for one in await store.tenant(ORG).results(made.lease.job_id)]
-        assert refs[1] == INLINE
+        assert refs[1] == INLINE_REF
         sizes = [ref.size for text in (refs[0], refs[2]) if (ref := read_ref(text))]
         assert sizes == [len(LARGE.encode()), len(OTHER)]
         assert (await _result(store, "r-1", latest=True)).delivered.payload == OTHER
@@ -97,7 +97,7 @@ def test_the_limit_counts_bytes(tmp_path: Path, letter: str) -> None:
         for name, text in (("fits", filled), ("over", filled + "x")):
             assert await store.record(made.lease, Partial(result_id=name, payload=f'"{text}"'))
         kept = {one.result_id: one.result_payload_ref for one in await store.tenant(ORG).results(made.lease.job_id)}
-        assert kept["fits"] == INLINE
+        assert kept["fits"] == INLINE_REF
         assert kept["over"].startswith("blob:")
 
     play_with(tmp_path / "s.db", lambda: FileBlobs(tmp_path / "blobs"), scene)

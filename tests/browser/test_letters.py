@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.delivery import Delivery
 from langlauf.domain.job import JobRecord
-from langlauf.domain.mail import Ending
+from langlauf.domain.mail import JobEnding
 from langlauf.domain.state import Status
 from langlauf.settings import load_settings
 from langlauf.ui.emails import EmailWriter, sample_email
@@ -73,7 +73,9 @@ def letters(code: str) -> list[str]:
             lane_failures=0,
             traceparent=None,
         )
-        made += [writing.about(delivery, known).html for known in (Ending(job=one, summary_json=summary), Ending())]
+        made += [
+            writing.about(delivery, known).html for known in (JobEnding(job=one, summary_json=summary), JobEnding())
+        ]
     return made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from langlauf.domain.keys import hash_of
+from langlauf.domain.keys import hash_key
 from tests.support.keys import bearer
 from tests.support.processes import eventually
 from tests.support.server import ROOT, SAMPLE_APP, command, environment, run_command, serving
@@ -35,7 +35,7 @@ def test_a_key_is_printed_once_and_kept_as_a_hash(tmp_path: Path) -> None:
     assert text[:16] in listed.stdout
     assert text not in listed.stdout
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert hash_of(text.encode()).encode() in kept
+    assert hash_key(text.encode()).encode() in kept
     assert text[16:].encode() not in kept
 
 

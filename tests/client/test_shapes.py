@@ -21,7 +21,7 @@ ENVELOPE = {"ok", "request_id"}
         (shapes.Snapshot, records.SnapshotOut),
         (shapes.Notification, records.NotificationOut),
         (shapes.OrgEvent, outbound.CloudEvent),
-        (shapes.OrgEventData, outbound.JobNews),
+        (shapes.OrgEventData, outbound.JobEventData),
     ],
 )
 def test_records_have_the_same_members(ours: type[msgspec.Struct], theirs: type[msgspec.Struct]) -> None:

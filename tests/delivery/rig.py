@@ -9,9 +9,16 @@ from typing import Any, TypeVar
 
 from langlauf.bootstrap import open_at
 from langlauf.clock import SystemClock, new_id
-from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryAttempt, DeliveryFilter, Endpoint, EndpointChange, Subject
+from langlauf.domain.delivery import (
+    FINAL_SUBJECTS,
+    DeliveryAttempt,
+    DeliveryFilter,
+    EndpointChange,
+    Subject,
+    WebhookEndpoint,
+)
 from langlauf.domain.notification import Notification
-from langlauf.domain.signature import PURPOSE, endpoint_secret, secret_text
+from langlauf.domain.signature import ENDPOINT_SECRETS_PURPOSE, endpoint_secret, secret_text
 from langlauf.hints import Hints
 from langlauf.store.protocol import Store
 from langlauf.store.tools.location import place_of
@@ -46,14 +53,16 @@ class Rig:
 
         return asyncio.run(main())
 
-    def endpoint(self, url: str, org: str = ORG, **values: Any) -> Endpoint:
+    def endpoint(self, url: str, org: str = ORG, **values: Any) -> WebhookEndpoint:
         """An endpoint of an org."""
         return self.endpoints(url, org=org, **values)[0]
 
-    def endpoints(self, *urls: str, org: str = ORG, subjects: tuple[Subject, ...] = FINAL_SUBJECTS) -> list[Endpoint]:
+    def endpoints(
+        self, *urls: str, org: str = ORG, subjects: tuple[Subject, ...] = FINAL_SUBJECTS
+    ) -> list[WebhookEndpoint]:
         """Endpoints of an org."""
 
-        async def add(store: Store) -> list[Endpoint]:
+        async def add(store: Store) -> list[WebhookEndpoint]:
             made = [await store.deliveries.add_endpoint(_new(org, url, subjects)) for url in urls]
             return [one for one in made if one is not None]
 
@@ -66,16 +75,16 @@ class Rig:
         found = self.ask(lambda store: store.tenant(org).endpoints())
         return [one.endpoint_id for one in found if one.disabled_at is not None]
 
-    def change(self, endpoint: Endpoint, **values: Any) -> Endpoint:
+    def change(self, endpoint: WebhookEndpoint, **values: Any) -> WebhookEndpoint:
         """Changes an endpoint."""
         change = EndpointChange(org_id=endpoint.org_id, endpoint_id=endpoint.endpoint_id, **values)
         changed = self.ask(lambda store: store.deliveries.change_endpoint(change))
         assert changed is not None
         return changed
 
-    def secret(self, endpoint: Endpoint, version: int = 1) -> str:
+    def secret(self, endpoint: WebhookEndpoint, version: int = 1) -> str:
         """The secret that its receiver was shown."""
-        master = self.ask(lambda store: store.access.signing_secret(PURPOSE))
+        master = self.ask(lambda store: store.access.signing_secret(ENDPOINT_SECRETS_PURPOSE))
         return secret_text(endpoint_secret(master, endpoint.org_id, endpoint.endpoint_id, version))
 
     def messages(self, org: str = ORG, **which: Any) -> list[Notification]:
@@ -110,9 +119,9 @@ class Rig:
         return self.live.wait(job["job_id"], org)
 
 
-def _new(org: str, url: str, subjects: tuple[Subject, ...]) -> Endpoint:
+def _new(org: str, url: str, subjects: tuple[Subject, ...]) -> WebhookEndpoint:
     now = SystemClock().now()
-    return Endpoint(org_id=org, endpoint_id=new_id(), url=url, name="one", subjects=subjects, created_at=now)
+    return WebhookEndpoint(org_id=org, endpoint_id=new_id(), url=url, name="one", subjects=subjects, created_at=now)
 
 
 @contextmanager

@@ -14,8 +14,8 @@ import uvloop
 from langlauf.delivery import checked_connection, resolving
 from langlauf.delivery.checked_connection import Doors, checked_addresses, connected, trust_in
 from langlauf.delivery.resolving import Resolver, TooManyQuestions
-from langlauf.domain.errors import TargetRefused
-from langlauf.domain.target import Target, check_url
+from langlauf.domain.errors import WebhookUrlRefused
+from langlauf.domain.target import WebhookUrl, read_webhook_url
 
 HOME = (ip_network("127.0.0.0/8"),)
 #: Seconds to wait for what will come, on a machine however busy.
@@ -27,13 +27,13 @@ async def _call(url: str, doors: Doors, deadline: asyncio.Timeout | None = None)
     until = asyncio.get_running_loop().time() + PATIENCE
     async with (
         deadline or asyncio.timeout_at(until),
-        _connected(check_url(url, HOME), doors, until) as (_, writer),
+        _connected(read_webhook_url(url, HOME), doors, until) as (_, writer),
     ):
         return str(writer.get_extra_info("peername")[0])
 
 
 @asynccontextmanager
-async def _connected(target: Target, doors: Doors, until: float) -> AsyncIterator[Any]:
+async def _connected(target: WebhookUrl, doors: Doors, until: float) -> AsyncIterator[Any]:
     addresses = await checked_addresses(target, doors, Resolver(1))
     async with connected(target, addresses, doors, until=until, limit=1024) as streams:
         yield streams
@@ -53,9 +53,9 @@ def _listening(address: str = "127.0.0.1") -> Iterator[socket.socket]:
 def test_where_this_server_listens_is_not_called(host: str, port: int, own: bool) -> None:
     allow = (*HOME, ip_network("10.0.0.0/8"))
     doors = Doors(trust=trust_in(None), allow=allow, own_host="10.1.2.3", own_port=8080)
-    target = check_url(f"http://{host}:{port}/", allow)
+    target = read_webhook_url(f"http://{host}:{port}/", allow)
     if own:
-        with pytest.raises(TargetRefused, match="own"):
+        with pytest.raises(WebhookUrlRefused, match="own"):
             doors.check(target, ip_address(host))
     else:
         doors.check(target, ip_address(host))
@@ -74,7 +74,7 @@ def test_whoever_is_there_is_judged_once_more(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(checked_connection, "_first_open", lambda *_: _led_to(elsewhere))
         allow = (ip_network("127.0.0.1/32"),)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        with pytest.raises(TargetRefused):
+        with pytest.raises(WebhookUrlRefused):
             uvloop.run(_call(url, Doors(trust=trust_in(None), allow=allow)))
         caller, _ = elsewhere.accept()
         with caller:

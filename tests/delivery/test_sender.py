@@ -12,11 +12,11 @@ from langlauf.clock import new_id
 from langlauf.delivery import sender as sending_room
 from langlauf.delivery.channel import Channel, Silent
 from langlauf.delivery.sender import Sender
-from langlauf.domain.delivery import FINAL_SUBJECTS, Delivery, DeliveryFilter, Endpoint
+from langlauf.domain.delivery import FINAL_SUBJECTS, Delivery, DeliveryFilter, WebhookEndpoint
 from langlauf.domain.duties import MAIL_EXPECTED_SECONDS
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.notification import Notification
-from langlauf.domain.sending import Outcome
+from langlauf.domain.sending import DeliveryOutcome
 from langlauf.hints import Hints
 from langlauf.maintenance.duties import DutyNotes
 from langlauf.settings import load_settings
@@ -103,15 +103,15 @@ class Kept:
     def __init__(self) -> None:
         self.sent: list[Delivery] = []
 
-    async def send(self, delivery: Delivery) -> Outcome:
+    async def send(self, delivery: Delivery) -> DeliveryOutcome:
         self.sent.append(delivery)
-        return Outcome(verdict="sent")
+        return DeliveryOutcome(verdict="sent")
 
 
 class Broken:
     """A way out with a fault of its own."""
 
-    async def send(self, delivery: Delivery) -> Outcome:
+    async def send(self, delivery: Delivery) -> DeliveryOutcome:
         raise KeyError(delivery.job_id)
 
 
@@ -239,8 +239,8 @@ def test_mail_is_left_to_a_process_that_has_a_mail_server() -> None:
 class Failing:
     """A way out that leads nowhere."""
 
-    async def send(self, delivery: Delivery) -> Outcome:  # noqa: ARG002
-        return Outcome(verdict="later", error="no connection", lane_failed=True)
+    async def send(self, delivery: Delivery) -> DeliveryOutcome:  # noqa: ARG002
+        return DeliveryOutcome(verdict="later", error="no connection", lane_failed=True)
 
 
 def test_an_endpoint_that_nothing_reached_for_days_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +250,7 @@ def test_an_endpoint_that_nothing_reached_for_days_is_disabled(monkeypatch: pyte
         clock = SetClock()
         store = await SqliteStore.open(MEMORY, hints=Hints(), clock=clock)
         make = Maker(store, clock)
-        new = Endpoint(
+        new = WebhookEndpoint(
             org_id=make.org_id,
             endpoint_id=new_id(),
             url="https://gone.example/",
@@ -261,7 +261,7 @@ def test_an_endpoint_that_nothing_reached_for_days_is_disabled(monkeypatch: pyte
         assert await store.deliveries.add_endpoint(new) is not None
         await make.finish(await make.claim(await make.queued()), 1)
 
-        async def endpoint() -> Endpoint:
+        async def endpoint() -> WebhookEndpoint:
             [known] = await store.tenant(make.org_id).endpoints()
             return known
 

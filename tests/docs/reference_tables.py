@@ -17,7 +17,7 @@ from langlauf.cli.options import flag_of
 from langlauf.doctor.probe import STEPS
 from langlauf.doctor.registry import CHECKS
 from langlauf.domain.event import EventType
-from langlauf.domain.fields import sentences
+from langlauf.domain.fields import field_descriptions
 from langlauf.problems import TITLES
 from langlauf.settings import SETTINGS, Setting
 from langlauf.telemetry.log import LogEvent
@@ -155,7 +155,7 @@ def _keyed(known: Iterable[str], column: int, width: int) -> Callable[[Rows], Ro
 
 def _job_fields(old: Rows) -> Rows:
     by_hand = {words(cells[0])[0]: cells[1] for cells in old}
-    texts = {**by_hand, **sentences()}
+    texts = {**by_hand, **field_descriptions()}
     return [[f"`{name}`", texts.get(name, "")] for name in JobStatusOut.__struct_fields__]
 
 

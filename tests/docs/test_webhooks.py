@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from langlauf.domain.sending import CAUTIOUS_AFTER, HOPELESS_SECONDS, pause_after
-from langlauf.domain.target import LONGEST_URL
+from langlauf.domain.sending import DISABLE_AFTER_SECONDS, PAUSE_AFTER_FAILURES, pause_after
+from langlauf.domain.target import LONGEST_WEBHOOK_URL
 from langlauf.settings import BY_NAME
 from tests.delivery.rig import rig
 from tests.docs.pages import blocks, read, rows, sections, words
@@ -70,8 +70,8 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert "ten tries in a little over three days" in page
     assert 3 < sum(schedule) / 86_400 < 3.5
     assert f"`LANGLAUF_WEBHOOK_SECONDS` ({BY_NAME['webhook_seconds'].default:g} s)" in page
-    assert f"up to {LONGEST_URL:,} characters" in page
-    assert (CAUTIOUS_AFTER, pause_after(CAUTIOUS_AFTER), pause_after(1_000)) == (5, 60, 3_600)
+    assert f"up to {LONGEST_WEBHOOK_URL:,} characters" in page
+    assert (PAUSE_AFTER_FAILURES, pause_after(PAUSE_AFTER_FAILURES), pause_after(1_000)) == (5, 60, 3_600)
     assert "After five failures in a row it is left alone for a minute, then for two, up to an hour" in page
-    assert HOPELESS_SECONDS == 5 * 86_400
+    assert DISABLE_AFTER_SECONDS == 5 * 86_400
     assert "for five days is disabled" in page

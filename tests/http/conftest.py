@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from langlauf.domain.access import GRANTABLE
+from langlauf.domain.access import GRANTABLE_SCOPES
 from tests.http.closed import Closed, run_job
 from tests.support.keys import OPERATOR, bearer, make_key
 from tests.support.live import Live, live
@@ -60,7 +60,7 @@ def closed(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """Keys in the store, and an operator's token."""
     folder = tmp_path_factory.mktemp("keys")
     with bed_of(store_kind, folder) as bed:
-        admin = make_key(bed.place, "org-a", *GRANTABLE)
+        admin = make_key(bed.place, "org-a", *GRANTABLE_SCOPES)
         settings = {"LANGLAUF_STORE": bed.place, "API_AUTH_TOKEN": OPERATOR, "LANGLAUF_SYNC_LIMIT": "20"}
         with live(folder, **settings) as running:
             yield Closed(running, bed.place, admin.text)

@@ -8,7 +8,7 @@ import pytest
 
 from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.clock import new_id
-from langlauf.domain.access import GRANTABLE
+from langlauf.domain.access import GRANTABLE_SCOPES
 from tests.http.closed import Closed, call, path_of, run_job, stable
 from tests.http.test_errors import assert_problem
 from tests.support.keys import bearer, make_key
@@ -23,7 +23,7 @@ STRANGERS: list[dict[str, str]] = [{}, {"X-Org-Id": "org-b"}, bearer("llk_wrong"
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
     """A server with keys, where an id is enough to read."""
     folder = tmp_path_factory.mktemp("capability")
-    admin = make_key(folder / "store.db", "org-a", *GRANTABLE)
+    admin = make_key(folder / "store.db", "org-a", *GRANTABLE_SCOPES)
     with live(folder, LANGLAUF_ACCESS="capability") as running:
         yield Closed(running, folder / "store.db", admin.text)
 
@@ -55,7 +55,7 @@ def test_everything_else_stays_bound_to_its_tenant(closed: Closed, job: dict[str
     """401 without a key; with one of another org what is not theirs is not there."""
     assert_problem(call(closed.live, operation, job, {}), 401, "unauthorized")
     if "{job_id}" in operation.path:
-        other = make_key(closed.store, "org-b", *GRANTABLE)
+        other = make_key(closed.store, "org-b", *GRANTABLE_SCOPES)
         assert_problem(call(closed.live, operation, job, bearer(other.text)), 404, "not_found")
 
 

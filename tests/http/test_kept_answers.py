@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from langlauf.api.responses import Audience, KeptAnswer, KeptAnswers
-from langlauf.domain.views import Pulse
+from langlauf.domain.views import JobFingerprint
 from tests.http.closed import Closed
 from tests.http.test_errors import assert_problem
 from tests.support.keys import OPERATOR, bearer
 from tests.support.live import Live, live
 from tests.support.store_kinds import bed_of
 
-_PULSE = Pulse(3, result_expired=False, events_expired=False, lease_expires_at=None)
+_PULSE = JobFingerprint(3, result_expired=False, events_expired=False, lease_expires_at=None)
 
 
 @pytest.mark.both_stores

@@ -10,9 +10,9 @@ import pytest
 
 from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.clock import SystemClock, new_id
-from langlauf.domain.access import EVERYTHING, GRANTABLE, Scope
+from langlauf.domain.access import ALL_SCOPES, GRANTABLE_SCOPES, Scope
 from langlauf.domain.instant import after
-from langlauf.domain.keys import hash_of
+from langlauf.domain.keys import hash_key
 from tests.http.closed import Closed, call, path_of, run_job, stable, until
 from tests.http.test_errors import assert_problem
 from tests.support.keys import OPERATOR, bearer, make_key, revoke_key
@@ -26,9 +26,9 @@ GUARDED = [one for one in OPERATIONS if one.scope is not None]
 def test_the_scope_matrix_is_exact(closed: Closed, job: dict[str, Any], operation: Operation) -> None:
     """With the scope it needs, and no other, an operation works; with all others it is 403."""
     assert operation.scope is not None
-    for scope in sorted(GRANTABLE):
+    for scope in sorted(GRANTABLE_SCOPES):
         alone = call(closed.live, operation, job, bearer(make_key(closed.store, "org-a", scope).text))
-        others = make_key(closed.store, "org-a", *(GRANTABLE - {scope}))
+        others = make_key(closed.store, "org-a", *(GRANTABLE_SCOPES - {scope}))
         rest = call(closed.live, operation, job, bearer(others.text))
         if scope is operation.scope:
             assert alone.status_code not in (401, 403), alone.text
@@ -53,7 +53,7 @@ def test_a_missing_scope_names_a_next_step_that_leads_somewhere(closed: Closed) 
 def test_every_operation_has_a_scope_or_is_meant_for_everybody() -> None:
     """What needs no key is a short list that a test has to be changed for."""
     assert {one.name for one in OPERATIONS if one.scope is None} == {"health", "ready", "openapi"}
-    assert {one.scope for one in GUARDED} == EVERYTHING
+    assert {one.scope for one in GUARDED} == ALL_SCOPES
 
 
 def test_a_crawl_without_a_key_finds_nothing(closed: Closed) -> None:
@@ -78,7 +78,7 @@ MISSHAPEN: dict[str, Callable[[str], str]] = {
     "secret another": lambda key: key[:20] + ("A" if key[20] != "A" else "B") + key[21:],
     "the id alone": lambda key: key[:16],
     "no prefix": lambda key: key.removeprefix("llk_"),
-    "its hash": lambda key: hash_of(key.encode()),
+    "its hash": lambda key: hash_key(key.encode()),
     "superscript digits": lambda key: key.replace(next(c for c in key if c.isdigit()), "²"),
     "10 kB": lambda key: key * 190,
     "a list": lambda key: f"{key}, {key}",
@@ -279,7 +279,7 @@ def test_an_admin_makes_lists_and_revokes_keys(closed: Closed) -> None:
     shown = {one["key_id"]: one for one in listed.json()["keys"]}
     assert shown[key["key_id"]] == {name: key[name] for name in shown[key["key_id"]]}
     assert key["key"] not in listed.text
-    assert hash_of(key["key"].encode()) not in made.text + listed.text
+    assert hash_key(key["key"].encode()) not in made.text + listed.text
     path = f"/analyze/keys/{key['key_id']}/revoke"
     first = closed.live.http.post(path, headers=bearer(closed.admin))
     again = closed.live.http.post(path, headers=bearer(closed.admin))
@@ -290,7 +290,7 @@ def test_an_admin_makes_lists_and_revokes_keys(closed: Closed) -> None:
 
 def test_an_admin_reaches_no_other_org(closed: Closed) -> None:
     """Another org's key cannot be listed or revoked; a foreign id and an unknown one are alike."""
-    theirs = make_key(closed.store, "org-b", *GRANTABLE)
+    theirs = make_key(closed.store, "org-b", *GRANTABLE_SCOPES)
     same = {"X-Request-Id": "same"}
     foreign = closed.live.http.post(f"/analyze/keys/{theirs.key.key_id}/revoke", headers=bearer(closed.admin, **same))
     unknown = closed.live.http.post("/analyze/keys/llk_000000000000/revoke", headers=bearer(closed.admin, **same))

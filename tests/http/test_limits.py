@@ -9,7 +9,7 @@ import pytest
 
 from langlauf import Job, Langlauf
 from langlauf.clock import new_id
-from langlauf.domain.job import NewJob, Submitted
+from langlauf.domain.job import NewJob, SubmitOutcome
 from langlauf.service.estimates import Estimates
 from tests.http.test_errors import assert_problem
 from tests.support.live import GATES, Live, live
@@ -126,7 +126,7 @@ def test_more_submissions_than_the_process_can_write_are_refused_before_they_are
         gate, store = new_id(), server.app.runtime.store
         submit = store.submit
 
-        async def write_behind_a_gate(new: NewJob) -> Submitted:
+        async def write_behind_a_gate(new: NewJob) -> SubmitOutcome:
             await GATES.wait(gate)
             return await submit(new)
 

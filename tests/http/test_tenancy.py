@@ -10,7 +10,7 @@ import pytest
 
 import langlauf
 from langlauf.clock import new_id
-from langlauf.domain.access import GRANTABLE, Scope
+from langlauf.domain.access import GRANTABLE_SCOPES, Scope
 from langlauf.service.keys import MadeKey
 from tests.http.statements import recorded
 from tests.http.strangers import Ask, Owned, asks, seen, unknown_ids
@@ -41,7 +41,7 @@ def _by_key(server: Live, org: str) -> dict[str, str]:
 
 
 def _make_key(server: Live, org: str) -> MadeKey:
-    return make_key(server.app.settings.store_path, org, *GRANTABLE)
+    return make_key(server.app.settings.store_path, org, *GRANTABLE_SCOPES)
 
 
 _KEYS: dict[tuple[str, str], str] = {}

@@ -8,7 +8,7 @@ import pytest
 
 from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.clock import new_id
-from langlauf.domain.access import GRANTABLE, Scope
+from langlauf.domain.access import GRANTABLE_SCOPES, Scope
 from tests.http.closed import Closed, call, path_of, run_job, stable, until
 from tests.http.test_errors import assert_problem
 from tests.support.keys import OPERATOR, bearer, make_key, revoke_key
@@ -206,7 +206,7 @@ def test_nobody_makes_a_token_for_what_they_do_not_see(closed: Closed, job: dict
 
     assert_problem(make(make_key(closed.store, "org-b").text, job["job_id"]), 404, "not_found")
     assert_problem(make(closed.admin, new_id()), 404, "not_found")
-    blind = make_key(closed.store, "org-a", *(GRANTABLE - {Scope.READ}))
+    blind = make_key(closed.store, "org-a", *(GRANTABLE_SCOPES - {Scope.READ}))
     assert_problem(make(blind.text, job["job_id"]), 403, "forbidden")
     assert_problem(make(token, job["job_id"]), 403, "forbidden")
 

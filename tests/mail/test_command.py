@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from langlauf.cli.main import main
 from langlauf.domain.errors import SettingsError
-from langlauf.domain.mail import MailServer, Sender, read_mail_server, read_sender
+from langlauf.domain.mail import MailSender, MailServer, read_mail_server, read_sender
 from langlauf.settings import load_settings
 from tests.support.smtp_server import PASSWORD, PostOffice, post_office_beside
 
@@ -139,13 +139,13 @@ def test_what_is_no_address_of_a_server(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sender"),
     [
-        ("jobs@sender.example", Sender("jobs@sender.example")),
-        ("Jobs <jobs@sender.example>", Sender("jobs@sender.example", "Jobs")),
-        ('"Jobs, nightly" <jobs@sender.example>', Sender("jobs@sender.example", "Jobs, nightly")),
-        ("Büro Zürich <jobs@sender.example>", Sender("jobs@sender.example", "Büro Zürich")),
+        ("jobs@sender.example", MailSender("jobs@sender.example")),
+        ("Jobs <jobs@sender.example>", MailSender("jobs@sender.example", "Jobs")),
+        ('"Jobs, nightly" <jobs@sender.example>', MailSender("jobs@sender.example", "Jobs, nightly")),
+        ("Büro Zürich <jobs@sender.example>", MailSender("jobs@sender.example", "Büro Zürich")),
     ],
 )
-def test_whom_mail_comes_from(text: str, sender: Sender) -> None:
+def test_whom_mail_comes_from(text: str, sender: MailSender) -> None:
     """An address, with a name or without."""
     assert read_sender(text) == sender
 

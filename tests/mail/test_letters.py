@@ -19,7 +19,7 @@ from langlauf.delivery.mail.message import mail_bytes
 from langlauf.domain.attempt import Partial
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, Subscription
 from langlauf.domain.errors import RetryHint
-from langlauf.domain.mail import Letter, Sender, message_id
+from langlauf.domain.mail import Email, MailSender, message_id
 from langlauf.domain.outcome import Completed, Failed
 from langlauf.domain.redact import MASK
 from langlauf.domain.retention import RetentionPolicy
@@ -31,7 +31,7 @@ from tests.support.stores import SetClock, opened
 from tests.support.submissions import ORG, claim, new_job
 
 PUBLIC = "https://jobs.example/app/"
-SENDER = Sender("jobs@sender.example", "Jobs")
+SENDER = MailSender("jobs@sender.example", "Jobs")
 TO = "who@mail.example"
 #: What somebody may try who can name things.
 HOSTILE = (
@@ -80,11 +80,11 @@ class Scene(msgspec.Struct):
         assert await self.store.deliveries.finish(sent)
         return delivery
 
-    async def about(self, delivery: Delivery, letters: EmailWriter | None = None) -> Letter:
+    async def about(self, delivery: Delivery, letters: EmailWriter | None = None) -> Email:
         """The letter of a message."""
         return (letters or self.letters).about(delivery, await ending_of(self.store, delivery))
 
-    async def letter(self, end: Completed | Failed, **how: Any) -> Letter:
+    async def letter(self, end: Completed | Failed, **how: Any) -> Email:
         """The letter about it."""
         return await self.about(await self.ended(end, **how))
 
@@ -112,7 +112,7 @@ def failed(message: str = "no such place", hint: RetryHint | None = None) -> Fai
     return Failed(code="address_intel", message=message, retryable=False, hint=hint)
 
 
-def received(letter: Letter) -> EmailMessage:
+def received(letter: Email) -> EmailMessage:
     """The letter as whoever gets the mail reads it."""
     sent = mail_bytes(letter, sender=SENDER, to=TO, message_id=message_id(new_id(), SENDER), now=0)
     read = message_from_bytes(sent, policy=default)
@@ -138,7 +138,7 @@ class Tags(HTMLParser):
 def test_a_completed_job_in_both_languages(language: str) -> None:
     """What ran, for whom, when, how long, what came out, where to look, and why the reader gets this."""
 
-    async def scene(scene: Scene) -> tuple[Letter, Delivery]:
+    async def scene(scene: Scene) -> tuple[Email, Delivery]:
         delivery = await scene.ended(completed({"places": 12, "note": "fine"}), language=language)
         return await scene.about(delivery), delivery
 
@@ -229,7 +229,7 @@ def test_a_large_summary_is_for_the_page() -> None:
 def test_no_text_of_a_job_gets_out_of_its_place() -> None:
     """Not as a header, not as markup, not as a line of ours, not by turning the direction of writing."""
 
-    async def scene(scene: Scene) -> list[Letter]:
+    async def scene(scene: Scene) -> list[Email]:
         made = []
         for text, language in product(HOSTILE, LANGUAGES):
             for end in (completed({text: text, "plain": [text]}), failed(text)):
@@ -270,7 +270,7 @@ def test_a_line_is_cut_and_cleaned() -> None:
 def test_what_retention_took_is_missing_and_nothing_else() -> None:
     """First the result, then the whole job: the letter, sent again, is still one."""
 
-    async def scene(scene: Scene) -> list[Letter]:
+    async def scene(scene: Scene) -> list[Email]:
         delivery = await scene.ended(completed({"places": 12}))
         letters = []
         for jobs in (10**9, 0.0):
@@ -305,7 +305,7 @@ def test_the_letter_of_a_trial() -> None:
 
 def test_a_long_domain_does_not_break_the_mark() -> None:
     """It stays one word, whatever the length of the line."""
-    sender = Sender("jobs@" + ".".join(["a" * 60] * 3) + ".example")
+    sender = MailSender("jobs@" + ".".join(["a" * 60] * 3) + ".example")
     mark = message_id(new_id(), sender)
     sent = mail_bytes(sample_email("en"), sender=sender, to=TO, message_id=mark, now=0)
     assert message_from_bytes(sent, policy=default)["Message-ID"].strip() == mark

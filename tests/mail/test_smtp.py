@@ -12,16 +12,16 @@ import pytest
 
 from langlauf.delivery.mail.message import mail_bytes
 from langlauf.delivery.mail.smtp import Answer, send
-from langlauf.domain.mail import Letter, Sender, read_mail_server
+from langlauf.domain.mail import Email, MailSender, read_mail_server
 from tests.support.certificates import make_certificate
 from tests.support.processes import eventually
 from tests.support.smtp_server import PASSWORD, USER, PostOffice, post_office
 from tests.support.stores import START
 
-SENDER = Sender("jobs@sender.example", "Jobs")
+SENDER = MailSender("jobs@sender.example", "Jobs")
 TO = "who@mail.example"
 LOGIN = "post:pass%40word%3A1%2F2@"
-LETTER = Letter(subject="Über alles", text=".\nzwei\n", html="<p>zwei</p>", language="de")
+LETTER = Email(subject="Über alles", text=".\nzwei\n", html="<p>zwei</p>", language="de")
 
 
 def mail() -> bytes:

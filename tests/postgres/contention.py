@@ -19,7 +19,7 @@ import asyncpg
 
 from langlauf.clock import monotonic, new_id, new_trace_id
 from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Partial, Progress, Write
-from langlauf.domain.job import INLINE, Accepted, JobRecord, NewJob, payload_hash
+from langlauf.domain.job import INLINE_REF, Accepted, JobRecord, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
@@ -112,7 +112,7 @@ class Host:
             status=Status.QUEUED,
             priority_class=self._chance.choice(("default", "default", "expedite")),
             request_payload_hash=payload_hash(analysis, payload),
-            request_payload_ref=INLINE,
+            request_payload_ref=INLINE_REF,
             queued_at=0,
             updated_at=0,
             timeout_seconds=self._chance.choice((0.3, 30.0)),

@@ -8,7 +8,7 @@ from uuid import uuid4
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Progress
 from langlauf.domain.outcome import Completed, Released
-from langlauf.domain.views import Depth
+from langlauf.domain.views import QueueDepth
 from langlauf.hints import Hints
 from langlauf.store.group_commit import Recording
 from langlauf.store.postgres import record, submit
@@ -51,7 +51,7 @@ def test_submissions_sent_again_are_accepted_once() -> None:
         clock.pass_(1)
         assert first == second == third == await ask(stores[0], again=True)
         assert [answer.split(" ")[0] for answer in first] == ["accepted", "accepted", "accepted", "full"]
-        assert await stores[0].depth() == Depth(3, 0)
+        assert await stores[0].depth() == QueueDepth(3, 0)
         for new in batch[:3]:
             assert await event_types(stores[0], new.job.job_id) == ["job.queued"]
 
@@ -111,6 +111,6 @@ def test_a_claim_asked_again_gives_what_it_gave() -> None:
         assert len(first) == 2
         assert await ask(True, claim_id) == first
         assert len(await ask(True, uuid4())) == 2
-        assert await stores[0].depth() == Depth(0, 4)
+        assert await stores[0].depth() == QueueDepth(0, 4)
 
     _play(scene)

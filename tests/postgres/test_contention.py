@@ -2,7 +2,7 @@
 
 import asyncio
 
-from langlauf.domain.errors import StoreUnwell
+from langlauf.domain.errors import StoreUnhealthy
 from tests.postgres.contention import Ledger, contend, judge
 from tests.simulation.postgres_mutants import Edit
 from tests.support.postgres import execute, fetch
@@ -46,7 +46,7 @@ def test_claims_that_do_not_take_turns_are_seen() -> None:
             execute(url, turn.applied_to(definition))
             try:
                 return any("run" in words for words in asyncio.run(contend(url, 2.0, seed)).wrong)
-            except StoreUnwell:  # they wait for each other in a circle
+            except StoreUnhealthy:  # they wait for each other in a circle
                 return True
 
     assert any(exceeded(seed) for seed in range(BASE, BASE + 10))

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import msgspec
 
-from langlauf.domain.feed import FeedEvent, FeedRequest, Place
+from langlauf.domain.feed import FeedEvent, FeedPosition, FeedRequest
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from tests.support.postgres import fresh_database
@@ -42,7 +42,7 @@ class Reader:
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self.seen: list[FeedEvent] = []
-        self.after: Place | None = None
+        self.after: FeedPosition | None = None
 
     async def read(self) -> bool:
         """What there is now; whether something is held back."""
@@ -137,7 +137,7 @@ def test_places_of_the_end_that_a_server_lost_are_good() -> None:
 def test_places_are_good_after_a_dump_was_read_into_another_database() -> None:
     """Marks that were counted elsewhere, however high, stand in nobody's way."""
 
-    async def before(url: str) -> list[Place]:
+    async def before(url: str) -> list[FeedPosition]:
         async with _opened(url) as (store, connection):
             reader = Reader(store)
             for number in range(3):
@@ -146,7 +146,7 @@ def test_places_are_good_after_a_dump_was_read_into_another_database() -> None:
             await connection.execute("UPDATE langlauf.event_rows SET feed_mark = feed_mark + 1000000000")
             return [msgspec.structs.replace(one.place, mark=one.place.mark + 10**9) for one in reader.seen]
 
-    async def after(url: str, places: list[Place]) -> None:
+    async def after(url: str, places: list[FeedPosition]) -> None:
         async with _opened(url) as (store, _):
             await store.submit(new_job(SetClock(), job_id="new"))
             whole = Reader(store)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from langlauf.domain.errors import SettingsError, StoreUnavailable, StoreUnwell
+from langlauf.domain.errors import SettingsError, StoreUnavailable, StoreUnhealthy
 from langlauf.hints import Hints
 from langlauf.store.health import Ailment
 from langlauf.store.postgres.driver import PostgresStore
@@ -43,7 +43,7 @@ def test_a_database_that_only_reads_is_unwell_until_it_writes() -> None:
     async def scene(store: PostgresStore, url: str) -> None:
         await store.health.admit()
         await asyncio.to_thread(_set_up, url, "SET default_transaction_read_only = on")
-        with pytest.raises(StoreUnwell, match="read-only"):
+        with pytest.raises(StoreUnhealthy, match="read-only"):
             await store._connections["control"].call("note_duty", None, "sweep", "host-1", timeout_seconds=_SHORT)
         assert store.health.ailment is Ailment.READ_ONLY
         await store.check()
@@ -62,7 +62,7 @@ def test_a_read_that_takes_too_long_makes_no_database_unwell() -> None:
     async def scene(store: PostgresStore, _: str) -> None:
         with pytest.raises(StoreUnavailable) as raised:
             await store._pool.connections[0].call("pg_sleep", 60.0, timeout_seconds=_SHORT)
-        assert not isinstance(raised.value, StoreUnwell)
+        assert not isinstance(raised.value, StoreUnhealthy)
         assert store.health.ailment is None
 
     _play(scene)

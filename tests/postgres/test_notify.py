@@ -94,7 +94,7 @@ def _new_job() -> NewJob:
         status=Status.QUEUED,
         priority_class="default",
         request_payload_hash="0" * 64,
-        request_payload_ref=jobs.INLINE,
+        request_payload_ref=jobs.INLINE_REF,
         queued_at=0,
         updated_at=0,
         timeout_seconds=60.0,

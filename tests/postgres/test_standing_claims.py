@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from langlauf.domain.attempt import ClaimRequest, Handed
+from langlauf.domain.attempt import ClaimBatch, ClaimRequest
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from tests.support.postgres import fetch
@@ -17,7 +17,7 @@ REQUEST = ClaimRequest(worker_id="w", slots=2, analyses=("survey",), lease_secon
 _TRANSACTIONS = "SELECT DISTINCT xmin::text FROM langlauf.event_rows"
 
 
-async def _standing(store: PostgresStore) -> "asyncio.Task[Handed]":
+async def _standing(store: PostgresStore) -> "asyncio.Task[ClaimBatch]":
     """A claim that has found nothing and stands."""
     stands = asyncio.Event()
 

@@ -13,7 +13,7 @@ import msgspec
 
 from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Lease, Partial, Progress, Write
 from langlauf.domain.instant import SECOND, Instant
-from langlauf.domain.job import INLINE, CanceledBy, JobRecord, NewJob, payload_hash
+from langlauf.domain.job import INLINE_REF, CanceledBy, JobRecord, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest
@@ -133,7 +133,7 @@ class Actors:
             status=Status.QUEUED,
             priority_class="expedite" if self._chance.random() < 0.2 else "default",
             request_payload_hash=payload_hash(analysis, payload),
-            request_payload_ref=INLINE,
+            request_payload_ref=INLINE_REF,
             queued_at=now,
             updated_at=now,
             timeout_seconds=self._some((5.0, 20.0, 1800.0, 1800.0)),

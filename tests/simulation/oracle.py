@@ -4,12 +4,12 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Lease, Partial, Progress, Renewal
-from langlauf.domain.bounds import Recorded, recorded
+from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Lease, LeaseRenewal, Partial, Progress
+from langlauf.domain.bounds import WriteResult, write_result
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.job import Accepted, Duplicate, KeyReused, NewJob, QueueFull, Replayed, Submitted
+from langlauf.domain.job import Accepted, Duplicate, KeyReused, NewJob, QueueFull, Replayed, SubmitOutcome
 from langlauf.domain.state import Status
-from langlauf.domain.views import CancelRequest, JobView, Swept
+from langlauf.domain.views import CancelRequest, JobView, SweptJob
 from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.claim import RenewRequest
 from langlauf.store.sqlite.sweep import SweepOne, TidyLanes
@@ -71,7 +71,7 @@ class Oracle:
 
     # -- one judge per operation ---------------------------------------------------------------------------------------
 
-    def _submit(self, new: NewJob, answer: Submitted, _: Instant) -> None:
+    def _submit(self, new: NewJob, answer: SubmitOutcome, _: Instant) -> None:
         verdicts = self._accept(new)
         seen = _seen(answer)
         agree("answer to the submission", seen, seen if seen in verdicts else verdicts[0])
@@ -107,22 +107,22 @@ class Oracle:
     def _claim(self, request: ClaimRequest, answer: list[Claim], now: Instant) -> None:
         judge_claims(self.jobs, request, answer, now)
 
-    def _renew(self, request: RenewRequest, answer: list[Renewal], now: Instant) -> None:
+    def _renew(self, request: RenewRequest, answer: list[LeaseRenewal], now: Instant) -> None:
         agree("answer to the heartbeat", answer, [self._renewal(lease, request, now) for lease in request.leases])
 
-    def _renewal(self, lease: Lease, request: RenewRequest, now: Instant) -> Renewal:
+    def _renewal(self, lease: Lease, request: RenewRequest, now: Instant) -> LeaseRenewal:
         job = self._holder(lease, now)
         if job is None or job.lease is None:
-            return Renewal(lease, held=False)
+            return LeaseRenewal(lease, held=False)
         job.lease.expires_at = after(now, request.lease_seconds)
-        return Renewal(lease, held=True, cancel_reason=job.cancel_reason)
+        return LeaseRenewal(lease, held=True, cancel_reason=job.cancel_reason)
 
-    def _record(self, recording: Recording, answer: Recorded, now: Instant) -> None:
+    def _record(self, recording: Recording, answer: WriteResult, now: Instant) -> None:
         job, write = self._holder(recording.lease, now), recording.write
-        right = Recorded.REFUSED if job is None else Recorded.WRITTEN
+        right = WriteResult.REFUSED if job is None else WriteResult.WRITTEN
         if job is not None and isinstance(write, Progress | Partial | Checkpoint):
             job.write(write, now)
-            right = right if isinstance(write, Checkpoint) else recorded(job.limit_reached)
+            right = right if isinstance(write, Checkpoint) else write_result(job.limit_reached)
         elif job is not None and not isinstance(write, Progress | Partial | Checkpoint):
             job.end(write, now)
         agree(f"what {type(write).__name__} of attempt {recording.lease.attempt} is answered", answer, right)
@@ -153,7 +153,7 @@ class Oracle:
         ]
         agree("page of the sweep", answer, found[: request.limit])
 
-    def _sweep(self, request: SweepOne, answer: Swept | None, now: Instant) -> None:
+    def _sweep(self, request: SweepOne, answer: SweptJob | None, now: Instant) -> None:
         lease = request.lease
         job = self.jobs.get((lease.org_id, lease.job_id))
         right = job is not None and job.attempt == lease.attempt and job.sweepable(now, request.grace_seconds)
@@ -162,15 +162,15 @@ class Oracle:
             return
         outcome = job.swept(now, request.backoff.delay(job.retry_count, self._jitter))
         job.end(outcome, now)
-        agree("answer to the sweep", answer, Swept(lease.org_id, lease.job_id, type(outcome).__name__.lower()))
+        agree("answer to the sweep", answer, SweptJob(lease.org_id, lease.job_id, type(outcome).__name__.lower()))
 
-    def _sweep_all(self, request: SweepAll, answer: list[Swept], now: Instant) -> None:
+    def _sweep_all(self, request: SweepAll, answer: list[SweptJob], now: Instant) -> None:
         taken = []
         for _, job in sorted(self.jobs.items(), key=lambda item: (item[1].job_id, item[1].org_id)):
             if job.sweepable(now, request.grace_seconds):
                 outcome = job.swept(now, request.backoff.delay(job.retry_count, self._jitter))
                 job.end(outcome, now)
-                taken.append(Swept(job.org_id, job.job_id, type(outcome).__name__.lower()))
+                taken.append(SweptJob(job.org_id, job.job_id, type(outcome).__name__.lower()))
         agree("answer to the sweep", answer, taken)
 
     def _tidy(self, _: TidyLanes, __: int, ___: Instant) -> None:
@@ -194,7 +194,7 @@ _JUDGES: dict[type, Callable[[Oracle, Any, Any, Instant], None]] = {
 }
 
 
-def _seen(answer: Submitted) -> tuple[type, str | None]:
+def _seen(answer: SubmitOutcome) -> tuple[type, str | None]:
     """What an answer says, without the job's details: those are compared with all others."""
     if isinstance(answer, QueueFull):
         return QueueFull, answer.scope

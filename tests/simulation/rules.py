@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from langlauf.domain.bounds import Bounds
+from langlauf.domain.bounds import JobBounds
 from langlauf.domain.retry import Backoff
 
 LEASE_SECONDS = 15.0
@@ -25,7 +25,7 @@ class Rules:
     max_waiting_org: int
     max_waiting_all: int
     max_waiting_analysis: int | None
-    bounds: Bounds
+    bounds: JobBounds
 
 
 def draw_rules(chance: random.Random) -> Rules:
@@ -42,11 +42,11 @@ def draw_rules(chance: random.Random) -> Rules:
     )
 
 
-def _draw_bounds(chance: random.Random) -> Bounds:
+def _draw_bounds(chance: random.Random) -> JobBounds:
     """Mostly more than any schedule reaches. Drawn from a copy of chance, so that known seeds play what they played."""
     aside = random.Random()
     aside.setstate(chance.getstate())
     luck = aside.random()
     if luck < 0.75:
-        return Bounds()
-    return Bounds(events=aside.choice((7, 8, 9, 50)), partial_bytes=aside.choice((0, 50, 100, 10_000)))
+        return JobBounds()
+    return JobBounds(events=aside.choice((7, 8, 9, 50)), partial_bytes=aside.choice((0, 50, 100, 10_000)))

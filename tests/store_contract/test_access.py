@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from langlauf.clock import new_id
-from langlauf.domain.access import USUAL, Scope
+from langlauf.domain.access import DEFAULT_SCOPES, Scope
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import after
-from langlauf.domain.keys import HashedKey, Key, hash_of
+from langlauf.domain.keys import ApiKey, HashedKey, hash_key
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import START, SetClock
@@ -17,8 +17,8 @@ from tests.support.submissions import new_job
 
 
 def _hashed(key_id: str = "llk_aaaaaaaaaaaa", org_id: str = "org-a", **fields: object) -> HashedKey:
-    values = {"name": "ci", "scopes": USUAL, "created_at": 0, **fields}
-    return HashedKey(Key(key_id=key_id, org_id=org_id, **values), hash_of(key_id.encode()))  # type: ignore[arg-type]
+    values = {"name": "ci", "scopes": DEFAULT_SCOPES, "created_at": 0, **fields}
+    return HashedKey(ApiKey(key_id=key_id, org_id=org_id, **values), hash_key(key_id.encode()))  # type: ignore[arg-type]
 
 
 def test_a_key_is_kept_as_it_was_made(harness: Harness) -> None:
@@ -27,7 +27,7 @@ def test_a_key_is_kept_as_it_was_made(harness: Harness) -> None:
     async def body(store: Store, _: SetClock) -> None:
         wish = _hashed(scopes=frozenset({Scope.ADMIN, Scope.READ}), expires_at=START + 5)
         made = await store.access.create_key(wish)
-        assert made == Key(
+        assert made == ApiKey(
             key_id="llk_aaaaaaaaaaaa",
             org_id="org-a",
             name="ci",

@@ -4,7 +4,7 @@ import json
 
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress
-from langlauf.domain.bounds import Bounds, Recorded
+from langlauf.domain.bounds import JobBounds, WriteResult
 from langlauf.domain.event import Event
 from langlauf.domain.outcome import Completed, Released, Retry
 from langlauf.store.protocol import Store
@@ -13,16 +13,16 @@ from tests.support.stores import LEASE_SECONDS, SetClock
 from tests.support.submissions import ORG, claim, event_types, look, started, wish_to_cancel
 
 #: The sixth event is the last that tells of progress; the first two are those of the start.
-FEW_EVENTS = Bounds(events=10)
+FEW_EVENTS = JobBounds(events=10)
 #: Two of the partials below.
-FEW_BYTES = Bounds(partial_bytes=20)
+FEW_BYTES = JobBounds(partial_bytes=20)
 
 
-def _partial(percent: int, bounds: Bounds, payload: str = '{"found":1}'[:10]) -> Partial:
+def _partial(percent: int, bounds: JobBounds, payload: str = '{"found":1}'[:10]) -> Partial:
     return Partial(result_id=new_id(), payload=payload, percent=percent, step=f"at {percent}", bounds=bounds)
 
 
-async def _news(store: Store, made: Claim, percents: range, bounds: Bounds) -> list[Recorded]:
+async def _news(store: Store, made: Claim, percents: range, bounds: JobBounds) -> list[WriteResult]:
     return [await store.record(made.lease, Progress(percent=one, step=f"at {one}", bounds=bounds)) for one in percents]
 
 
@@ -39,14 +39,14 @@ def test_the_last_progress_that_is_stored_says_so(harness: Harness) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
         answers = await _news(store, made, range(1, 7), FEW_EVENTS)
-        assert answers == [Recorded.WRITTEN] * 3 + [Recorded.EVENTS_FULL] * 3
+        assert answers == [WriteResult.WRITTEN] * 3 + [WriteResult.EVENTS_FULL] * 3
         before = await look(store, made.lease.job_id)
         assert (before.job.progress_percent, before.job.step, before.job.event_seq) == (4, "at 4", 6)
         assert before.job.limit_reached == "events"
         clock.pass_(1)
-        assert await store.record(made.lease, _partial(50, FEW_EVENTS)) is Recorded.EVENTS_FULL
+        assert await store.record(made.lease, _partial(50, FEW_EVENTS)) is WriteResult.EVENTS_FULL
         # A bound that was raised since does not let it go on: the log has said that nothing follows.
-        assert await store.record(made.lease, Progress(percent=60)) is Recorded.EVENTS_FULL
+        assert await store.record(made.lease, Progress(percent=60)) is WriteResult.EVENTS_FULL
         assert await look(store, made.lease.job_id) == before
         assert await store.tenant(ORG).results(made.lease.job_id) == []
         notice = {"progress_percent": 4, "step": "at 4", "limit": "events"}
@@ -61,11 +61,11 @@ def test_past_the_bound_everything_that_ends_is_stored(harness: Harness) -> None
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
         await _news(store, made, range(1, 9), FEW_EVENTS)
-        assert await store.record(made.lease, Checkpoint(key="k", payload="1")) is Recorded.WRITTEN
+        assert await store.record(made.lease, Checkpoint(key="k", payload="1")) is WriteResult.WRITTEN
         assert await store.record(made.lease, Retry(code="timeout", message="slow", delay_seconds=0, timed_out=True))
         for _ in range(3):
             [made] = await claim(store)
-            assert await store.record(made.lease, Progress(percent=70, bounds=FEW_EVENTS)) is Recorded.EVENTS_FULL
+            assert await store.record(made.lease, Progress(percent=70, bounds=FEW_EVENTS)) is WriteResult.EVENTS_FULL
             assert await store.record(made.lease, Released())
         [made] = await claim(store)
         await store.cancel(wish_to_cancel(made.lease.job_id))
@@ -89,13 +89,13 @@ def test_a_partial_that_does_not_fit_is_progress_without_a_snapshot(harness: Har
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
         answers = [await store.record(made.lease, _partial(percent, FEW_BYTES)) for percent in (10, 20, 30)]
-        assert answers == [Recorded.WRITTEN, Recorded.WRITTEN, Recorded.PARTIALS_FULL]
+        assert answers == [WriteResult.WRITTEN, WriteResult.WRITTEN, WriteResult.PARTIALS_FULL]
         job = (await look(store, made.lease.job_id)).job
         assert (job.partial_count, job.partial_bytes, job.progress_percent, job.step) == (2, 20, 30, "at 30")
         assert (job.limit_reached, job.status, job.event_seq) == ("partials", "partial", 5)
-        assert await store.record(made.lease, _partial(40, Bounds(), payload="1")) is Recorded.PARTIALS_FULL
+        assert await store.record(made.lease, _partial(40, JobBounds(), payload="1")) is WriteResult.PARTIALS_FULL
         assert (await look(store, made.lease.job_id)).job == job
-        assert await store.record(made.lease, Progress(percent=50, bounds=FEW_BYTES)) is Recorded.PARTIALS_FULL
+        assert await store.record(made.lease, Progress(percent=50, bounds=FEW_BYTES)) is WriteResult.PARTIALS_FULL
         results = await store.tenant(ORG).results(made.lease.job_id)
         assert [(one.result_kind, one.result_seq) for one in results] == [("partial", 1), ("partial", 2)]
         assert results[-1].result_id == job.result_id
@@ -111,11 +111,11 @@ def test_one_event_for_each_bound(harness: Harness) -> None:
     """A job that reached the bound of its partials may reach that of its events as well."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        bounds = Bounds(events=10, partial_bytes=5)
+        bounds = JobBounds(events=10, partial_bytes=5)
         made = await started(store, clock)
-        assert await store.record(made.lease, _partial(1, bounds)) is Recorded.PARTIALS_FULL
+        assert await store.record(made.lease, _partial(1, bounds)) is WriteResult.PARTIALS_FULL
         answers = await _news(store, made, range(2, 7), bounds)
-        assert answers == [Recorded.PARTIALS_FULL] * 2 + [Recorded.EVENTS_FULL] * 3
+        assert answers == [WriteResult.PARTIALS_FULL] * 2 + [WriteResult.EVENTS_FULL] * 3
         assert (await look(store, made.lease.job_id)).job.limit_reached == "events"
         assert [facts["limit"] for _, facts in await _limits(store, made)] == ["partials", "events"]
 
@@ -128,7 +128,7 @@ def test_a_partial_can_reach_the_bound_of_events(harness: Harness) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
         answers = [await store.record(made.lease, _partial(percent, FEW_EVENTS)) for percent in range(1, 7)]
-        assert answers == [Recorded.WRITTEN] * 3 + [Recorded.EVENTS_FULL] * 3
+        assert answers == [WriteResult.WRITTEN] * 3 + [WriteResult.EVENTS_FULL] * 3
         job = (await look(store, made.lease.job_id)).job
         assert (job.partial_count, job.progress_percent, job.limit_reached) == (3, 4, "events")
         assert len(await store.tenant(ORG).results(made.lease.job_id)) == 3
@@ -144,8 +144,8 @@ def test_a_lost_lease_is_refused_past_the_bound_as_well(harness: Harness) -> Non
         made = await started(store, clock)
         await _news(store, made, range(1, 7), FEW_EVENTS)
         clock.pass_(LEASE_SECONDS)
-        assert await store.record(made.lease, Progress(percent=60, bounds=FEW_EVENTS)) is Recorded.REFUSED
-        assert await store.record(made.lease, _partial(60, FEW_EVENTS)) is Recorded.REFUSED
+        assert await store.record(made.lease, Progress(percent=60, bounds=FEW_EVENTS)) is WriteResult.REFUSED
+        assert await store.record(made.lease, _partial(60, FEW_EVENTS)) is WriteResult.REFUSED
 
     harness.run(body)
 

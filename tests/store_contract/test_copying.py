@@ -16,11 +16,11 @@ from click.testing import CliRunner, Result
 from langlauf.cli.transfer import copy_store_command
 from langlauf.compat.transfer import import_into
 from langlauf.compat.v1_import import ImportReport
-from langlauf.domain.access import USUAL
+from langlauf.domain.access import DEFAULT_SCOPES
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.errors import StoreError
 from langlauf.domain.inbox import MarkRead
-from langlauf.domain.keys import HashedKey, Key, hash_of
+from langlauf.domain.keys import ApiKey, HashedKey, hash_key
 from langlauf.domain.retry import Backoff
 from langlauf.store.protocol import Store
 from langlauf.store.tools import store_copy
@@ -80,8 +80,8 @@ def fill(bed: Bed, clock: SetClock, folder: Path) -> None:
         assert await store.access.signing_secret("sessions")
         await store.access.end_session("a-session", clock.now() + 3_600_000_000)
         for name in ("llk_000000000001", "llk_000000000002"):
-            key = Key(key_id=name, org_id="org-a", name="name", scopes=USUAL, created_at=clock.now())
-            assert await store.access.create_key(HashedKey(key, hash_of(name.encode())))
+            key = ApiKey(key_id=name, org_id="org-a", name="name", scopes=DEFAULT_SCOPES, created_at=clock.now())
+            assert await store.access.create_key(HashedKey(key, hash_key(name.encode())))
         assert await store.access.revoke_key("llk_000000000001", org_id=None)
         for number in range(3):
             await make.queued(query=f"Zürich {number} 🏔")

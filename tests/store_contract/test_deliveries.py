@@ -14,10 +14,10 @@ from langlauf.domain.delivery import (
     DeliveryClaim,
     DeliveryEnd,
     DeliveryFilter,
-    Endpoint,
+    DeliveryReplay,
     EndpointChange,
-    Replay,
     Subscription,
+    WebhookEndpoint,
 )
 from langlauf.domain.notification import Notification
 from langlauf.domain.outcome import Canceled, Completed, Failed
@@ -35,11 +35,11 @@ def request(most: int = 10, most_of_lane: int = 2) -> DeliveryClaim:
     return DeliveryClaim(most=most, most_of_lane=most_of_lane, claim_seconds=CLAIM_SECONDS, cautious_after=3)
 
 
-async def endpoint(store: Store, clock: SetClock, *, org: str = ORG, **values: Any) -> Endpoint:
+async def endpoint(store: Store, clock: SetClock, *, org: str = ORG, **values: Any) -> WebhookEndpoint:
     """An endpoint of an org; without an address, one like no other."""
     number = new_id()
     made = await store.deliveries.add_endpoint(
-        Endpoint(
+        WebhookEndpoint(
             org_id=org,
             endpoint_id=number,
             url=values.pop("url", f"https://{number}.example/hook"),
@@ -332,10 +332,10 @@ def test_an_endpoint_that_is_gone_is_not_called_again(harness: Harness) -> None:
         assert [one.delivery_status for one in found] == ["failed"] * 3
         assert await store.deliveries.claim(request()) == []
         assert (await store.deliveries.figures()).disabled_endpoints == 1
-        assert await store.deliveries.replay(Replay(org_id=ORG, endpoint_id=mine.endpoint_id)) == 0
+        assert await store.deliveries.replay(DeliveryReplay(org_id=ORG, endpoint_id=mine.endpoint_id)) == 0
         back = EndpointChange(org_id=ORG, endpoint_id=mine.endpoint_id, enabled=True)
         assert (await store.deliveries.change_endpoint(back)) is not None
-        assert await store.deliveries.replay(Replay(org_id=ORG, endpoint_id=mine.endpoint_id)) == 3
+        assert await store.deliveries.replay(DeliveryReplay(org_id=ORG, endpoint_id=mine.endpoint_id)) == 3
 
     harness.run(body)
 
@@ -348,9 +348,9 @@ def test_what_is_replayed_keeps_its_id_and_has_all_its_tries(harness: Harness) -
         await completed(store, clock)
         [one] = await store.deliveries.claim(request())
         assert await store.deliveries.finish(ended(one, "sent"))
-        wish = Replay(org_id=ORG, notification_id=one.notification_id)
+        wish = DeliveryReplay(org_id=ORG, notification_id=one.notification_id)
         assert await store.deliveries.replay(wish) == 0
-        foreign = Replay(org_id="org-b", notification_id=one.notification_id, sent_too=True)
+        foreign = DeliveryReplay(org_id="org-b", notification_id=one.notification_id, sent_too=True)
         assert await store.deliveries.replay(foreign) == 0
         assert await store.deliveries.replay(msgspec.structs.replace(wish, sent_too=True)) == 1
         [again] = await store.deliveries.claim(request())
@@ -385,7 +385,7 @@ def test_endpoints_are_added_changed_and_removed(harness: Harness) -> None:
         assert [one.endpoint_id for one in await store.tenant("org-b").endpoints()] == [theirs.endpoint_id]
         for _ in range(MOST_ENDPOINTS):
             await endpoint(store, clock)
-        more = Endpoint(
+        more = WebhookEndpoint(
             org_id=ORG, endpoint_id=new_id(), url="https://z.example/", name="", subjects=SUBJECTS, created_at=0
         )
         assert await store.deliveries.add_endpoint(more) is None

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from langlauf.domain.delivery import Delivery, Replay
+from langlauf.domain.delivery import Delivery, DeliveryReplay
 from langlauf.domain.errors import StoreError
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
@@ -105,7 +105,7 @@ async def _what_waits_is_not_replayed(store: Store, clock: SetClock) -> None:
     await endpoint(store, clock)
     await completed(store, clock)
     one = await _taken(store)
-    assert await store.deliveries.replay(Replay(org_id="org-a", notification_id=one.notification_id)) == 0
+    assert await store.deliveries.replay(DeliveryReplay(org_id="org-a", notification_id=one.notification_id)) == 0
 
 
 async def _what_arrived_is_not_given_up(store: Store, clock: SetClock) -> None:

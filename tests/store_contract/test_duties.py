@@ -1,6 +1,6 @@
 """What every store keeps about duties: the last success of each, at the store's own time, whoever had it."""
 
-from langlauf.domain.duties import DutyDone
+from langlauf.domain.duties import DutySuccess
 from langlauf.maintenance.duties import DutyNotes
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
@@ -15,7 +15,7 @@ def test_the_last_success_of_each_is_kept(harness: Harness) -> None:
         clock.pass_(5)
         await store.duties.note("sweep", "two")
         await store.duties.note("retention", "one")
-        kept = [DutyDone("retention", clock.now(), "one"), DutyDone("sweep", clock.now(), "two")]
+        kept = [DutySuccess("retention", clock.now(), "one"), DutySuccess("sweep", clock.now(), "two")]
         assert await store.duties.seen() == kept
         clock.pass_(-60)
         await store.duties.note("sweep", "three")

@@ -10,10 +10,10 @@ from langlauf.compat.transfer import export_from
 from langlauf.compat.v1_export import ExportReport
 from langlauf.domain.access import Scope
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
-from langlauf.domain.delivery import FINAL_SUBJECTS, Endpoint
+from langlauf.domain.delivery import FINAL_SUBJECTS, WebhookEndpoint
 from langlauf.domain.errors import StoreError
 from langlauf.domain.holding import HoldRequest
-from langlauf.domain.keys import HashedKey, Key
+from langlauf.domain.keys import ApiKey, HashedKey
 from langlauf.domain.outcome import Completed
 from langlauf.maintenance.erasure import erase, look
 from langlauf.store.admin import KEYS, KNOWN_AS, OF_JOBS
@@ -51,7 +51,7 @@ def everything(bed: Bed, org_id: str) -> dict[str, list[str]]:
 async def fill(store: Store, clock: SetClock, org_id: str) -> None:
     """Jobs in every state, a key, and somebody who is told of ends."""
     make = Maker(store, clock, org_id)
-    told = Endpoint(
+    told = WebhookEndpoint(
         org_id=org_id,
         endpoint_id=org_id,
         url="https://a.example/",
@@ -63,7 +63,7 @@ async def fill(store: Store, clock: SetClock, org_id: str) -> None:
     await make.one_of_each()
     await make.completed(2, key="k")
     scopes = frozenset({Scope.READ})
-    key = Key(key_id=f"llk_{org_id}", org_id=org_id, name=f"of {org_id}", scopes=scopes, created_at=clock.now())
+    key = ApiKey(key_id=f"llk_{org_id}", org_id=org_id, name=f"of {org_id}", scopes=scopes, created_at=clock.now())
     assert await store.access.create_key(HashedKey(key, "0" * 64)) is not None
 
 

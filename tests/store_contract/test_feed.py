@@ -11,7 +11,7 @@ import pytest
 
 from langlauf.domain.attempt import Partial, Progress
 from langlauf.domain.event import EventType
-from langlauf.domain.feed import MOST_LOOKED_AT, FeedEvent, FeedRequest, Place, outgoing
+from langlauf.domain.feed import FEED_SCAN_LIMIT, FeedEvent, FeedPosition, FeedRequest, to_cloud_event
 from langlauf.domain.outbound import OUTBOUND
 from langlauf.domain.outcome import Completed, Failed
 from langlauf.domain.retention import RetentionPolicy
@@ -28,7 +28,7 @@ _EVENTS_GO = RetentionPolicy(final_results=None, partial_results=None, events=DA
 
 
 async def _everything(
-    store: Store, after: Place | None = None, *, org: str = ORG, limit: int = 200, **wish: Any
+    store: Store, after: FeedPosition | None = None, *, org: str = ORG, limit: int = 200, **wish: Any
 ) -> list[FeedEvent]:
     """All that follows a place, page by page; another test may keep a transaction open on the same server."""
     found, more = list[FeedEvent](), True
@@ -78,7 +78,7 @@ def test_what_goes_out_says_which_result_there_is(harness: Harness) -> None:
 
     async def body(store: Store, clock: SetClock) -> None:
         await _lives(store, clock)
-        out = [outgoing(told, "/analyze") for told in await _everything(store)]
+        out = [to_cloud_event(told, "/analyze") for told in await _everything(store)]
         failed = next(event for event in out if event.type.endswith("failed"))
         assert [event.data.result_id is not None for event in out] == [*2 * (False, False, True, True), False, False]
         assert failed.data.result_id == f"r-{failed.subject}"
@@ -92,7 +92,7 @@ def test_some_kinds_alone_and_pages_that_found_none(harness: Harness) -> None:
     """A page looks at so many events and no more, and says where it was, though none was wanted."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        many = MOST_LOOKED_AT + 5
+        many = FEED_SCAN_LIMIT + 5
         await asyncio.gather(*(store.submit(new_job(clock, max_waiting_org=many + 1)) for _ in range(many)))
         clock.pass_(1)
         await store.cancel(wish_to_cancel((await claim(store))[0].lease.job_id))
@@ -131,7 +131,7 @@ def test_what_commits_at_the_same_instant_is_not_passed_over(harness: Harness) -
     """The clock stands, and each job has a lower id than the one before."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        after: Place | None = None
+        after: FeedPosition | None = None
         for number in range(9, 0, -1):
             await store.submit(new_job(clock, job_id=f"job-{number}"))
             [told] = await _everything(store, after)
@@ -255,4 +255,4 @@ def test_what_is_no_outbound_event_has_no_place(tmp_path: Path) -> None:
     named = ",".join(f"'{kind}'" for kind in OUTBOUND)
     for text in (folder / "sqlite/migrations/0001_store.sql", folder / "postgres/migrations/0001_tables.sql"):
         assert f"IN({named})" in "".join(text.read_text("utf-8").split()), "what is brought from elsewhere too"
-    assert msgspec.structs.fields(Place)[0].name == "life"
+    assert msgspec.structs.fields(FeedPosition)[0].name == "life"

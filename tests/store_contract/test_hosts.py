@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.domain.access import USUAL
+from langlauf.domain.access import DEFAULT_SCOPES
 from langlauf.domain.attempt import Claim, Lease, Write
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, DeliveryFilter, Subscription
-from langlauf.domain.event import LAST_WORDS
+from langlauf.domain.event import FINAL_EVENTS
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, Replayed
-from langlauf.domain.keys import HashedKey, Key, hash_of
+from langlauf.domain.keys import ApiKey, HashedKey, hash_key
 from langlauf.domain.mail_rules import MailAdmission
 from langlauf.domain.outcome import Completed, Released, Retry
 from langlauf.domain.rate import Rate
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
-from langlauf.domain.views import Depth
+from langlauf.domain.views import QueueDepth
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock
@@ -118,7 +118,7 @@ def test_limits_hold_while_jobs_come_and_go(shared: Harness) -> None:
                 "job.running",
                 "job.completed",
             ]
-        assert await stores[0].depth() == Depth(0, 0)
+        assert await stores[0].depth() == QueueDepth(0, 0)
 
     shared.run_many(HOSTS, body)
 
@@ -258,8 +258,8 @@ def test_whoever_reads_past_a_version_misses_no_key(shared: Harness) -> None:
         ids = [f"llk_{number:012d}" for number in range(40)]
 
         async def change(number: int, key_id: str) -> None:
-            key = Key(key_id=key_id, org_id=ORG, name="ci", scopes=USUAL, created_at=0)
-            made = await stores[number % HOSTS].access.create_key(HashedKey(key, hash_of(key_id.encode())))
+            key = ApiKey(key_id=key_id, org_id=ORG, name="ci", scopes=DEFAULT_SCOPES, created_at=0)
+            made = await stores[number % HOSTS].access.create_key(HashedKey(key, hash_key(key_id.encode())))
             assert made is not None
             await stores[(number + 1) % HOSTS].access.revoke_key(key_id, org_id=ORG)
 
@@ -337,11 +337,11 @@ def test_hosts_that_do_everything_at_once_are_all_answered(shared: Harness, seed
             made = await _claim_everywhere(stores, 1_000)
             ends = [Completed(result_id=new_id(), payload="1") for _ in made]
             await asyncio.gather(*(stores[0].record(one.lease, end) for one, end in zip(made, ends, strict=True)))
-            if await stores[0].depth() == Depth(0, 0) and not made:
+            if await stores[0].depth() == QueueDepth(0, 0) and not made:
                 break
         for job in storm.jobs:
             assert (await look(stores[1], job.job_id, job.org_id)).job.terminal
-            assert (await event_types(stores[1], job.job_id, job.org_id))[-1] in LAST_WORDS
+            assert (await event_types(stores[1], job.job_id, job.org_id))[-1] in FINAL_EVENTS
 
     shared.run_many(HOSTS, body)
 

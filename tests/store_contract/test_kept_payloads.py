@@ -2,7 +2,7 @@
 
 from langlauf.domain.attempt import Partial
 from langlauf.domain.outcome import Completed
-from langlauf.domain.result import KeptPayloads
+from langlauf.domain.result import ReferencedPayloads
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.blobs.names import ref_of
 from langlauf.store.protocol import Store
@@ -49,14 +49,14 @@ def test_what_rows_name_is_told_by_job(harness: Harness) -> None:
         mine, other = ("o-1", ended.lease.job_id), ("o-2", lives.lease.job_id)
         asked = [mine, other, (ORG, waits.job_id), ("o-1", lives.lease.job_id), (ORG, "never was")]
         expected = {
-            mine: KeptPayloads(ended=True, refs=frozenset(REFS)),
-            other: KeptPayloads(ended=False, refs=frozenset(REFS[:1])),
-            (ORG, waits.job_id): KeptPayloads(ended=False, refs=frozenset()),
+            mine: ReferencedPayloads(ended=True, refs=frozenset(REFS)),
+            other: ReferencedPayloads(ended=False, refs=frozenset(REFS[:1])),
+            (ORG, waits.job_id): ReferencedPayloads(ended=False, refs=frozenset()),
         }
         assert await store.kept_payloads(asked) == expected
         assert await store.kept_payloads([]) == {}
         clock.pass_(2 * DAY)
         await store.retire(DAYS, dry_run=False)
-        assert await store.kept_payloads([mine]) == {mine: KeptPayloads(ended=True, refs=frozenset(REFS[2:]))}
+        assert await store.kept_payloads([mine]) == {mine: ReferencedPayloads(ended=True, refs=frozenset(REFS[2:]))}
 
     harness.run(body)

@@ -3,7 +3,7 @@
 from langlauf.clock import new_id
 from langlauf.domain.instant import after
 from langlauf.domain.outcome import Completed, Failed, Retry
-from langlauf.domain.overview import NOTHING, Ended, Overview, Queue
+from langlauf.domain.overview import EMPTY_OVERVIEW, EndedJob, Overview, WaitingJobs
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import SetClock
@@ -53,13 +53,13 @@ def test_a_look_finds_what_waits_runs_and_ended(harness: Harness) -> None:
             ("completed", None, None),
         ]
         last = seen.ended[-1]
-        assert last == Ended(
+        assert last == EndedJob(
             "org-a", "survey", "completed", begin, after(begin, 0.001), after(begin, 1.001), None, None
         )
         assert seen.ended[0].started_at is None
         [queue] = seen.queues
         first_at = (await store.tenant("org-a").job(ids["first"])).job.queued_at  # type: ignore[union-attr]
-        assert queue == Queue("org-a", "route", 2, first_at)
+        assert queue == WaitingJobs("org-a", "route", 2, first_at)
         assert seen.queued == [after(first_at, 1.001), first_at]
         held = {one.job_id: one for one in seen.underway}
         assert set(held) == {ids["retrying"], ids["canceling"]}
@@ -87,7 +87,7 @@ def test_a_look_over_all_is_the_looks_of_each_org(harness: Harness) -> None:
             assert mine
             assert theirs
             assert mine | theirs == whole
-        assert await store.tenant("org-c").overview(since=begin, most=_MOST) == NOTHING
+        assert await store.tenant("org-c").overview(since=begin, most=_MOST) == EMPTY_OVERVIEW
 
     harness.run(body)
 

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from langlauf.domain.attempt import Checkpoint, Partial
-from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Endpoint, Subscription
+from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Subscription, WebhookEndpoint
 from langlauf.domain.errors import PayloadGone
 from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.holding import HoldRequest
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.outcome import Completed, Failed
-from langlauf.domain.overview import NOTHING
+from langlauf.domain.overview import EMPTY_OVERVIEW
 from langlauf.domain.retention import RetentionPolicy
-from langlauf.domain.source import SMALL
+from langlauf.domain.source import SMALL_PAYLOAD
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobFilter, JobPage, LogPage
+from langlauf.domain.views import EventLogPage, JobFilter, PageOfJobs
 from langlauf.store.protocol import JobReads, OrgReads, Store, TenantReads
 from langlauf.store.source import PIECE
 from tests.store_contract.conftest import Harness
@@ -36,7 +36,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "events": (lambda reads, job, _: reads.events(job, after=0, limit=10), []),
     "log": (
         lambda reads, job, _: reads.log(job, after=0, limit=10, most_bytes=1_000),
-        LogPage([], more=False, over=True),
+        EventLogPage([], more=False, over=True),
     ),
     "feed": (lambda reads, _, __: reads.feed(FeedRequest()), FeedPage([], None, more=False)),
     "results": (lambda reads, job, _: reads.results(job), []),
@@ -52,13 +52,13 @@ READS: dict[str, tuple[Read, Any]] = {
     "delivery_attempts": (lambda reads, job, _: reads.delivery_attempts(_MESSAGES.get(job, job), limit=10), []),
     "mail_marks": (lambda reads, _, __: reads.mail_marks(), []),
     "subscriptions": (lambda reads, job, _: reads.subscriptions(job), ()),
-    "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), JobPage([], None)),
+    "jobs": (lambda reads, _, __: reads.jobs(JobFilter()), PageOfJobs([], None)),
     "counts": (lambda reads, _, __: reads.counts(most=10), {}),
     "failures": (lambda reads, _, __: reads.failures(since=0, before=None, limit=10), []),
     "inbox": (lambda reads, _, __: reads.inbox(before=None, limit=10), InboxPage([], None)),
     "unread": (lambda reads, _, __: reads.unread(most=10), 0),
     "history": (lambda reads, _, __: reads.history(limit=10, offset=0), ([], 0)),
-    "overview": (lambda reads, _, __: reads.overview(since=0, most=10), NOTHING),
+    "overview": (lambda reads, _, __: reads.overview(since=0, most=10), EMPTY_OVERVIEW),
     "ranks": (lambda reads, _, __: reads.ranks(), []),
     "chunk": (lambda reads, job, _: reads.chunk(job, "c"), None),
     "chunks": (lambda reads, job, _: reads.chunks(job, ["c"]), {}),
@@ -86,7 +86,7 @@ LISTS = (
 
 async def _finished(store: Store, clock: SetClock) -> str:
     """A job with all that can be read of one, and the org's endpoint, which was told of its end."""
-    receiver = Endpoint(
+    receiver = WebhookEndpoint(
         org_id=ORG, endpoint_id="e-1", url="https://a.example/", name="", subjects=("completed",), created_at=0
     )
     await store.deliveries.add_endpoint(receiver)
@@ -145,7 +145,7 @@ def test_a_status_has_the_latest_events_and_a_small_result(harness: Harness) -> 
     harness.run(body)
 
 
-@pytest.mark.parametrize("size", [2, SMALL, SMALL + 1, 2 * PIECE, 2 * PIECE + 1], ids=str)
+@pytest.mark.parametrize("size", [2, SMALL_PAYLOAD, SMALL_PAYLOAD + 1, 2 * PIECE, 2 * PIECE + 1], ids=str)
 def test_a_payload_is_read_in_pieces(harness: Harness, size: int) -> None:
     """Together they are what was written, also where a letter lies across an edge; one that is removed is gone."""
     payload = '"' + "x" * (size % 2) + "ü" * (size // 2 - 1) + '"'
@@ -160,7 +160,7 @@ def test_a_payload_is_read_in_pieces(harness: Harness, size: int) -> None:
             found += await source.read(len(found))
         assert found == payload.encode()
         assert source.size == size
-        assert source.whole in ((found, None) if size <= SMALL else (None,))
+        assert source.whole in ((found, None) if size <= SMALL_PAYLOAD else (None,))
         clock.pass_(2 * DAY)
         late = await store.tenant(ORG).source("r")
         nothing_kept = RetentionPolicy(final_results=DAY, partial_results=DAY, events=DAY, jobs=90 * DAY)

@@ -3,7 +3,7 @@
 import msgspec
 
 from langlauf.domain.outcome import Completed
-from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, known_by
+from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, runnable_analyses
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock
@@ -68,10 +68,10 @@ def test_a_silent_worker_is_seen_for_a_while(harness: Harness) -> None:
         clock.pass_(11)
         [seen] = await store.workers.seen()
         assert not seen.silent(clock.now())
-        assert known_by([seen], clock.now()) == {"survey", "route"}
+        assert runnable_analyses([seen], clock.now()) == {"survey", "route"}
         clock.pass_(0.1)
         assert seen.silent(clock.now())
-        assert known_by([seen], clock.now()) == frozenset()
+        assert runnable_analyses([seen], clock.now()) == frozenset()
         clock.pass_(SILENT_KEPT_SECONDS - 11.1)
         await store.workers.note(report(clock, "w-2"))
         assert len(await store.workers.seen()) == 2

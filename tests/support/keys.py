@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from langlauf.bootstrap import open_at
-from langlauf.domain.access import USUAL, Scope
+from langlauf.domain.access import DEFAULT_SCOPES, Scope
 from langlauf.domain.instant import Instant
 from langlauf.hints import Hints
 from langlauf.service.keys import Keys, MadeKey
@@ -35,7 +35,7 @@ def make_key(
     store: Path | str, org: str, *scopes: Scope, expires_at: Instant | None = None, name: str = "of a test"
 ) -> MadeKey:
     """A new key; without scopes it has the usual ones."""
-    granted = frozenset(scopes) or USUAL
+    granted = frozenset(scopes) or DEFAULT_SCOPES
     return with_keys(store, lambda keys: keys.create(org, name=name, scopes=granted, expires_at=expires_at))
 
 

@@ -6,9 +6,9 @@ from langlauf.domain.delivery import (
     Delivery,
     DeliveryClaim,
     DeliveryEnd,
-    Endpoint,
     EndpointChange,
     Subscription,
+    WebhookEndpoint,
 )
 from tests.support.store_kinds import Bed
 from tests.support.stores import Maker
@@ -52,7 +52,7 @@ async def _wished(make: Maker, *subscriptions: Subscription) -> str:
 
 
 async def _endpoint(make: Maker, url: str) -> str:
-    new = Endpoint(
+    new = WebhookEndpoint(
         org_id=make.org_id,
         endpoint_id=new_id(),
         url=url,

@@ -13,7 +13,7 @@ from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Partial, Progress
 from langlauf.domain.delivery import Subscription
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.job import INLINE, Accepted, JobRecord, NewJob, payload_hash
+from langlauf.domain.job import INLINE_REF, Accepted, JobRecord, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
@@ -99,7 +99,7 @@ class Maker:
             status=Status.QUEUED,
             priority_class="default",
             request_payload_hash=payload_hash(analysis, payload),
-            request_payload_ref=INLINE,
+            request_payload_ref=INLINE_REF,
             queued_at=now,
             updated_at=now,
             timeout_seconds=1800.0,

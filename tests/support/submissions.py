@@ -6,7 +6,7 @@ from typing import Any
 
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.attempt import Claim, ClaimRequest
-from langlauf.domain.job import INLINE, Accepted, JobRecord, NewJob, PriorityClass
+from langlauf.domain.job import INLINE_REF, Accepted, JobRecord, NewJob, PriorityClass
 from langlauf.domain.state import Status
 from langlauf.domain.views import CancelRequest, JobView
 from langlauf.store.protocol import Store
@@ -28,7 +28,7 @@ def new_job(
         status=Status.QUEUED,
         priority_class=priority,
         request_payload_hash=hashlib.sha256(payload.encode()).hexdigest(),
-        request_payload_ref=INLINE,
+        request_payload_ref=INLINE_REF,
         queued_at=clock.now(),
         updated_at=clock.now(),
         timeout_seconds=rules.pop("timeout_seconds", 1800.0),

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from langlauf.domain.masking import masked
+from langlauf.domain.masking import redact_json
 from langlauf.domain.redact import MASK
 from langlauf.ui.formatting import result_summary
 from langlauf.ui.pages.result_comparison import changed_paths, changed_rows
@@ -25,7 +25,7 @@ def raw(value: Any) -> Raw:
 def test_whatever_stands_under_a_name_of_secrets_is_hidden() -> None:
     """Texts, lists and objects; numbers are no secrets, and texts that look like one are hidden anywhere."""
     given = {"secret": ["s1"], "password": {"v": "p"}, "tokens": 12, "url": "https://u:pw123@h/x", "plain": "Bern"}
-    shown = masked(given)
+    shown = redact_json(given)
     assert (shown["secret"], shown["password"], shown["tokens"], shown["plain"]) == (MASK, MASK, 12, "Bern")
     assert "pw123" not in shown["url"]
 

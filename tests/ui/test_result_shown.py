@@ -123,15 +123,15 @@ def test_a_picture_that_is_none_can_only_be_saved(server: Live, monkeypatch: pyt
 
 
 def _image(media_type: str) -> Any:
-    from langlauf.domain.showing import Image
+    from langlauf.domain.showing import ImageView
 
-    return Image(media_type=media_type, data=SVG, alt=ATTACK, title=ATTACK)
+    return ImageView(media_type=media_type, data=SVG, alt=ATTACK, title=ATTACK)
 
 
 def _file() -> Any:
-    from langlauf.domain.showing import File
+    from langlauf.domain.showing import FileView
 
-    return File(name=f'../"{ATTACK}.html', media_type="text/html", data=SVG)
+    return FileView(name=f'../"{ATTACK}.html', media_type="text/html", data=SVG)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from langlauf.auth.sessions import LIFETIME_SECONDS
-from langlauf.domain.access import GRANTABLE, Scope
+from langlauf.domain.access import GRANTABLE_SCOPES, Scope
 from langlauf.settings import load_settings
 from langlauf.ui.responses import local_path
 from tests.http.closed import Closed, run_job, until
@@ -27,7 +27,7 @@ SESSION, NONCE = "langlauf_session", "langlauf_signin"
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
     """A server that asks for keys."""
     folder = tmp_path_factory.mktemp("signin")
-    admin = make_key(folder / "store.db", "org-a", *GRANTABLE)
+    admin = make_key(folder / "store.db", "org-a", *GRANTABLE_SCOPES)
     with live(folder, API_AUTH_TOKEN=OPERATOR) as running:
         yield Closed(running, folder / "store.db", admin.text)
 

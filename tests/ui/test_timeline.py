@@ -6,7 +6,7 @@ import msgspec
 
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import SECOND, Instant
-from langlauf.domain.job import INLINE, JobRecord
+from langlauf.domain.job import INLINE_REF, JobRecord
 from langlauf.domain.state import Status
 from langlauf.ui.pages.job_timeline import TimelineSpan, job_timeline
 
@@ -20,8 +20,8 @@ def _at(seconds: float) -> Instant:
 def _job(status: Status, **fields: Any) -> JobRecord:
     return JobRecord(
         job_id="j", org_id="o", analysis="a", status=status, priority_class="default", request_payload_hash="",
-        request_payload_ref=INLINE, queued_at=START, updated_at=START, timeout_seconds=60, max_retries=3, trace_id="t",
-        request_id="r", **fields,
+        request_payload_ref=INLINE_REF, queued_at=START, updated_at=START, timeout_seconds=60, max_retries=3,
+        trace_id="t", request_id="r", **fields,
     )  # fmt: skip
 
 

@@ -11,10 +11,10 @@ import pytest
 from langlauf.domain.bounds import LimitReached
 from langlauf.domain.delivery import MAIL_SUBJECTS, SUBJECTS
 from langlauf.domain.event import EventType
-from langlauf.domain.health import FINDINGS, Level
+from langlauf.domain.health import FINDINGS, Severity
 from langlauf.domain.job import Phase
 from langlauf.domain.notification import CHANNELS, TEMPLATES, DeliveryStatus
-from langlauf.domain.periods import Span
+from langlauf.domain.periods import TimeRange
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.service.webhooks import Standing
 from langlauf.ui import form_validation as flaws
@@ -85,8 +85,8 @@ def used_keys() -> set[str]:
     keys |= {f"mail.{told}.{part}" for told, part in product(MAIL_SUBJECTS, ("subject", "title"))}
     keys |= {f"mail.test.{part}" for part in ("subject", "title", "text", "why")}
     keys |= {f"ops.health.{name}" for name in FINDINGS}
-    keys |= {f"ops.level.{level}" for level in Level}
-    keys |= {f"ops.range.{span}" for span in Span}
+    keys |= {f"ops.level.{level}" for level in Severity}
+    keys |= {f"ops.range.{span}" for span in TimeRange}
     return keys
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from langlauf.domain.eta import Range, Step, remaining_range
+from langlauf.domain.eta import ProgressStep, RemainingRange, remaining_range
 from langlauf.domain.instant import SECOND, after
 from langlauf.ui.language import load_language
 from langlauf.ui.pages.job_headline import format_remaining
@@ -10,11 +10,11 @@ from langlauf.ui.pages.job_headline import format_remaining
 START = 1_800_000_000 * SECOND
 
 
-def _steps(*pairs: tuple[float, int]) -> list[Step]:
-    return [Step(after(START, seconds), percent) for seconds, percent in pairs]
+def _steps(*pairs: tuple[float, int]) -> list[ProgressStep]:
+    return [ProgressStep(after(START, seconds), percent) for seconds, percent in pairs]
 
 
-def _even(count: int, seconds: float, percent: int = 5) -> list[Step]:
+def _even(count: int, seconds: float, percent: int = 5) -> list[ProgressStep]:
     return _steps(*((number * seconds, number * percent) for number in range(1, count + 1)))
 
 
@@ -50,7 +50,7 @@ def test_the_time_since_the_last_step_is_taken_off_and_not_averaged_in() -> None
     ],
     ids=["none", "few", "short", "standing still"],
 )
-def test_little_tells_nothing(steps: list[Step]) -> None:
+def test_little_tells_nothing(steps: list[ProgressStep]) -> None:
     """At least five steps over at least ten seconds."""
     assert remaining_range(steps, _at(60)) is None
 
@@ -82,4 +82,4 @@ def test_only_the_latest_steps_count() -> None:
 )
 def test_a_range_is_rounded_outwards(low: float, high: float, words: str) -> None:
     """In the unit that fits; never narrower than what is known."""
-    assert format_remaining(Range(low, high, 9), load_language("en")) == words
+    assert format_remaining(RemainingRange(low, high, 9), load_language("en")) == words

@@ -2,12 +2,12 @@
 
 import pytest
 
-from langlauf.domain.failures import Failure, group_failures, over_time, shape_of
+from langlauf.domain.failures import FailedJob, counts_over_time, group_failures, message_pattern
 
 
-def failure(job_id: str, message: str, *, code: str = "internal", analysis: str = "survey", at: int = 1) -> Failure:
+def failure(job_id: str, message: str, *, code: str = "internal", analysis: str = "survey", at: int = 1) -> FailedJob:
     """A failed job."""
-    return Failure(job_id, analysis, code, message, at, at + 5, repeated=job_id.startswith("again"))
+    return FailedJob(job_id, analysis, code, message, at, at + 5, repeated=job_id.startswith("again"))
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def failure(job_id: str, message: str, *, code: str = "internal", analysis: str 
 )
 def test_a_shape_keeps_the_words(message: str, shape: str) -> None:
     """Numbers, ids, quoted values, addresses and paths are folded; words are not."""
-    assert shape_of(message) == shape
+    assert message_pattern(message) == shape
 
 
 def test_groups_are_made_of_analysis_code_and_shape() -> None:
@@ -55,5 +55,5 @@ def test_groups_are_made_of_analysis_code_and_shape() -> None:
 
 def test_a_time_is_counted_in_equal_parts() -> None:
     """What lies outside counts at the ends."""
-    assert over_time([0, 9, 10, 39, 40, -5, 99], 0, 40, 4) == [3, 1, 0, 3]
-    assert over_time([], 0, 0, 2) == [0, 0]
+    assert counts_over_time([0, 9, 10, 39, 40, -5, 99], 0, 40, 4) == [3, 1, 0, 3]
+    assert counts_over_time([], 0, 0, 2) == [0, 0]

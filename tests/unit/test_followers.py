@@ -13,9 +13,9 @@ from langlauf.auth.caller import insider
 from langlauf.auth.limit_memory import LocalMemory
 from langlauf.bootstrap import make_services
 from langlauf.domain.attempt import Progress
-from langlauf.domain.errors import NoPlace, StoreUnavailable
+from langlauf.domain.errors import NoStreamSlot, StoreUnavailable
 from langlauf.domain.job import Phase
-from langlauf.domain.views import JobView, Pulse
+from langlauf.domain.views import JobFingerprint, JobView
 from langlauf.hints import Hints
 from langlauf.service.request_limits import Places
 from langlauf.service.services import Services
@@ -131,7 +131,7 @@ def test_a_look_reads_once_for_all_and_nothing_for_nobody(tmp_path: Path) -> Non
             asked: list[list[tuple[str, str]]] = []
             pulses = store.pulses
 
-            async def counting(jobs: Any) -> dict[tuple[str, str], Pulse]:
+            async def counting(jobs: Any) -> dict[tuple[str, str], JobFingerprint]:
                 asked.append(list(jobs))
                 return await pulses(jobs)
 
@@ -179,7 +179,7 @@ def test_a_store_that_is_away_is_told_once(tmp_path: Path) -> None:
             await _settle()
             pulses = store.pulses
 
-            async def away(jobs: Any) -> dict[tuple[str, str], Pulse]:
+            async def away(jobs: Any) -> dict[tuple[str, str], JobFingerprint]:
                 raise StoreUnavailable("away")
 
             before = EVENT_COUNTS[LogEvent.STORE_UNAVAILABLE]
@@ -202,10 +202,10 @@ def test_places_come_back_whatever_happens() -> None:
 
     def use() -> None:
         with places.take(("a",), "stream"), places.take(("a",), "poll"):
-            with pytest.raises(NoPlace) as refused, places.take(("a",), "stream"):
+            with pytest.raises(NoStreamSlot) as refused, places.take(("a",), "stream"):
                 pass
             assert refused.value.scope == "org"
-            with places.take(("b",), "stream"), pytest.raises(NoPlace) as refused, places.take(("c",), "stream"):
+            with places.take(("b",), "stream"), pytest.raises(NoStreamSlot) as refused, places.take(("c",), "stream"):
                 pass
             assert refused.value.scope == "all"
             assert (places.taken("stream"), places.taken("poll")) == (1, 1)

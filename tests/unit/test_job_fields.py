@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from langlauf.client.shapes import JobSummary
-from langlauf.domain.fields import JOB_FIELDS, SEEN_FIELDS, is_time, unbound
-from langlauf.domain.job import CanceledBy, JobRecord, SeenJob
+from langlauf.domain.fields import JOB_FIELDS, VISIBLE_FIELDS, is_time_field, unconstrained_type
+from langlauf.domain.job import CanceledBy, JobRecord, VisibleJob
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from tests.support.extra_field import CHANGES, NOTE, ask, program_with_a_note
 
@@ -46,16 +46,24 @@ def test_every_field_is_a_column_of_the_file() -> None:
 
 def test_what_clients_see_comes_first() -> None:
     """The wire takes the first fields of a job."""
-    assert JOB_FIELDS[: len(SEEN_FIELDS)] == SEEN_FIELDS
-    assert len(JOB_FIELDS) > len(SEEN_FIELDS)
+    assert JOB_FIELDS[: len(VISIBLE_FIELDS)] == VISIBLE_FIELDS
+    assert len(JOB_FIELDS) > len(VISIBLE_FIELDS)
 
 
 def test_times_are_called_by_their_ending() -> None:
     """A field is a time by its type just where its name says so."""
-    seen = msgspec.structs.fields(SeenJob[datetime, dict[str, Any]])
-    times = {field.name for field in seen if datetime in (unbound(field.type), *get_args(unbound(field.type)))}
-    assert times == {name for name in SEEN_FIELDS if is_time(name)}
-    numbers = {field.name: unbound(field.type) for field in msgspec.structs.fields(JobRecord) if is_time(field.name)}
+    seen = msgspec.structs.fields(VisibleJob[datetime, dict[str, Any]])
+    times = {
+        field.name
+        for field in seen
+        if datetime in (unconstrained_type(field.type), *get_args(unconstrained_type(field.type)))
+    }
+    assert times == {name for name in VISIBLE_FIELDS if is_time_field(name)}
+    numbers = {
+        field.name: unconstrained_type(field.type)
+        for field in msgspec.structs.fields(JobRecord)
+        if is_time_field(field.name)
+    }
     assert all(int in (kind, *get_args(kind)) for kind in numbers.values())
 
 
@@ -64,7 +72,7 @@ def test_a_client_reads_words_that_it_does_not_know(word: str) -> None:
     """A newer server may have more of them; what an older one does not send is as if there were none of it."""
     always = {field.name for field in msgspec.structs.fields(JobSummary) if field.required}
     known: dict[str, Any] = dict.fromkeys(always, "x") | {
-        **dict.fromkeys((name for name in always if is_time(name)), "2026-03-01T12:00:00Z"),
+        **dict.fromkeys((name for name in always if is_time_field(name)), "2026-03-01T12:00:00Z"),
         "status": "canceled",
         "max_retries": 3,
         "timeout_seconds": 1.5,

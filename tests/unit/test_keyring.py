@@ -11,9 +11,9 @@ from langlauf.auth.keyring import Access, Keyring
 from langlauf.auth.sessions import Sessions
 from langlauf.auth.tokens import JobTokens
 from langlauf.clock import new_word
-from langlauf.domain.access import USUAL
+from langlauf.domain.access import DEFAULT_SCOPES
 from langlauf.domain.instant import after
-from langlauf.domain.keys import ALPHABET, ID_LENGTH, PREFIX, SECRET_LENGTH, KeyChanges, key_text
+from langlauf.domain.keys import ID_LENGTH, KEY_ALPHABET, KEY_PREFIX, SECRET_LENGTH, KeyChanges, key_text
 from langlauf.hints import Hints
 from langlauf.service.keys import Keys
 from langlauf.store.sqlite.access import SqliteAccess
@@ -42,7 +42,7 @@ class Scene:
 
 
 def _made_up() -> bytes:
-    return key_text(PREFIX + new_word(ALPHABET, ID_LENGTH), new_word(ALPHABET, SECRET_LENGTH)).encode()
+    return key_text(KEY_PREFIX + new_word(KEY_ALPHABET, ID_LENGTH), new_word(KEY_ALPHABET, SECRET_LENGTH)).encode()
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_known_key_costs_one_look_a_second(moment: list[float]) -> None:
                 await scene.access.refresh()
                 grant = await scene.access.by_secret(made.text.encode())
                 assert grant is not None
-                assert (grant.org_id, grant.scopes, grant.key_id) == ("org-a", USUAL, made.key.key_id)
+                assert (grant.org_id, grant.scopes, grant.key_id) == ("org-a", DEFAULT_SCOPES, made.key.key_id)
             moment[0] += module.FRESH_SECONDS
         assert scene.store.looks == 5
         await store.close()

@@ -8,7 +8,7 @@ import pytest
 
 from langlauf.auth.limit_memory import LimitMemory, LocalMemory, SharedMemory, make_shared_memory
 from langlauf.auth.rates import Kind, Rates
-from langlauf.domain.errors import NoPlace
+from langlauf.domain.errors import NoStreamSlot
 from langlauf.domain.rate import Rate
 from langlauf.service.request_limits import Places
 
@@ -54,10 +54,14 @@ def test_processes_share_slots(pair: Pair) -> None:
     one, other = (Places(most_of_org=2, most=3, memory=memory) for memory in pair)
     with one.take(("acme",), "stream"):
         held = one.take(("acme",), "poll")
-        with pytest.raises(NoPlace) as refused, other.take(("acme",), "stream"):
+        with pytest.raises(NoStreamSlot) as refused, other.take(("acme",), "stream"):
             pass
         assert refused.value.scope == "org"
-        with other.take(("globex",), "stream"), pytest.raises(NoPlace) as refused, one.take(("initech",), "stream"):
+        with (
+            other.take(("globex",), "stream"),
+            pytest.raises(NoStreamSlot) as refused,
+            one.take(("initech",), "stream"),
+        ):
             pass
         assert refused.value.scope == "all"
         assert (other.taken("stream"), other.taken("poll")) == (1, 1)

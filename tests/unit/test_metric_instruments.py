@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Histogram as LibraryHistogram
 
 from langlauf.clock import made_at, new_id
-from langlauf.domain.backlog import MOST_ORGS, largest
+from langlauf.domain.backlog import MOST_NAMED_ORGS, largest_counts
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.maintenance.periodic import Periodic
 from langlauf.problems import JOB_TITLES
@@ -81,12 +81,12 @@ def test_labels_stay_few() -> None:
 
 def test_the_largest_are_named_and_the_rest_is_one() -> None:
     """Also where an org has the name of the rest."""
-    counts = {f"org-{number:02}": number for number in range(1, MOST_ORGS + 4)}
-    told = largest(counts)
-    assert len(told) == MOST_ORGS + 1
+    counts = {f"org-{number:02}": number for number in range(1, MOST_NAMED_ORGS + 4)}
+    told = largest_counts(counts)
+    assert len(told) == MOST_NAMED_ORGS + 1
     assert (told["other"], "org-03" in told, "org-04" in told) == (1 + 2 + 3, False, True)
-    assert largest({"other": 50, "a": 1}) == {"a": 1, "other": 50}
-    assert largest({"a": 1}) == {"a": 1}
+    assert largest_counts({"other": 50, "a": 1}) == {"a": 1, "other": 50}
+    assert largest_counts({"a": 1}) == {"a": 1}
 
 
 def test_an_id_says_when_it_was_made() -> None:

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from langlauf.domain.errors import NoRoom
+from langlauf.domain.errors import ResponseMemoryFull
 from langlauf.service.request_limits import Room
 
 
@@ -15,7 +15,7 @@ def test_each_org_has_its_part_and_all_have_the_whole() -> None:
         for org, size in (("a", 6), ("a", 4), ("b", 5)):
             taken.enter_context(room.share(org)).take(size)
         for org, scope in (("a", "org"), ("b", "all"), ("c", "all")):
-            with room.share(org) as share, pytest.raises(NoRoom) as refused:
+            with room.share(org) as share, pytest.raises(ResponseMemoryFull) as refused:
                 share.take(1)
             assert refused.value.scope == scope
         assert room.taken == 15
@@ -33,7 +33,7 @@ def test_what_is_common_is_counted_once_and_stays_while_somebody_has_it() -> Non
             assert room.taken == 8
             first.leave()
             assert room.taken == 8
-            with room.share("a") as third, pytest.raises(NoRoom):
+            with room.share("a") as third, pytest.raises(ResponseMemoryFull):
                 third.take(3)
         assert room.taken == 0
         first.take(1)
@@ -49,6 +49,6 @@ def test_nothing_is_refused_for_its_own_size_alone() -> None:
         share.take(50, "copy")
         share.take(50)
         assert room.taken == 101
-        with room.share("b") as other, pytest.raises(NoRoom):
+        with room.share("b") as other, pytest.raises(ResponseMemoryFull):
             other.take(1)
     assert room.taken == 0

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from langlauf.domain.addresses import ranges_of
+from langlauf.domain.addresses import allowed_networks
 from langlauf.domain.errors import SettingsError
 from langlauf.settings import SETTINGS, Settings, duration, load_settings
 
@@ -80,7 +80,7 @@ def test_the_executor_names_a_dask_scheduler_or_this_machine(executor: str, sche
 def test_a_range_may_be_named_for_one_org() -> None:
     """Others do not have it; what is named for none is for all."""
     allow = load_settings({"LANGLAUF_WEBHOOK_ALLOW": "10.1.0.0/16, acme=10.2.0.0/16, a:b.c=fd12::/48"}).webhook_allow
-    found = {org: [str(one) for one in ranges_of(allow, org)] for org in ("acme", "a:b.c", "other")}
+    found = {org: [str(one) for one in allowed_networks(allow, org)] for org in ("acme", "a:b.c", "other")}
     assert found == {
         "acme": ["10.1.0.0/16", "10.2.0.0/16"],
         "a:b.c": ["10.1.0.0/16", "fd12::/48"],

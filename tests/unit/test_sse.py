@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from langlauf.api.sse import HEARTBEAT, encode, opening, quality
 from langlauf.domain.event import Event, EventType
-from langlauf.domain.views import LogPage
+from langlauf.domain.views import EventLogPage
 from tests.support.event_stream import EventParser, ServerEvent
 
 STREAM, JSON = "text/event-stream", "application/json"
@@ -59,7 +59,7 @@ def test_the_opening_sets_the_pause_and_says_nothing_else() -> None:
 def test_any_payload_comes_through_unchanged(payloads: list[dict[str, str]]) -> None:
     """Also where it holds line breaks, colons or what looks like a field."""
     texts = [msgspec.json.encode(payload).decode() for payload in payloads]
-    page = encode(LogPage([_event(seq, text) for seq, text in enumerate(texts, 1)], more=False, over=False))
+    page = encode(EventLogPage([_event(seq, text) for seq, text in enumerate(texts, 1)], more=False, over=False))
     parser = EventParser()
     found = parser.feed(page.body)
     assert [msgspec.json.decode(event.data)["payload_json"] for event in found] == payloads
@@ -69,7 +69,7 @@ def test_any_payload_comes_through_unchanged(payloads: list[dict[str, str]]) -> 
 
 def test_stored_json_over_several_lines_stays_one_line() -> None:
     """An import may bring JSON that was laid out for people."""
-    page = encode(LogPage([_event(1, '{\n  "a":\r\n 1}')], more=False, over=False))
+    page = encode(EventLogPage([_event(1, '{\n  "a":\r\n 1}')], more=False, over=False))
     [event] = EventParser().feed(page.body)
     assert "\n" not in event.data
     assert msgspec.json.decode(event.data)["payload_json"] == {"a": 1}

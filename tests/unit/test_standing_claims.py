@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from langlauf.domain.attempt import ClaimRequest, Handed
+from langlauf.domain.attempt import ClaimBatch, ClaimRequest
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.hints import Hints
 from langlauf.store.sqlite.driver import SqliteStore
@@ -38,7 +38,7 @@ async def _opened(clock: SetClock) -> AsyncIterator[_Counted]:
         await store.close()
 
 
-async def _standing(store: SqliteStore, idle: asyncio.Event) -> "asyncio.Task[Handed]":
+async def _standing(store: SqliteStore, idle: asyncio.Event) -> "asyncio.Task[ClaimBatch]":
     """A claim that has found nothing and stands."""
 
     stands = asyncio.Event()

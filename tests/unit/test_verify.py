@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.domain.masking import masked
+from langlauf.domain.masking import redact_json
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
@@ -205,5 +205,8 @@ def test_a_check_sees_one_moment(sound: Sound, tmp_path: Path) -> None:
 def test_masking_finds_secrets_in_depth() -> None:
     """Secrets are found in lists and under telling names; harmless values stay as they are."""
     harmless = {"step": "Reading", "percent": 3, "list": [None, True, "a:b"], "tokens_used": 5}
-    assert masked(harmless) == harmless
-    assert masked({"list": ["sk_abcdefgh1234"], "password": "x"}) == {"list": ["[redacted]"], "password": "[redacted]"}
+    assert redact_json(harmless) == harmless
+    assert redact_json({"list": ["sk_abcdefgh1234"], "password": "x"}) == {
+        "list": ["[redacted]"],
+        "password": "[redacted]",
+    }

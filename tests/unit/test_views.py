@@ -12,7 +12,7 @@ from langlauf.analysis.payload import encode_views, final
 from langlauf.domain.errors import ResultTooLarge, ResultUnstorable, UnusableView
 from langlauf.domain.outcome import classify
 from langlauf.domain.pointer import pointer_parts
-from langlauf.domain.showing import LARGEST_VIEWS, MOST_VIEWS, Column, Image, Table, views_from
+from langlauf.domain.showing import LARGEST_VIEWS, MOST_VIEWS, Column, ImageView, TableView, views_from
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"
 POINT = {"type": "Point", "coordinates": [8.5, 47.4]}
@@ -191,5 +191,5 @@ def test_pointers_are_read_as_the_standard_says(pointer: str, parts: list[str]) 
 
 
 def test_structs_can_be_compared() -> None:
-    assert Table(at="/a", columns=[Column(name="b")]) == views.table(at="/a", columns=["b"])
-    assert Image(media_type="image/png", data=PNG) == views.image(PNG)
+    assert TableView(at="/a", columns=[Column(name="b")]) == views.table(at="/a", columns=["b"])
+    assert ImageView(media_type="image/png", data=PNG) == views.image(PNG)

@@ -8,7 +8,7 @@ import pytest
 
 from langlauf import Job, Langlauf
 from langlauf.clock import Clock, monotonic
-from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Progress
+from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest, Lease, Progress
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
@@ -70,7 +70,7 @@ def test_a_worker_that_was_refused_asks_again_soon() -> None:
             self.asked = 0
             self.asked_again = asyncio.Event()
 
-        async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
+        async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
             self.asked += 1
             if self.asked == 1:
                 raise StoreUnavailable("away")

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.domain.workers import WorkerReport, WorkerSeen
+from langlauf.domain.workers import WorkerReport, WorkerStatus
 from langlauf.worker.heartbeat import Presence
 from tests.support.live import GATES, live
 from tests.support.processes import eventually
@@ -26,7 +26,7 @@ class Listener:
     async def forget(self, worker_id: str) -> None:
         await self._hear(worker_id)
 
-    async def seen(self) -> list[WorkerSeen]:
+    async def seen(self) -> list[WorkerStatus]:
         return []
 
     async def _hear(self, said: WorkerReport | str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from langlauf.analysis.conversion import Entries, Members, Unstorable, converted
 from langlauf.domain.errors import LanglaufError, ResultTooLarge, ResultUnstorable
 from langlauf.domain.pointer import pointer_to
-from langlauf.domain.redact import without_paths, words_of
+from langlauf.domain.redact import exception_text, without_paths
 from langlauf.domain.text import scalar_flaw, string_flaw
 
 #: Results may be nested deeper than requests; this only bounds what readers must cope with.
@@ -97,7 +97,7 @@ class _Walk:
         except Unstorable as error:
             self._refuse(str(error))
         except Exception as error:  # noqa: BLE001 - whatever the code of a value raises when it is read
-            self._refuse(f"it cannot be read: {without_paths(words_of(error)[:_LONGEST_REASON])}")
+            self._refuse(f"it cannot be read: {without_paths(exception_text(error)[:_LONGEST_REASON])}")
 
     def _refuse(self, flaw: str, before: str = "") -> NoReturn:
         names = [level.name for level in self._levels[1:] if level.name is not None]

@@ -7,7 +7,7 @@ from string import Formatter
 from typing import Any
 
 from langlauf.analysis.payload import is_small
-from langlauf.domain.redact import clean_text, shown
+from langlauf.domain.redact import bounded_repr, clean_text
 
 _LONGEST_STEP = 200
 #: A width in a format that is worth nothing to readers and costs memory, or one that comes out of the item.
@@ -57,4 +57,4 @@ def _brief(item: Any) -> Any:
     """The item, or as much of a large one as a step has room for."""
     if type(item) not in _SHOWN_IN_PART or is_small(item):
         return item
-    return item[:_LONGEST_STEP] if isinstance(item, str) else shown(item)
+    return item[:_LONGEST_STEP] if isinstance(item, str) else bounded_repr(item)

@@ -18,8 +18,8 @@ from langlauf.auth.caller import Caller, caller_of
 from langlauf.auth.client_address import proxy_trust
 from langlauf.auth.credentials import grant_of, secret_in
 from langlauf.auth.rates import Rates, count_request, count_wrong_key
-from langlauf.domain.access import ANYBODY, GRANTABLE, OPEN, Grant, Scope
-from langlauf.domain.source import Source
+from langlauf.domain.access import CAPABILITY_ISSUER, GRANTABLE_SCOPES, OPEN_ISSUER, Grant, Scope
+from langlauf.domain.source import PayloadSource
 from langlauf.domain.views import JobView
 from langlauf.problems import Problem, forbidden, not_found, unauthorized
 from langlauf.server.large_response import LargeAnswer
@@ -65,7 +65,7 @@ class Context(msgspec.Struct, frozen=True):
                 self.count_wrong_key(request)
         if grant is None:
             raise unauthorized()
-        if grant.issuer == OPEN:
+        if grant.issuer == OPEN_ISSUER:
             refuse_strange_name(request)
             if request.method not in READING and from_elsewhere(request, self.settings):
                 raise forbidden("A page of another site may not change anything here.")
@@ -86,7 +86,7 @@ class Context(msgspec.Struct, frozen=True):
         if owner is None:
             raise not_found()
         grant = Grant(
-            issuer=ANYBODY,
+            issuer=CAPABILITY_ISSUER,
             org_id=owner.org_id,
             scopes=frozenset({Scope.READ}),
             job_id=owner.job_id,
@@ -106,7 +106,7 @@ class Context(msgspec.Struct, frozen=True):
                 grant = await session_grant(request, self.services.sessions, self.settings, BY_SCRIPT)
         except Problem:
             return None
-        theirs = grant is not None and grant.issuer != OPEN and grant.org_id in (None, org_id)
+        theirs = grant is not None and grant.issuer != OPEN_ISSUER and grant.org_id in (None, org_id)
         return grant if theirs else None
 
     def count_wrong_key(self, request: Request) -> None:
@@ -132,7 +132,7 @@ class Context(msgspec.Struct, frozen=True):
     def payload_answer(
         self,
         caller: Caller,
-        source: Source,
+        source: PayloadSource,
         shape: Callable[[msgspec.Raw], msgspec.Struct],
         *,
         headers: Mapping[str, str],
@@ -164,7 +164,7 @@ class Context(msgspec.Struct, frozen=True):
 
 
 def _scope_missing(scope: Scope) -> str:
-    if scope not in GRANTABLE:
+    if scope not in GRANTABLE_SCOPES:
         return "No key is good for this: it is the operator's alone, with API_AUTH_TOKEN."
     return f"This key does not have the scope {scope}; ask for one that has."
 

@@ -22,9 +22,9 @@ from langlauf.api.sse import EventPage, encode, encode_outbound, opening, positi
 from langlauf.api.streaming import HEADERS, NextPage, PagedStream
 from langlauf.auth.caller import Caller
 from langlauf.domain.event import EventType
-from langlauf.domain.feed import FeedPage, FeedRequest, Place, outgoing
-from langlauf.domain.outbound import OUTBOUND, source_of
-from langlauf.domain.views import JobView, Pulse
+from langlauf.domain.feed import FeedPage, FeedPosition, FeedRequest, to_cloud_event
+from langlauf.domain.outbound import OUTBOUND, event_source
+from langlauf.domain.views import JobFingerprint, JobView
 from langlauf.problems import bad_request
 from langlauf.server.transport import watch_client
 from langlauf.service.follow import JobFollower, OrgFollower, OrgNews
@@ -79,7 +79,7 @@ class EventStream(PagedStream[JobFollower, int]):
         follower.job = self._job
         return follower
 
-    def _is_news(self, pulse: Pulse | None) -> bool:
+    def _is_news(self, pulse: JobFingerprint | None) -> bool:
         return pulse is None or pulse.event_seq > self.position or pulse.events_expired
 
 
@@ -100,8 +100,8 @@ class Feed:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._services = context.services
-        self._source = source_of(context.settings.public_url, context.prefix)
-        self._pages: SharedReads[EventPage[Place | None]] = SharedReads(lambda page: page.last is not None)
+        self._source = event_source(context.settings.public_url, context.prefix)
+        self._pages: SharedReads[EventPage[FeedPosition | None]] = SharedReads(lambda page: page.last is not None)
 
     async def events(self, request: Request, caller: Caller) -> Response:
         """A page of the feed, at once or when there is something, or the feed as it happens."""
@@ -120,7 +120,7 @@ class Feed:
         page = await self._held(request, caller, wish, wait)
         body = FeedResponse(
             request_id=caller.request_id,
-            events=[outgoing(told, self._source) for told in page.events],
+            events=[to_cloud_event(told, self._source) for told in page.events],
             next_after=write_place(page.after, caller.org_id),
             more=page.more,
         )
@@ -164,11 +164,11 @@ class Feed:
         return FeedStream(self._context, caller, first, after, partial(self._next_page, caller, kinds, news), news)
 
     async def _next_page(
-        self, caller: Caller, kinds: frozenset[EventType], news: OrgNews, after: Place | None
-    ) -> EventPage[Place | None]:
+        self, caller: Caller, kinds: frozenset[EventType], news: OrgNews, after: FeedPosition | None
+    ) -> EventPage[FeedPosition | None]:
         """What follows a place; streams of one org that wait for the same read it together."""
 
-        async def read() -> EventPage[Place | None]:
+        async def read() -> EventPage[FeedPosition | None]:
             wish = FeedRequest(after=after, kinds=kinds, limit=_PAGE_EVENTS)
             page = await self._services.reads.of(caller).feed(wish)
             return self._encode(page, caller.org_id, moved=page.after != after)
@@ -177,16 +177,16 @@ class Feed:
         news.held = page.held
         return page
 
-    def _encode(self, page: FeedPage, org_id: str, *, moved: bool) -> EventPage[Place | None]:
+    def _encode(self, page: FeedPage, org_id: str, *, moved: bool) -> EventPage[FeedPosition | None]:
         body = b"".join(
-            encode_outbound(outgoing(told, self._source), write_place(told.place, org_id)) for told in page.events
+            encode_outbound(to_cloud_event(told, self._source), write_place(told.place, org_id)) for told in page.events
         )
         if moved and not page.events:  # what was passed over need not be looked at again
             body = position(write_place(page.after, org_id))
         return EventPage(body, page.after if moved else None, page.more, over=False, held=page.held)
 
 
-class FeedStream(PagedStream[OrgFollower, Place | None]):
+class FeedStream(PagedStream[OrgFollower, FeedPosition | None]):
     """One stream of an org's feed. It ends only by its lifetime."""
 
     def __init__(
@@ -194,8 +194,8 @@ class FeedStream(PagedStream[OrgFollower, Place | None]):
         context: Context,
         caller: Caller,
         first: bytes,
-        after: Place | None,
-        next_page: NextPage[Place | None],
+        after: FeedPosition | None,
+        next_page: NextPage[FeedPosition | None],
         news: OrgNews,
     ) -> None:
         look_again = context.settings.stream_heartbeat
@@ -207,7 +207,7 @@ class FeedStream(PagedStream[OrgFollower, Place | None]):
         return self.followers.following_org(self.caller, self._news)
 
 
-def write_place(place: Place | None, org_id: str) -> str:
+def write_place(place: FeedPosition | None, org_id: str) -> str:
     """A place as a client keeps it: a position and no right, for the feed of that org."""
     if place is None:
         return START
@@ -215,7 +215,7 @@ def write_place(place: Place | None, org_id: str) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(parts)).decode().rstrip("=")
 
 
-def _read_place(text: str, org_id: str, name: str) -> Place | None:
+def _read_place(text: str, org_id: str, name: str) -> FeedPosition | None:
     if text in (START, LATEST):
         return None
     try:
@@ -225,7 +225,7 @@ def _read_place(text: str, org_id: str, name: str) -> Place | None:
         raise bad_request(f"{name} is not a place that a feed gave out; leave it out to begin anew.", name) from None
     if org_mark != _mark(org_id):
         raise bad_request(f"{name} is a place in the feed of another org.", name)
-    return Place(life, mark, at, job_id, seq)
+    return FeedPosition(life, mark, at, job_id, seq)
 
 
 def _mark(org_id: str) -> str:

@@ -37,7 +37,7 @@ from langlauf.api.wire import Links, event_out, job_members, job_out, notificati
 from langlauf.auth.caller import Caller
 from langlauf.domain.notification import CHANNELS, Channel
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobFilter, JobView, pulse_of
+from langlauf.domain.views import JobFilter, JobView, fingerprint_of
 from langlauf.problems import Problem, not_found
 from langlauf.server.transport import watch_client
 from langlauf.service.control import NotCancelable, NotTerminal
@@ -92,7 +92,7 @@ class Jobs:
         members = job_members(job, moment, Links(audience.base), operator=audience.operator)
         shown = JobStatusOut(*members, events=list(map(event_out, found.events)), result=raw(found.result))
         headers = {"Retry-After": str(moment.poll_after), "ETag": self._etag(found.view)}
-        made = KeptAnswer(pulse_of(found.view), headers, msgspec.json.encode(shown))
+        made = KeptAnswer(fingerprint_of(found.view), headers, msgspec.json.encode(shown))
         # A result that is not shown may be one that cannot be read right now.
         if job.terminal and (job.status is not Status.COMPLETED or found.result is not None):
             self._kept.put(audience, made)

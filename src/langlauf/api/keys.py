@@ -12,7 +12,7 @@ from langlauf.api.responses import answer
 from langlauf.api.wire import key_fields
 from langlauf.auth.caller import Caller
 from langlauf.auth.tokens import LONGEST_SECONDS, USUAL_SECONDS
-from langlauf.domain.access import OPEN, USUAL, Scope
+from langlauf.domain.access import DEFAULT_SCOPES, OPEN_ISSUER, Scope
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.problems import bad_request, forbidden, not_found
 
@@ -34,11 +34,11 @@ class ApiKeys:
         """A new key of the org. Its text is in this answer and nowhere else, ever."""
         refuse_unknown(request)
         wish: CreateKeyBody = convert(CreateKeyBody, await self._context.body(request, optional=True))
-        if caller.grant is not None and caller.grant.issuer == OPEN:
+        if caller.grant is not None and caller.grant.issuer == OPEN_ISSUER:
             raise forbidden("The first key is made beside the server: langlauf keys create --org ORG.")
         if not wish.name.isprintable():
             raise bad_request("name must have characters that can be printed.", "name")
-        scopes = USUAL if wish.scopes is None else frozenset(Scope(word) for word in wish.scopes)
+        scopes = DEFAULT_SCOPES if wish.scopes is None else frozenset(Scope(word) for word in wish.scopes)
         if excess := sorted(scopes - caller.scopes):
             raise forbidden(f"This key does not have the scope {excess[0]} itself, and cannot give it.")
         expires_at = self._expiry(caller, seconds_of(wish.expires_in, "expires_in"))

@@ -17,13 +17,13 @@ from langlauf.auth.caller import request_id_from
 from langlauf.auth.rates import FLOOD_SECONDS, HEADERS
 from langlauf.clock import draw, monotonic
 from langlauf.domain.errors import (
-    NoPlace,
-    NoRoom,
+    AccessLost,
+    NoStreamSlot,
     NotRunning,
     Overloaded,
     PayloadUnavailable,
+    ResponseMemoryFull,
     StoreUnavailable,
-    TurnedAway,
 )
 from langlauf.problems import Problem, bad_request, not_found, problem_response, unauthorized
 from langlauf.server.large_response import no_room
@@ -170,9 +170,9 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
             problem = bad_request(f"{field}: {message}" if field else message, field or None)
         case HTTPException():
             problem = _from_starlette(error)
-        case NoPlace() | NoRoom():
-            problem = _no_place(error) if isinstance(error, NoPlace) else no_room(error)
-        case TurnedAway():
+        case NoStreamSlot() | ResponseMemoryFull():
+            problem = _no_place(error) if isinstance(error, NoStreamSlot) else no_room(error)
+        case AccessLost():
             problem = unauthorized()
         case Overloaded():
             log_event(LogEvent.REQUEST_REFUSED, logging.DEBUG, status=503, reason=str(error))
@@ -199,7 +199,7 @@ def _unavailable(message: str, seconds: str = _RETRY_SECONDS) -> Problem:
     return Problem(503, "unavailable", message, headers={"Retry-After": seconds})
 
 
-def _no_place(error: NoPlace) -> Problem:
+def _no_place(error: NoStreamSlot) -> Problem:
     """A jittered Retry-After, so that refused clients do not come back all at once."""
     headers = {"Retry-After": str(_PLACE_SECONDS + int(_PLACE_SPREAD * draw()))}
     after = FLOOD_SECONDS if error.is_flood else 0.0

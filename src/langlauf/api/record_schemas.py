@@ -10,7 +10,7 @@ from langlauf.api.request_schemas import KeyScope
 from langlauf.domain.delivery import Subject
 from langlauf.domain.errors import RetryHint
 from langlauf.domain.event import ActorType, EventType
-from langlauf.domain.job import Count, Name, Phase, Seconds, SeenJob
+from langlauf.domain.job import Count, Name, Phase, Seconds, VisibleJob
 from langlauf.domain.notification import Channel, DeliveryStatus
 from langlauf.domain.result import ResultKind
 from langlauf.domain.showing import MOST_VIEWS, VIEW_KINDS
@@ -41,7 +41,7 @@ Views = Annotated[
 
 def _members() -> Iterator[tuple[str, Any]]:
     """What clients see of a job: the fields of its table, and what is derived from them."""
-    for field in msgspec.structs.fields(SeenJob[datetime, dict[str, Any]]):
+    for field in msgspec.structs.fields(VisibleJob[datetime, dict[str, Any]]):
         yield field.name, field.type
         if field.name == "status":
             yield "phase", Phase

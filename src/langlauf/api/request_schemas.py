@@ -8,10 +8,9 @@ import msgspec
 from langlauf.auth.tokens import LONGEST_SECONDS
 from langlauf.domain.delivery import SUBJECTS, Subject
 from langlauf.domain.job import PriorityClass
-from langlauf.domain.keys import LONGEST_NAME
-from langlauf.domain.mail_address import LONGEST as LONGEST_MAIL_ADDRESS
-from langlauf.domain.mail_address import PATTERN as MAIL_PATTERN
-from langlauf.domain.target import LONGEST_URL
+from langlauf.domain.keys import LONGEST_KEY_NAME
+from langlauf.domain.mail_address import LONGEST_MAIL_ADDRESS, MAIL_ADDRESS_PATTERN
+from langlauf.domain.target import LONGEST_WEBHOOK_URL
 from langlauf.service.webhooks import LONGEST_OVERLAP
 from langlauf.settings import LONGEST_DURATION
 
@@ -28,14 +27,14 @@ WebhookAddress = Annotated[
     str,
     msgspec.Meta(
         description="A public https address; http and other ports only where the operator allowed the range.",
-        extra_json_schema={"format": "uri", "maxLength": LONGEST_URL, "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"},
+        extra_json_schema={"format": "uri", "maxLength": LONGEST_WEBHOOK_URL, "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"},
     ),
 ]
 MailAddress = Annotated[
     str,
     msgspec.Meta(
         description="One plain e-mail address.",
-        extra_json_schema={"format": "email", "maxLength": LONGEST_MAIL_ADDRESS, "pattern": MAIL_PATTERN},
+        extra_json_schema={"format": "email", "maxLength": LONGEST_MAIL_ADDRESS, "pattern": MAIL_ADDRESS_PATTERN},
     ),
 ]
 
@@ -86,7 +85,7 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class CreateKeyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What a new key is for, what it may do, and how long it lives: seconds, or a text like `30d`."""
 
-    name: Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)] = ""
+    name: Annotated[str, msgspec.Meta(max_length=LONGEST_KEY_NAME)] = ""
     scopes: Annotated[list[KeyScope], msgspec.Meta(min_length=1, max_length=10)] | None = None
     expires_in: Duration | None = None
 
@@ -112,7 +111,7 @@ class ReadBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 _OverlapText = Annotated[str, msgspec.Meta(max_length=20, pattern=r"^\s*[0-9]+(\.[0-9]+)?\s*[smhd]?\s*$")]
 #: From nothing on; what is too long as a text is told by what reads it.
 Overlap = Annotated[float, msgspec.Meta(ge=0, extra_json_schema={"maximum": LONGEST_OVERLAP})] | _OverlapText
-EndpointName = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
+EndpointName = Annotated[str, msgspec.Meta(max_length=LONGEST_KEY_NAME)]
 Subjects = Annotated[list[Subject], msgspec.Meta(min_length=1, max_length=len(SUBJECTS))]
 
 

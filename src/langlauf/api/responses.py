@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.domain.job import JobRecord
-from langlauf.domain.views import Pulse
+from langlauf.domain.views import JobFingerprint
 from langlauf.problems import VARY
 from langlauf.server.fair_queue import FairQueue
 
@@ -99,7 +99,7 @@ class Audience(NamedTuple):
 class KeptAnswer(msgspec.Struct, frozen=True):
     """The answer about a job that has ended, and the pulse with which it is still right."""
 
-    pulse: Pulse
+    pulse: JobFingerprint
     headers: dict[str, str]
     job: bytes
 

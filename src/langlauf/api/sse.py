@@ -10,7 +10,7 @@ from langlauf.api.wire import event_out
 from langlauf.clock import draw
 from langlauf.domain.event import Event
 from langlauf.domain.outbound import CloudEvent
-from langlauf.domain.views import LogPage
+from langlauf.domain.views import EventLogPage
 
 #: A comment: it keeps proxies from closing a silent connection, and carries no id.
 HEARTBEAT = b":\n\n"
@@ -49,7 +49,7 @@ def position(text: str) -> bytes:
     return b"id: %s\n\n" % text.encode()
 
 
-def encode(page: LogPage) -> EventPage[int]:
+def encode(page: EventLogPage) -> EventPage[int]:
     """A part of a log as a stream carries it."""
     body = b"".join(map(_encode_event, page.events))
     return EventPage(body, page.events[-1].event_seq if page.events else None, page.more, page.over)

@@ -15,7 +15,7 @@ from langlauf.api.responses import answer
 from langlauf.api.submit_request import Preferences, idempotency_key, read_order, read_preferences
 from langlauf.api.wire import job_out
 from langlauf.auth.caller import Caller
-from langlauf.domain.job import Accepted, Duplicate, JobRecord, KeyReused, QueueFull, Replayed, Submitted
+from langlauf.domain.job import Accepted, Duplicate, JobRecord, KeyReused, QueueFull, Replayed, SubmitOutcome
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
 from langlauf.problems import Problem
@@ -54,7 +54,7 @@ class Submitting:
             return await self._synchronous(request, caller, submitted)
 
     async def accepted(
-        self, request: Request, caller: Caller, submitted: Submitted, preferences: Preferences
+        self, request: Request, caller: Caller, submitted: SubmitOutcome, preferences: Preferences
     ) -> Response:
         """202 with the job, or its result where the caller waits and it ends in time."""
         job = await self._job_or_problem(request, caller, submitted)
@@ -76,7 +76,7 @@ class Submitting:
         body = AcceptedResponse(request_id=caller.request_id, job=job_out(job, moment, links))
         return answer(body, 202, headers=headers)
 
-    async def _synchronous(self, request: Request, caller: Caller, submitted: Submitted) -> Response:
+    async def _synchronous(self, request: Request, caller: Caller, submitted: SubmitOutcome) -> Response:
         job = await self._job_or_problem(request, caller, submitted)
         limit = self._context.settings.sync_limit
         replayed = isinstance(submitted, Replayed)
@@ -153,7 +153,7 @@ class Submitting:
             await gone()
         return self._context.payload_answer(caller, source, shape, headers=headers, gone=gone)
 
-    async def _job_or_problem(self, request: Request, caller: Caller, submitted: Submitted) -> JobRecord:
+    async def _job_or_problem(self, request: Request, caller: Caller, submitted: SubmitOutcome) -> JobRecord:
         if isinstance(submitted, Accepted | Replayed):
             return submitted.job
         if isinstance(submitted, KeyReused):

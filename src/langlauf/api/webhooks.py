@@ -29,7 +29,7 @@ from langlauf.api.responses import answer
 from langlauf.api.wire import attempt_out, delivery_out, endpoint_out, tried_fields
 from langlauf.auth.caller import Caller
 from langlauf.auth.rates import Kind, count_apart
-from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryFilter, Endpoint
+from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryFilter, WebhookEndpoint
 from langlauf.domain.instant import Instant, from_text
 from langlauf.domain.notification import DELIVERY_STATUSES, DeliveryStatus
 from langlauf.problems import Problem, not_found
@@ -130,10 +130,10 @@ class ApiWebhooks:
         body = ReplayResponse(request_id=caller.request_id, replayed=replayed, more=replayed >= MOST_REPLAYED)
         return answer(body, 202)
 
-    def _out(self, endpoint: Endpoint) -> EndpointOut:
+    def _out(self, endpoint: WebhookEndpoint) -> EndpointOut:
         return endpoint_out(endpoint, self._webhooks.clock.now())
 
-    def _answer(self, caller: Caller, endpoint: Endpoint | None) -> Response:
+    def _answer(self, caller: Caller, endpoint: WebhookEndpoint | None) -> Response:
         if endpoint is None:
             raise not_found()
         return answer(EndpointResponse(request_id=caller.request_id, webhook=self._out(endpoint)))

@@ -17,23 +17,23 @@ from langlauf.api.record_schemas import (
     NotificationOut,
     SnapshotOut,
 )
-from langlauf.domain.delivery import DeliveryAttempt, Endpoint
+from langlauf.domain.delivery import DeliveryAttempt, WebhookEndpoint
 from langlauf.domain.event import Event
-from langlauf.domain.fields import SEEN_FIELDS, is_time
-from langlauf.domain.inbox import Message
+from langlauf.domain.fields import VISIBLE_FIELDS, is_time_field
+from langlauf.domain.inbox import InboxMessage
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.job import JobRecord
-from langlauf.domain.keys import Key
-from langlauf.domain.mail_address import shown_mail_address
+from langlauf.domain.keys import ApiKey
+from langlauf.domain.mail_address import masked_mail_address
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot
 from langlauf.service.read import Moment
 from langlauf.service.webhooks import Tried, standing
 
 _NULL = msgspec.Raw(b"null")
-_TIMES = [place for place, name in enumerate(SEEN_FIELDS) if is_time(name)]
-_ESTIMATE, _DETAILS, _TIMEOUT = map(SEEN_FIELDS.index, ("estimated_seconds", "error_meta", "timeout_seconds"))
-_PHASE = SEEN_FIELDS.index("status") + 1
+_TIMES = [place for place, name in enumerate(VISIBLE_FIELDS) if is_time_field(name)]
+_ESTIMATE, _DETAILS, _TIMEOUT = map(VISIBLE_FIELDS.index, ("estimated_seconds", "error_meta", "timeout_seconds"))
+_PHASE = VISIBLE_FIELDS.index("status") + 1
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ def job_out(job: JobRecord, moment: Moment, links: Links, *, operator: bool = Fa
 
 def job_members(job: JobRecord, moment: Moment, links: Links, *, operator: bool = False) -> list[Any]:
     """The members of a job on the wire, in their order."""
-    members: list[Any] = [*astuple(job)[: len(SEEN_FIELDS)]]
+    members: list[Any] = [*astuple(job)[: len(VISIBLE_FIELDS)]]
     for place in _TIMES:
         if (at := members[place]) is not None:
             members[place] = to_datetime(at)
@@ -135,7 +135,7 @@ def notification_out(notification: Notification) -> NotificationOut:
     return NotificationOut(**notification_fields(notification))
 
 
-def inbox_out(message: Message) -> InboxOut:
+def inbox_out(message: InboxMessage) -> InboxOut:
     """A message of the inbox on the wire."""
     read_at = _time(message.notification.read_at)
     return InboxOut(**notification_fields(message.notification), read_at=read_at, unread=message.unread)
@@ -160,7 +160,7 @@ def notification_fields(notification: Notification) -> dict[str, Any]:
     }
 
 
-def key_fields(key: Key) -> dict[str, Any]:
+def key_fields(key: ApiKey) -> dict[str, Any]:
     """A key on the wire, in parts."""
     return {
         "key_id": key.key_id,
@@ -174,7 +174,7 @@ def key_fields(key: Key) -> dict[str, Any]:
     }
 
 
-def endpoint_out(endpoint: Endpoint, now: Instant) -> EndpointOut:
+def endpoint_out(endpoint: WebhookEndpoint, now: Instant) -> EndpointOut:
     """An endpoint on the wire, and how it is doing now."""
     return EndpointOut(
         endpoint_id=endpoint.endpoint_id,
@@ -194,19 +194,19 @@ def endpoint_out(endpoint: Endpoint, now: Instant) -> EndpointOut:
     )
 
 
-def delivery_out(message: Notification, endpoints: Iterable[Endpoint]) -> DeliveryOut:
+def delivery_out(message: Notification, endpoints: Iterable[WebhookEndpoint]) -> DeliveryOut:
     """A delivery on the wire; where it goes is the address of its endpoint, while there is that one."""
     return DeliveryOut(
         **notification_fields(message), endpoint_id=message.endpoint_id, target=shown_target(message, endpoints)
     )
 
 
-def shown_target(message: Notification, endpoints: Iterable[Endpoint]) -> str | None:
+def shown_target(message: Notification, endpoints: Iterable[WebhookEndpoint]) -> str | None:
     """Where a message goes, for people: an e-mail address is masked."""
     if message.endpoint_id is not None:
         return next((one.url for one in endpoints if one.endpoint_id == message.endpoint_id), None)
     if message.channel == "email" and message.target is not None:
-        return shown_mail_address(message.target)
+        return masked_mail_address(message.target)
     return message.target
 
 

@@ -6,7 +6,7 @@ import msgspec
 from starlette.requests import Request
 
 from langlauf.clock import new_id, new_trace_id
-from langlauf.domain.access import ANYBODY, EVERYTHING, Grant, Scope
+from langlauf.domain.access import ALL_SCOPES, CAPABILITY_ISSUER, Grant, Scope
 from langlauf.domain.trace import Trace, read_trace
 from langlauf.problems import bad_request, forbidden
 
@@ -58,7 +58,7 @@ def insider(org_id: str, trace: Trace | None = None) -> Caller:
         org_id=org_id,
         request_id=new_id(),
         trace_id=trace.trace_id if trace else new_trace_id(),
-        scopes=EVERYTHING,
+        scopes=ALL_SCOPES,
         traceparent=trace.traceparent if trace else None,
         tracestate=trace.tracestate if trace else None,
     )
@@ -72,7 +72,7 @@ def request_id_from(header: str | None) -> str:
 def caller_of(request: Request, grant: Grant) -> Caller:
     """The one place where a request gets its org: its key's; a header names it only where the grant is for any."""
     named = _org_named(request)
-    if grant.issuer != ANYBODY and grant.org_id is not None and named not in (None, grant.org_id):
+    if grant.issuer != CAPABILITY_ISSUER and grant.org_id is not None and named not in (None, grant.org_id):
         raise forbidden("This key belongs to another org than the one the request names.")
     trace = read_trace(request.headers.getlist("traceparent"), request.headers.getlist("tracestate"))
     return Caller(

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from langlauf.auth.keyring import Access
 from langlauf.auth.tokens import PREFIX, JobTokens
-from langlauf.domain.access import OPEN, Grant
+from langlauf.domain.access import OPEN_ISSUER, Grant
 from langlauf.problems import bad_request
 
 ADDRESS_TOKEN = "access_token"  # noqa: S105 - a name
@@ -34,7 +34,7 @@ async def grant_of(
         return await tokens.grant(in_address)
     if shown is not None and shown.startswith(_TOKEN):
         return await tokens.grant(shown.decode("ascii", "replace"))
-    return access.by_issuer(OPEN) or await access.by_secret(shown or b"")
+    return access.by_issuer(OPEN_ISSUER) or await access.by_secret(shown or b"")
 
 
 def take_address_token(request: Request) -> str | None:

@@ -11,10 +11,10 @@ import hmac
 
 from langlauf.auth.caller import Caller
 from langlauf.clock import Clock, monotonic
-from langlauf.domain.access import ANYBODY, EVERYTHING, OPEN, Grant, Scope
+from langlauf.domain.access import ALL_SCOPES, CAPABILITY_ISSUER, OPEN_ISSUER, Grant, Scope
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
-from langlauf.domain.keys import HashedKey, hash_of, is_key_id, key_id_of
+from langlauf.domain.keys import HashedKey, hash_key, is_key_id, key_id_of
 from langlauf.store.admin import AccessStore
 
 #: How old what is known may be. The contract gives five seconds.
@@ -107,7 +107,7 @@ class Keyring:
 _OPERATOR = "operator-"
 #: Compared with where there is nothing to compare with, so that a miss takes the same steps as a hit.
 _NO_HASH = "0" * 64
-_TO_ALL = Grant(issuer=OPEN, org_id=None, scopes=EVERYTHING)
+_TO_ALL = Grant(issuer=OPEN_ISSUER, org_id=None, scopes=ALL_SCOPES)
 
 
 class Access:
@@ -116,7 +116,7 @@ class Access:
     def __init__(self, keyring: Keyring, auth_token: str | None, *, by_id: bool) -> None:
         self._keyring = keyring
         self._by_id = by_id
-        self._operator_hash = _NO_HASH if auth_token is None else hash_of(auth_token.encode())
+        self._operator_hash = _NO_HASH if auth_token is None else hash_key(auth_token.encode())
         self._operator = None if auth_token is None else _OPERATOR + _fingerprint(auth_token)
 
     @property
@@ -169,7 +169,7 @@ class Access:
         if key_id is not None and self._keyring.find(key_id) is None:
             await self._keyring.look_again()
         found = self._keyring.find(key_id)
-        shown_hash = hash_of(shown)
+        shown_hash = hash_key(shown)
         is_key = hmac.compare_digest(shown_hash, _NO_HASH if found is None else found.secret_hash)
         is_operator = hmac.compare_digest(shown_hash, self._operator_hash)
         if found is not None and is_key:
@@ -179,12 +179,12 @@ class Access:
 
     def by_issuer(self, issuer: str) -> Grant | None:
         """What somebody who vouched for a caller may do now; None once they may not any more."""
-        if issuer == OPEN:
+        if issuer == OPEN_ISSUER:
             return _TO_ALL if self.open else None
-        if issuer == ANYBODY:
-            return Grant(issuer=ANYBODY, org_id=None, scopes=frozenset({Scope.READ})) if self._by_id else None
+        if issuer == CAPABILITY_ISSUER:
+            return Grant(issuer=CAPABILITY_ISSUER, org_id=None, scopes=frozenset({Scope.READ})) if self._by_id else None
         if issuer == self._operator:
-            return Grant(issuer=issuer, org_id=None, scopes=EVERYTHING)
+            return Grant(issuer=issuer, org_id=None, scopes=ALL_SCOPES)
         found = self._keyring.find(issuer)
         if found is None:
             return None

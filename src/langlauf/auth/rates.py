@@ -12,7 +12,7 @@ from langlauf.auth.client_address import Address, site_of
 from langlauf.auth.limit_memory import LimitMemory, LocalMemory
 from langlauf.clock import monotonic
 from langlauf.domain.access import Scope
-from langlauf.domain.rate import Rate, Standing, take
+from langlauf.domain.rate import Rate, RateStatus, take_one
 from langlauf.problems import Problem
 from langlauf.settings import Settings
 
@@ -42,7 +42,7 @@ class Quota(msgspec.Struct, frozen=True):
 
     kind: Kind
     rate: Rate
-    standing: Standing
+    standing: RateStatus
     #: whether it is that of one credential, and not that of the org
     of_credential: bool = False
 
@@ -77,7 +77,7 @@ class Rates:
         quotas: list[Quota] = []
         for depth in range(len(counted_as)):
             part = Rate(math.ceil(rate.quota * self._share**depth), rate.window)
-            standing = take(part, self._memory.full_at((kind, *counted_as[: depth + 1])), self._now())
+            standing = take_one(part, self._memory.full_at((kind, *counted_as[: depth + 1])), self._now())
             quotas.append(Quota(kind, part, standing, of_credential=depth > 0))
         refused = next((quota for quota in quotas if not quota.standing.allowed), None)
         for depth, quota in enumerate(quotas):

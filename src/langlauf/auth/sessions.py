@@ -16,7 +16,7 @@ from langlauf.auth.tokens import Statements, mark
 from langlauf.clock import Clock, monotonic, new_word
 from langlauf.domain.access import Grant
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.keys import ALPHABET
+from langlauf.domain.keys import KEY_ALPHABET
 from langlauf.store.admin import AccessStore
 
 #: How long somebody stays signed in: a working day.
@@ -98,7 +98,7 @@ class Sessions:
         expires_at = after(self._access.now(), LIFETIME_SECONDS)
         if grant.expires_at is not None:
             expires_at = min(expires_at, grant.expires_at)
-        session = Session(grant.issuer, org_id, new_word(ALPHABET, _ID_LENGTH), expires_at)
+        session = Session(grant.issuer, org_id, new_word(KEY_ALPHABET, _ID_LENGTH), expires_at)
         text = Statements(Session, _PREFIX, await self._key()).write(session)
         return Begun(text, (expires_at - self._access.now()) // 1_000_000)
 

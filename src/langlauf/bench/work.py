@@ -4,7 +4,7 @@ import hashlib
 
 from langlauf.clock import Clock, new_id, new_trace_id
 from langlauf.domain.attempt import ClaimRequest
-from langlauf.domain.job import INLINE, JobRecord, NewJob
+from langlauf.domain.job import INLINE_REF, JobRecord, NewJob
 from langlauf.domain.state import Status
 
 ORG = "bench-org"
@@ -27,7 +27,7 @@ def new_job(clock: Clock, org: str = ORG, analysis: str = ANALYSIS, *, payload_b
         status=Status.QUEUED,
         priority_class="default",
         request_payload_hash=hashlib.sha256(payload.encode()).hexdigest(),
-        request_payload_ref=INLINE,
+        request_payload_ref=INLINE_REF,
         queued_at=now,
         updated_at=now,
         timeout_seconds=1_800.0,

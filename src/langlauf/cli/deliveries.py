@@ -8,7 +8,7 @@ import click
 from langlauf.api.wire import attempt_out, delivery_out, shown_target
 from langlauf.cli.output import count, format_duration, format_time, plain, print_json, print_note, print_table
 from langlauf.cli.stores import find_endpoint, org_store_options, require_found, run_on_endpoints
-from langlauf.domain.delivery import DeliveryFilter, Endpoint, subject_of
+from langlauf.domain.delivery import DeliveryFilter, WebhookEndpoint, subject_of
 from langlauf.domain.instant import Instant, after, from_text
 from langlauf.domain.notification import DeliveryStatus, Notification
 from langlauf.service.webhooks import MOST_REPLAYED, Endpoints, Followed
@@ -45,7 +45,7 @@ def deliveries(
         _print_delivery(delivery, flags)
         return
 
-    async def use(endpoints: Endpoints, org: str) -> tuple[list[Notification], list[Endpoint]]:
+    async def use(endpoints: Endpoints, org: str) -> tuple[list[Notification], list[WebhookEndpoint]]:
         wanted = None if endpoint is None else (await find_endpoint(endpoints, org, endpoint)).endpoint_id
         which = DeliveryFilter(endpoint_id=wanted, job_id=job, status=status, limit=limit)
         return await endpoints.deliveries(org, which), await endpoints.endpoints(org)
@@ -90,7 +90,7 @@ def replay(delivery: str | None, endpoint: str | None, since: float | Instant | 
 
 
 def _print_delivery(delivery: str, flags: dict[str, Any]) -> None:
-    async def use(endpoints: Endpoints, org: str) -> tuple[Followed, list[Endpoint]]:
+    async def use(endpoints: Endpoints, org: str) -> tuple[Followed, list[WebhookEndpoint]]:
         return require_found(await endpoints.delivery(org, delivery)), await endpoints.endpoints(org)
 
     (message, attempts), endpoints = run_on_endpoints(use, flags)
@@ -120,7 +120,7 @@ def _print_delivery(delivery: str, flags: dict[str, Any]) -> None:
         print_table(("TRY", "AT", "TOOK", "STATUS", "OUTCOME"), rows)
 
 
-def _row(message: Notification, endpoints: list[Endpoint]) -> tuple[str, ...]:
+def _row(message: Notification, endpoints: list[WebhookEndpoint]) -> tuple[str, ...]:
     when = message.sent_at if message.delivery_status == "sent" else message.scheduled_at
     return (
         message.notification_id,

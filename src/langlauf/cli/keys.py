@@ -9,9 +9,9 @@ import click
 from langlauf.cli.options import CommandError, ExitCode, duration_option, json_option, store_option
 from langlauf.cli.output import format_time, plain, print_json, print_note, print_table
 from langlauf.cli.stores import check_org, run_on_store, settings_for
-from langlauf.domain.access import GRANTABLE, USUAL, Scope
+from langlauf.domain.access import DEFAULT_SCOPES, GRANTABLE_SCOPES, Scope
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.domain.keys import LONGEST_NAME, Key, key_id_of
+from langlauf.domain.keys import LONGEST_KEY_NAME, ApiKey, key_id_of
 from langlauf.service.keys import Keys
 
 T = TypeVar("T")
@@ -23,8 +23,8 @@ def keys() -> None:
 
 
 def _check_name(_: click.Context, __: click.Parameter, value: str) -> str:
-    if len(value) > LONGEST_NAME or not value.isprintable():
-        raise click.BadParameter(f"give at most {LONGEST_NAME} printable characters")
+    if len(value) > LONGEST_KEY_NAME or not value.isprintable():
+        raise click.BadParameter(f"give at most {LONGEST_KEY_NAME} printable characters")
     return value
 
 
@@ -35,7 +35,7 @@ def _check_name(_: click.Context, __: click.Parameter, value: str) -> str:
     "--scope",
     "scopes",
     multiple=True,
-    type=click.Choice([str(scope) for scope in sorted(GRANTABLE)]),
+    type=click.Choice([str(scope) for scope in sorted(GRANTABLE_SCOPES)]),
     help="What the key allows; may be repeated. Default: submit, read and cancel.",
 )
 @duration_option("--expires", "Expires after this time. Default: never.")
@@ -47,7 +47,7 @@ def create(
     """Create a key. It is printed only now: the store keeps its hash."""
     if expires is not None and expires <= 0:
         raise click.BadParameter("must be more than 0", param_hint="--expires")
-    granted = frozenset(Scope(scope) for scope in scopes) or USUAL
+    granted = frozenset(Scope(scope) for scope in scopes) or DEFAULT_SCOPES
     made = _run_on_keys(
         store, lambda keys: keys.create(org, name=name, scopes=granted, expires_at=keys.expiry(expires))
     )
@@ -107,7 +107,7 @@ def _run_on_keys(store: str | None, use: Callable[[Keys], Awaitable[T]]) -> T:
     return run_on_store(settings_for(store), lambda opened: use(Keys(opened.access, opened.clock)))
 
 
-def _fields(key: Key) -> dict[str, Any]:
+def _fields(key: ApiKey) -> dict[str, Any]:
     return {
         "key_id": key.key_id,
         "org_id": key.org_id,

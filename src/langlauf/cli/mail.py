@@ -12,9 +12,9 @@ from langlauf.clock import SystemClock, monotonic, new_id
 from langlauf.delivery.mail.message import mail_bytes
 from langlauf.delivery.mail.smtp import Answer, Verdict, send
 from langlauf.domain.instant import to_datetime
-from langlauf.domain.mail import MailServer, Sender, message_id
+from langlauf.domain.mail import MailSender, MailServer, message_id
 from langlauf.domain.mail_address import read_mail_address
-from langlauf.domain.mail_rules import MailMark, Mark
+from langlauf.domain.mail_rules import AddressMark, MailMark
 from langlauf.service.mail_receivers import MailReceivers
 from langlauf.settings import Settings
 from langlauf.ui.emails import sample_email
@@ -53,7 +53,7 @@ def mail_test(address: str, *, as_json: bool, **flags: Any) -> None:
     raise SystemExit(_exit_code(answer))
 
 
-async def _send_test(settings: Settings, server: MailServer, sender: Sender, to: str) -> Answer:
+async def _send_test(settings: Settings, server: MailServer, sender: MailSender, to: str) -> Answer:
     mail = mail_bytes(
         sample_email(settings.mail_language),
         sender=sender,
@@ -138,7 +138,7 @@ def list_(**flags: Any) -> None:
     print_table(("ADDRESS", "MARK", "SINCE"), [(one.address, one.mark, format_time(one.at)) for one in listed])
 
 
-def _change(address: str, mark: Mark, flags: dict[str, Any], *, wanted: bool) -> bool:
+def _change(address: str, mark: AddressMark, flags: dict[str, Any], *, wanted: bool) -> bool:
     async def use(receivers: MailReceivers, org: str) -> bool:
         return await (receivers.mark if wanted else receivers.unmark)(org, address, mark)
 

@@ -12,9 +12,9 @@ from langlauf.cli.options import CommandError, ExitCode, errors_end_command, jso
 from langlauf.cli.output import plain, print_json, print_note, progress_bar
 from langlauf.cli.stores import payloads_for, place_for, run_on_store, settings_for
 from langlauf.compat.sqlite_import import import_v1
-from langlauf.domain.duties import SWEEP
+from langlauf.domain.duties import SWEEP_DUTY
 from langlauf.domain.errors import LanglaufError
-from langlauf.domain.views import Swept
+from langlauf.domain.views import SweptJob
 from langlauf.maintenance.duties import DutyNotes
 from langlauf.maintenance.sweep import sweep_once
 from langlauf.store.protocol import Store
@@ -33,9 +33,9 @@ def sweep(store: str | None, as_json: bool) -> None:  # noqa: ARG001 - its outpu
     settings = settings_for(store)
     set_up_logging(settings.log_format, settings.log_level)
 
-    async def run_sweep(opened: Store) -> list[Swept]:
+    async def run_sweep(opened: Store) -> list[SweptJob]:
         swept = await sweep_once(opened, settings)
-        await DutyNotes(opened.duties).note(SWEEP)
+        await DutyNotes(opened.duties).note(SWEEP_DUTY)
         return swept
 
     swept = run_on_store(settings, run_sweep)

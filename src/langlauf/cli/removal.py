@@ -13,7 +13,7 @@ from langlauf.cli.options import CommandError, duration_option, errors_end_comma
 from langlauf.cli.output import print_json, print_note, print_table, progress_bar
 from langlauf.cli.stores import check_org, place_for, run_on_store, settings_for
 from langlauf.compat.sqlite_import import import_v1
-from langlauf.domain.duties import RETENTION
+from langlauf.domain.duties import RETENTION_DUTY
 from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
 from langlauf.maintenance.duties import DutyNotes
@@ -109,7 +109,7 @@ async def _clean(place: Place, policy: RetentionPolicy, settings: Settings, *, d
     try:
         report = await clean_up(store, policy, dry_run=dry_run)
         if not dry_run:
-            await DutyNotes(store.duties).note(RETENTION)
+            await DutyNotes(store.duties).note(RETENTION_DUTY)
         return report
     finally:
         await store.close()

@@ -20,7 +20,7 @@ from langlauf.cli.options import (
     read_settings,
     store_option,
 )
-from langlauf.domain.delivery import Endpoint
+from langlauf.domain.delivery import WebhookEndpoint
 from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
 from langlauf.service.webhooks import EndpointDisabled, EndpointExists, Endpoints
@@ -109,7 +109,7 @@ def run_on_endpoints(use: Callable[[Endpoints, str], Awaitable[T]], flags: dict[
     return run_for_org(lambda store, settings, org: use(make_endpoints(store, settings, operator=True), org), flags)
 
 
-async def find_endpoint(endpoints: Endpoints, org: str, id_or_url: str) -> Endpoint:
+async def find_endpoint(endpoints: Endpoints, org: str, id_or_url: str) -> WebhookEndpoint:
     """Return the endpoint with that id or URL; the command ends where there is none."""
     listed = await endpoints.endpoints(org)
     return require_found(next((one for one in listed if id_or_url in (one.endpoint_id, one.url)), None))

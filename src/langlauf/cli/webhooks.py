@@ -9,7 +9,7 @@ from langlauf.cli.deliveries import deliveries, replay
 from langlauf.cli.options import CommandError, ExitCode, duration_option
 from langlauf.cli.output import count, format_duration, format_time, plain, print_json, print_note, print_table
 from langlauf.cli.stores import find_endpoint, org_store_options, repeated_flags, require_found, run_on_endpoints
-from langlauf.domain.delivery import FINAL_SUBJECTS, SUBJECTS, Endpoint, Subject
+from langlauf.domain.delivery import FINAL_SUBJECTS, SUBJECTS, Subject, WebhookEndpoint
 from langlauf.domain.instant import Instant
 from langlauf.service.webhooks import USUAL_OVERLAP, Endpoints, MadeEndpoint, Tried
 
@@ -56,7 +56,7 @@ def add(url: str, name: str, events: tuple[Subject, ...] | None, **flags: Any) -
 def list_(**flags: Any) -> None:
     """List an org's endpoints, oldest first, with their state. Secrets are never printed."""
 
-    async def use(endpoints: Endpoints, org: str) -> tuple[list[Endpoint], Instant]:
+    async def use(endpoints: Endpoints, org: str) -> tuple[list[WebhookEndpoint], Instant]:
         return await endpoints.endpoints(org), endpoints.clock.now()
 
     listed, now = run_on_endpoints(use, flags)
@@ -170,8 +170,8 @@ def secret(**flags: Any) -> None:
         print_note(f"During the change, the previous secret signs too: {secrets[1]}")
 
 
-def _set_enabled(endpoint: str, flags: dict[str, Any], *, enabled: bool) -> tuple[Endpoint, Instant]:
-    async def use(endpoints: Endpoints, org: str) -> tuple[Endpoint, Instant]:
+def _set_enabled(endpoint: str, flags: dict[str, Any], *, enabled: bool) -> tuple[WebhookEndpoint, Instant]:
+    async def use(endpoints: Endpoints, org: str) -> tuple[WebhookEndpoint, Instant]:
         wanted = await find_endpoint(endpoints, org, endpoint)
         return require_found(await endpoints.change(org, wanted.endpoint_id, enabled=enabled)), endpoints.clock.now()
 
@@ -194,7 +194,7 @@ def _print_secret(made: MadeEndpoint, flags: dict[str, Any]) -> None:
     )
 
 
-def _endpoint_state(endpoint: Endpoint, now: Instant) -> str:
+def _endpoint_state(endpoint: WebhookEndpoint, now: Instant) -> str:
     """Return the state of an endpoint, and since or until when."""
     if endpoint.disabled_at is not None:
         return f"disabled since {format_time(endpoint.disabled_at)}: {endpoint.disabled_reason}"

@@ -10,7 +10,7 @@ import time
 from langlauf.client.errors import Unavailable, Unreachable, WaitTimeout
 from langlauf.client.exchange import FOLLOWING, NOT_MODIFIED, Deadline, Patience, Reply, Request, Talk, ask, read
 from langlauf.client.shapes import Event, EventsAnswer, JobState, StateAnswer
-from langlauf.domain.event import LAST_WORDS
+from langlauf.domain.event import FINAL_EVENTS
 from langlauf.domain.state import TERMINAL
 
 #: Under the 30 s a server holds an answer at most, and under the idle time of common proxies.
@@ -106,7 +106,7 @@ class EventLog:
             events = yield from (self._page() if self._behind else self._latest())
             if events:
                 self.position = events[-1].event_seq
-                self.ended = events[-1].event_type in LAST_WORDS
+                self.ended = events[-1].event_type in FINAL_EVENTS
                 return events
         return []
 

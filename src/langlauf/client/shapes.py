@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from langlauf.domain.fields import unbound
-from langlauf.domain.job import PriorityClass, SeenJob
+from langlauf.domain.fields import unconstrained_type
+from langlauf.domain.job import PriorityClass, VisibleJob
 from langlauf.domain.state import Status
 
 View = Literal["latest", "requested"]
@@ -35,13 +35,13 @@ DEFAULT_OPTIONS = SubmitOptions()
 
 
 if TYPE_CHECKING:
-    _Seen = SeenJob[datetime, dict[str, Any]]
+    _Seen = VisibleJob[datetime, dict[str, Any]]
 else:
     _Seen = msgspec.defstruct(
         "_Seen",
         [
-            (field.name, unbound(field.type, any_word=True), *([] if field.required else [field.default]))
-            for field in msgspec.structs.fields(SeenJob[datetime, dict[str, Any]])
+            (field.name, unconstrained_type(field.type, any_word=True), *([] if field.required else [field.default]))
+            for field in msgspec.structs.fields(VisibleJob[datetime, dict[str, Any]])
         ],
         frozen=True,
         kw_only=True,

@@ -15,7 +15,7 @@ from langlauf.compat.v1_json import SCHEMA_VERSION, event_entry, job_entry, noti
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.domain.event import Event
 from langlauf.domain.instant import to_text
-from langlauf.domain.job import INLINE
+from langlauf.domain.job import INLINE_REF
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot as Result
 from langlauf.domain.result import StoredResult
@@ -145,7 +145,7 @@ class _Export:
     def _results(self) -> Iterator[Entry]:
         for *columns, text, views, schema_text in self._rows("every_result"):
             result = Result(*columns)
-            payload = text if result.result_payload_ref == INLINE else self._blob(result)
+            payload = text if result.result_payload_ref == INLINE_REF else self._blob(result)
             stored = StoredResult(snapshot=result, payload=payload, views=views, schema_text=schema_text)
             yield result.result_id, result_entry(stored)
 

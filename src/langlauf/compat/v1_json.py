@@ -11,7 +11,7 @@ import msgspec
 
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.event import ActorType, Event
-from langlauf.domain.fields import EXPORTED, is_time, unbound
+from langlauf.domain.fields import EXPORTED_FIELDS, is_time_field, unconstrained_type
 from langlauf.domain.instant import Instant, from_text, to_text
 from langlauf.domain.job import CanceledBy, JobRecord, PriorityClass
 from langlauf.domain.notification import Channel, DeliveryStatus, Notification
@@ -44,8 +44,8 @@ class EarlierChunk(msgspec.Struct, kw_only=True):
 def _known() -> Iterator[tuple[str, Any, Any]]:
     """What an export says of a job, by the table of its fields: all of it may be missing."""
     for field in msgspec.structs.fields(JobRecord):
-        if field.name in EXPORTED:
-            yield field.name, str | None if is_time(field.name) else unbound(field.type) | None, None
+        if field.name in EXPORTED_FIELDS:
+            yield field.name, str | None if is_time_field(field.name) else unconstrained_type(field.type) | None, None
 
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class EarlierJob(_Known, kw_only=True):
 
 
 #: Fields of the table that need no filler: there, or not.
-PLAIN_FIELDS = tuple(name for name in EXPORTED if name not in EarlierJob.__annotations__)
+PLAIN_FIELDS = tuple(name for name in EXPORTED_FIELDS if name not in EarlierJob.__annotations__)
 
 
 class EarlierEvent(msgspec.Struct, kw_only=True):
@@ -225,7 +225,7 @@ def job_entry(
     job: JobRecord, payload: str, key: str | None, chunks: Mapping[str, tuple[str, Instant]]
 ) -> dict[str, Any]:
     """A job as an entry of `jobs`."""
-    entry = _entry(job, json_fields=("error_meta",), names=EXPORTED)
+    entry = _entry(job, json_fields=("error_meta",), names=EXPORTED_FIELDS)
     entry["request_payload_json"] = msgspec.Raw(payload.encode())
     if job.requested_by_user_id is not None:
         entry["owner_user_id"] = job.requested_by_user_id
@@ -264,7 +264,7 @@ def _entry(record: msgspec.Struct, *, json_fields: tuple[str, ...], names: tuple
     entry: dict[str, Any] = {}
     for name in names or record.__struct_fields__:
         value = getattr(record, name)
-        if value is not None and is_time(name):
+        if value is not None and is_time_field(name):
             value = to_text(value)
         elif value is not None and name in json_fields:
             value = msgspec.Raw(value.encode())

@@ -16,8 +16,8 @@ from langlauf.compat.v1_json import (
 )
 from langlauf.domain.event import ActorType, Event, EventType
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import INLINE
-from langlauf.domain.masking import masked
+from langlauf.domain.job import INLINE_REF
+from langlauf.domain.masking import redact_json
 from langlauf.domain.notification import Notification, dedupe_key
 from langlauf.domain.result import SCHEMA_VERSION, Snapshot, StoredResult
 from langlauf.domain.showing import views_from
@@ -77,7 +77,7 @@ def _clean_json(raw: msgspec.Raw) -> str:
     if text is None:
         return "{}"
     value = msgspec.json.decode(text)
-    clean: Any = masked(value)
+    clean: Any = redact_json(value)
     return text if clean == value else msgspec.json.encode(clean).decode()
 
 
@@ -112,7 +112,7 @@ def _result(owner: Owner, key: str, one: EarlierResult, number: int, otherwise: 
         one.result_kind,
         number,
         schema_version,
-        INLINE,
+        INLINE_REF,
         created_at,
         summary,
         removed_at,

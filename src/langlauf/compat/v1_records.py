@@ -24,9 +24,9 @@ from langlauf.compat.v1_json import (
 from langlauf.compat.v1_parts import Owner, make_event, read_events, read_notifications, read_results
 from langlauf.domain.errors import RetryHint
 from langlauf.domain.event import Event, EventType
-from langlauf.domain.fields import WORDS, is_time
+from langlauf.domain.fields import FREE_TEXT_FIELDS, is_time_field
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import INLINE, LONGEST_TIMEOUT, JobRecord, payload_hash
+from langlauf.domain.job import INLINE_REF, LONGEST_TIMEOUT, JobRecord, payload_hash
 from langlauf.domain.notification import Notification
 from langlauf.domain.progress import HIGHEST_UNFINISHED
 from langlauf.domain.redact import clean_message
@@ -195,7 +195,7 @@ class _Reader:
             status=status,
             priority_class=job.priority_class,
             request_payload_hash=given if _HASH.match(given) else payload_hash(self._analysis, payload),
-            request_payload_ref=INLINE,
+            request_payload_ref=INLINE_REF,
             queued_at=queued_at,
             updated_at=self._at("updated_at") or finished_at or last or started_at or queued_at,
             timeout_seconds=min(float(job.timeout_seconds or wished_timeout or _DEFAULT_TIMEOUT), LONGEST_TIMEOUT),
@@ -227,10 +227,10 @@ class _Reader:
     def _plain(self) -> dict[str, Any]:
         """What the job says of itself and nothing else depends on; words are cleaned."""
         found: dict[str, Any] = {
-            name: self._at(name) if is_time(name) else getattr(self._job, name) for name in PLAIN_FIELDS
+            name: self._at(name) if is_time_field(name) else getattr(self._job, name) for name in PLAIN_FIELDS
         }
         known = {name: value for name, value in found.items() if value is not None}
-        return known | {name: clean_message(known[name]) for name in WORDS & known.keys()}
+        return known | {name: clean_message(known[name]) for name in FREE_TEXT_FIELDS & known.keys()}
 
     def _started_at(self, queued_at: Instant) -> Instant | None:
         if self._job.status is Status.QUEUED:

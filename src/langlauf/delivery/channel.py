@@ -3,13 +3,13 @@
 from typing import Protocol
 
 from langlauf.domain.delivery import Delivery
-from langlauf.domain.sending import Outcome
+from langlauf.domain.sending import DeliveryOutcome
 
 
 class Channel(Protocol):
     """Sends messages of one kind."""
 
-    async def send(self, delivery: Delivery) -> Outcome:
+    async def send(self, delivery: Delivery) -> DeliveryOutcome:
         """Sends it once, within a time of its own. What goes wrong is told, not raised."""
 
 
@@ -19,6 +19,6 @@ class Silent:
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    async def send(self, delivery: Delivery) -> Outcome:  # noqa: ARG002
+    async def send(self, delivery: Delivery) -> DeliveryOutcome:  # noqa: ARG002
         """Sends nothing, and says why."""
-        return Outcome(verdict="suppressed", error=self._reason)
+        return DeliveryOutcome(verdict="suppressed", error=self._reason)

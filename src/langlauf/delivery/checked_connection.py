@@ -15,9 +15,9 @@ from ipaddress import ip_address
 import msgspec
 
 from langlauf.delivery.resolving import Resolver
-from langlauf.domain.addresses import Address, Network, plain
-from langlauf.domain.errors import TargetRefused
-from langlauf.domain.target import Target, check_address
+from langlauf.domain.addresses import Address, Network, unwrap_mapped
+from langlauf.domain.errors import WebhookUrlRefused
+from langlauf.domain.target import WebhookUrl, check_address
 
 #: More than these are judged, but not tried.
 _MOST_TRIED = 4
@@ -34,11 +34,11 @@ class Doors(msgspec.Struct, frozen=True, kw_only=True):
     own_host: str = ""
     own_port: int = 0
 
-    def check(self, target: Target, address: Address) -> None:
+    def check(self, target: WebhookUrl, address: Address) -> None:
         """Refuses an address that must not be called."""
         check_address(target, address, self.allow)
         if target.port == self.own_port and (address.is_loopback or str(address) == self.own_host):
-            raise TargetRefused("the address is this server's own: a webhook must go to another one")
+            raise WebhookUrlRefused("the address is this server's own: a webhook must go to another one")
 
 
 def trust_in(ca_file: str | None) -> ssl.SSLContext:
@@ -50,10 +50,10 @@ def trust_in(ca_file: str | None) -> ssl.SSLContext:
     return context
 
 
-async def checked_addresses(target: Target, doors: Doors, resolver: Resolver) -> list[Address]:
-    """All that a target stands for; `TargetRefused` where one of them must not be called."""
+async def checked_addresses(target: WebhookUrl, doors: Doors, resolver: Resolver) -> list[Address]:
+    """All that a target stands for; `WebhookUrlRefused` where one of them must not be called."""
     found = [target.address] if target.address is not None else await resolver.addresses(target.host)
-    addresses = [plain(address) for address in found]
+    addresses = [unwrap_mapped(address) for address in found]
     for address in addresses:
         doors.check(target, address)
     return addresses
@@ -61,7 +61,7 @@ async def checked_addresses(target: Target, doors: Doors, resolver: Resolver) ->
 
 @asynccontextmanager
 async def connected(
-    target: Target, addresses: Sequence[Address], doors: Doors, *, until: float, limit: int
+    target: WebhookUrl, addresses: Sequence[Address], doors: Doors, *, until: float, limit: int
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A connection to a target at addresses that were checked, cut off at the end.
 
@@ -69,7 +69,7 @@ async def connected(
     """
     open_socket = await _first_open(addresses[:_MOST_TRIED], target.port, until)
     try:
-        doors.check(target, plain(ip_address(open_socket.getpeername()[0])))
+        doors.check(target, unwrap_mapped(ip_address(open_socket.getpeername()[0])))
     except BaseException:
         open_socket.close()
         raise

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import httptools
 import msgspec
 
-from langlauf.domain.target import Target
+from langlauf.domain.target import WebhookUrl
 
 #: Of an answer, head and all, no more is read than this.
 MOST_READ = 16_384
@@ -36,7 +36,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 async def post(
     streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    target: Target,
+    target: WebhookUrl,
     headers: Mapping[str, str],
     body: bytes,
     deadline: asyncio.Timeout,
@@ -58,7 +58,7 @@ async def post(
     return Answer(reading.status_code, reading.headers, bytes(reading.body))
 
 
-def _head(target: Target, headers: Mapping[str, str]) -> bytes:
+def _head(target: WebhookUrl, headers: Mapping[str, str]) -> bytes:
     lines = [f"POST {target.path} HTTP/1.1", f"host: {target.authority}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     if not all(line.isascii() and line.isprintable() for line in lines):

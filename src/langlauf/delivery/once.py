@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from langlauf.clock import monotonic
 from langlauf.delivery.webhook import Webhooks
-from langlauf.domain.sending import excerpt, shown_error
+from langlauf.domain.sending import clean_error, excerpt
 from langlauf.service.webhooks import Parcel, Tried
 from langlauf.telemetry.log import LogEvent, log_event
 
@@ -33,6 +33,6 @@ class SendingOnce:
             taken=outcome.verdict == "sent",
             seconds=monotonic() - started if outcome.detail is None else 0.0,
             status_code=outcome.status_code,
-            error=shown_error(outcome.error),
+            error=clean_error(outcome.error),
             reply=excerpt(outcome.reply) or None,
         )

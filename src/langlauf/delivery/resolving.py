@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from ipaddress import ip_address
 
-from langlauf.domain.addresses import Address, plain
+from langlauf.domain.addresses import Address, unwrap_mapped
 
 
 class TooManyQuestions(OSError):
@@ -54,4 +54,4 @@ def _ask(host: str) -> list[Address]:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         raise OSError(str(error)) from None
-    return list(dict.fromkeys(plain(ip_address(place[0])) for *_, place in found))
+    return list(dict.fromkeys(unwrap_mapped(ip_address(place[0])) for *_, place in found))

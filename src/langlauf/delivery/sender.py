@@ -18,7 +18,7 @@ from langlauf.domain import duties, notification
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
-from langlauf.domain.sending import CAUTIOUS_AFTER, Outcome, settle
+from langlauf.domain.sending import PAUSE_AFTER_FAILURES, DeliveryOutcome, settle_delivery
 from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
@@ -41,7 +41,7 @@ _GRACE_SECONDS = 5.0
 class Sender:
     """Sends what waits in the outbox. It is a duty: looking for what is due must not fail for long."""
 
-    name = duties.DELIVERIES
+    name = duties.DELIVERY_DUTY
     every = _LOOK_SECONDS
 
     def __init__(
@@ -117,7 +117,7 @@ class Sender:
         if self._done is not None:
             await self._done(self.name)
             if self._sends_mail:
-                await self._done(duties.MAIL)
+                await self._done(duties.MAIL_DUTY)
 
     async def _look(self) -> int:
         """Claims what there is room for; tells how many were found, or are on their way where there is no room."""
@@ -129,7 +129,7 @@ class Sender:
             most=free,
             most_of_lane=_MOST_OF_LANE,
             claim_seconds=self._claim_seconds,
-            cautious_after=CAUTIOUS_AFTER,
+            cautious_after=PAUSE_AFTER_FAILURES,
             with_mail=self._sends_mail or not await self._left_to_others(),
         )
         found = await self._store.deliveries.claim(claim)
@@ -142,7 +142,7 @@ class Sender:
     async def _left_to_others(self) -> bool:
         """Whether another process sends the mail; asked no more often than one looks while nothing is to be sent."""
         if self._asked_at is None or monotonic() - self._asked_at >= _LOOK_SECONDS:
-            self._others_send_mail = duties.mail_is_sent(await self._store.duties.seen(), self._clock.now())
+            self._others_send_mail = duties.mail_sender_alive(await self._store.duties.seen(), self._clock.now())
             self._asked_at = monotonic()
         return self._others_send_mail
 
@@ -175,7 +175,7 @@ class Sender:
         except StoreError as error:  # nothing was sent: it comes again when its claim is over
             _tell_unwritten(delivery.notification_id, error)
             return
-        end = settle(
+        end = settle_delivery(
             delivery,
             outcome,
             schedule=self._settings.webhook_schedule,
@@ -188,7 +188,7 @@ class Sender:
             count_delivery(delivery.channel, end.status)
             _tell(delivery, end, outcome.detail or end.error)
 
-    async def _try(self, delivery: Delivery) -> Outcome:
+    async def _try(self, delivery: Delivery) -> DeliveryOutcome:
         channel = self._channels.get(delivery.channel) or Silent("this server does not send such messages")
         try:
             return await _told(delivery, channel)
@@ -197,11 +197,11 @@ class Sender:
         except Exception as error:  # noqa: BLE001 - one message that cannot be made must not hold up the others
             ids: dict[str, Any] = {"org_id": delivery.org_id, "notification_id": delivery.notification_id}
             log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=error, duty="sending", **ids)
-            return Outcome(verdict="later", error="it could not be sent: the server's log tells why")
+            return DeliveryOutcome(verdict="later", error="it could not be sent: the server's log tells why")
 
-    async def _failing_since(self, delivery: Delivery, outcome: Outcome) -> Instant | None:
+    async def _failing_since(self, delivery: Delivery, outcome: DeliveryOutcome) -> Instant | None:
         """Since when its endpoint has not been reached; asked only where that has become serious."""
-        if not outcome.lane_failed or delivery.endpoint_id is None or delivery.lane_failures < CAUTIOUS_AFTER:
+        if not outcome.lane_failed or delivery.endpoint_id is None or delivery.lane_failures < PAUSE_AFTER_FAILURES:
             return None
         try:
             endpoints = await self._store.tenant(delivery.org_id).endpoints()
@@ -221,7 +221,7 @@ class Sender:
                 await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _told(delivery: Delivery, channel: Channel) -> Outcome:
+async def _told(delivery: Delivery, channel: Channel) -> DeliveryOutcome:
     """Sends it as a part of the job's own story, which the receiver can carry on."""
     given = trace_from(delivery.traceparent, None)
     ids = {"job_id": delivery.job_id, "org_id": delivery.org_id, "notification_id": delivery.notification_id}

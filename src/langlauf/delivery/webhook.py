@@ -12,16 +12,16 @@ from langlauf.clock import Clock, SystemClock
 from langlauf.delivery.checked_connection import Doors, checked_addresses, connected
 from langlauf.delivery.http_exchange import MOST_READ, Answer, BadAnswer, post
 from langlauf.delivery.resolving import Resolver, TooManyQuestions
-from langlauf.domain.addresses import inner
+from langlauf.domain.addresses import is_allowed_private
 from langlauf.domain.delivery import Delivery, subject_of
-from langlauf.domain.errors import TargetRefused
+from langlauf.domain.errors import WebhookUrlRefused
 from langlauf.domain.event import EventType
 from langlauf.domain.instant import SECOND, Instant
-from langlauf.domain.outbound import CLOUD_EVENT, OUTBOUND, cloud_event
-from langlauf.domain.sending import Outcome, outcome_of_status, veiled
+from langlauf.domain.outbound import CLOUD_EVENT_MEDIA_TYPE, OUTBOUND, cloud_event
+from langlauf.domain.sending import DeliveryOutcome, conceal_details, outcome_of_status
 from langlauf.domain.signature import endpoint_secret, org_secret, signatures
 from langlauf.domain.state import Status
-from langlauf.domain.target import check_url
+from langlauf.domain.target import read_webhook_url
 from langlauf.service.webhooks import Parcel
 from langlauf.version import VERSION
 
@@ -73,14 +73,16 @@ class Webhooks:
         self._shows_inside = shows_inside
         self._master_secret: bytes | None = None
 
-    async def send(self, delivery: Delivery) -> Outcome:
+    async def send(self, delivery: Delivery) -> DeliveryOutcome:
         """Sends it once; whatever goes wrong is an outcome."""
         secrets = await self._secrets(delivery)
         if not secrets:
-            return Outcome(verdict="later", error="there is no secret to sign with: set LANGLAUF_WEBHOOK_SECRET")
+            return DeliveryOutcome(
+                verdict="later", error="there is no secret to sign with: set LANGLAUF_WEBHOOK_SECRET"
+            )
         body = webhook_body(delivery, self._source)
         if len(body) > _LARGEST_BODY:
-            return Outcome(verdict="never", error=f"the message is larger than {_LARGEST_BODY} bytes")
+            return DeliveryOutcome(verdict="never", error=f"the message is larger than {_LARGEST_BODY} bytes")
         headers = {} if delivery.traceparent is None else {"traceparent": delivery.traceparent}
         parcel = Parcel(
             org_id=delivery.org_id,
@@ -91,7 +93,7 @@ class Webhooks:
         )
         return await self.send_parcel(parcel, headers)
 
-    async def send_parcel(self, parcel: Parcel, headers: Mapping[str, str] = _NONE) -> Outcome:
+    async def send_parcel(self, parcel: Parcel, headers: Mapping[str, str] = _NONE) -> DeliveryOutcome:
         """Signs a body and sends it to an address once, whatever it tells of; the same guards for all.
 
         Of a receiver inside a network the org learns nothing but whether it took the message.
@@ -100,24 +102,24 @@ class Webhooks:
         until = asyncio.get_running_loop().time() + self.seconds
         inside = False
         try:
-            target = check_url(parcel.url, doors.allow, own=self._own_url)
+            target = read_webhook_url(parcel.url, doors.allow, own=self._own_url)
             async with asyncio.timeout_at(until) as deadline:
                 addresses = await checked_addresses(target, doors, self._resolver)
-                inside = any(inner(address, doors.allow) for address in addresses)
+                inside = any(is_allowed_private(address, doors.allow) for address in addresses)
                 async with connected(target, addresses, doors, until=until, limit=MOST_READ) as streams:
                     sent = {**self._headers(parcel), **headers}
                     outcome = _outcome(await post(streams, target, sent, parcel.body, deadline))
         except TooManyQuestions as error:
-            return Outcome(verdict="later", error=str(error))  # no fault of this receiver
-        except (TargetRefused, BadAnswer, OSError) as error:
-            outcome = Outcome(verdict="later", error=_reason(error, self.seconds), lane_failed=True)
-        return veiled(outcome) if inside and not self._shows_inside else outcome
+            return DeliveryOutcome(verdict="later", error=str(error))  # no fault of this receiver
+        except (WebhookUrlRefused, BadAnswer, OSError) as error:
+            outcome = DeliveryOutcome(verdict="later", error=_reason(error, self.seconds), lane_failed=True)
+        return conceal_details(outcome) if inside and not self._shows_inside else outcome
 
     def _headers(self, parcel: Parcel) -> dict[str, str]:
         # By the clock on the wall, as receivers compare it: the store's own does not follow when that is set back.
         timestamp = _WALL.now() // SECOND
         return {
-            "content-type": CLOUD_EVENT,
+            "content-type": CLOUD_EVENT_MEDIA_TYPE,
             "user-agent": _AGENT,
             "accept": "*/*",
             "webhook-id": parcel.message_id,
@@ -157,7 +159,7 @@ def webhook_body(delivery: Delivery, source: str) -> bytes:
     return msgspec.json.encode(event)
 
 
-def _outcome(answer: Answer) -> Outcome:
+def _outcome(answer: Answer) -> DeliveryOutcome:
     reply = answer.body.decode("utf-8", "replace")
     return outcome_of_status(answer.status_code, answer.headers.get("retry-after"), reply, _WALL.now())
 

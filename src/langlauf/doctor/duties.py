@@ -6,7 +6,7 @@ from typing import cast
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, ago, fine, odd, some, wrong
 from langlauf.doctor.patient import Patient
-from langlauf.domain.duties import DELIVERIES, RETENTION, SWEEP
+from langlauf.domain.duties import DELIVERY_DUTY, RETENTION_DUTY, SWEEP_DUTY
 from langlauf.domain.instant import after, seconds_between
 from langlauf.maintenance.duties import NOTE_SECONDS
 from langlauf.store.tools.inspection import Taken
@@ -20,9 +20,9 @@ _LOOKED_AT = 100
 
 def succeeded(name: str, patient: Patient) -> Seen:
     """Whether a duty has succeeded within a few of its rounds."""
-    every = {SWEEP: patient.settings.sweep_seconds, RETENTION: patient.settings.retention_every}[name]
+    every = {SWEEP_DUTY: patient.settings.sweep_seconds, RETENTION_DUTY: patient.settings.retention_every}[name]
     limit = _ROUNDS * every + NOTE_SECONDS + _SLACK_SECONDS
-    step = patient.command({SWEEP: "sweep", RETENTION: "cleanup"}[name])
+    step = patient.command({SWEEP_DUTY: "sweep", RETENTION_DUTY: "cleanup"}[name])
     found = [done for done in patient.examiner.duties() if done.name == name]
     judge = wrong if patient.busy else odd
     if not found:
@@ -36,7 +36,7 @@ def succeeded(name: str, patient: Patient) -> Seen:
 
 def deliveries_sent(patient: Patient) -> Seen:
     """Whether anybody sends: it is judged where something is to be sent."""
-    found = [done for done in patient.examiner.duties() if done.name == DELIVERIES]
+    found = [done for done in patient.examiner.duties() if done.name == DELIVERY_DUTY]
     due = patient.examiner.deliveries(patient.now).oldest_due
     late = 0.0 if due is None else seconds_between(due, patient.now)
     quiet = seconds_between(found[0].succeeded_at, patient.now) if found else None
@@ -67,9 +67,12 @@ def retention_lag(patient: Patient) -> Seen:
 
 CHECKS = (
     Check(
-        "duty_sweep", Needs.ROWS, "The sweep has succeeded within three rounds and a minute.", partial(succeeded, SWEEP)
+        "duty_sweep",
+        Needs.ROWS,
+        "The sweep has succeeded within three rounds and a minute.",
+        partial(succeeded, SWEEP_DUTY),
     ),
-    Check("duty_retention", Needs.ROWS, "So has retention.", partial(succeeded, RETENTION)),
+    Check("duty_retention", Needs.ROWS, "So has retention.", partial(succeeded, RETENTION_DUTY)),
     Check(
         "duty_deliveries",
         Needs.ROWS,

@@ -6,8 +6,8 @@ from typing import TypeVar, cast
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.instant import Instant
-from langlauf.domain.overview import Queue, Underway
-from langlauf.domain.workers import WorkerSeen
+from langlauf.domain.overview import StartedJob, WaitingJobs
+from langlauf.domain.workers import WorkerStatus
 from langlauf.settings import Settings
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.tools.inspection import (
@@ -100,17 +100,17 @@ class Patient:
         return self.clock.store
 
     @property
-    def workers(self) -> list[WorkerSeen]:
+    def workers(self) -> list[WorkerStatus]:
         """Who works, or did so lately."""
         return self.once("workers", self.examiner.workers)
 
     @property
-    def queues(self) -> list[Queue]:
+    def queues(self) -> list[WaitingJobs]:
         """What waits."""
         return self.once("queues", lambda: self.examiner.queues(MOST))
 
     @property
-    def underway(self) -> list[Underway]:
+    def underway(self) -> list[StartedJob]:
         """What runs, or waits for its next attempt."""
         return self.once("underway", lambda: self.examiner.underway(MOST))
 

@@ -7,7 +7,7 @@ from langlauf.doctor.findings import Seen, ago, fine, odd, some, wrong
 from langlauf.doctor.patient import Patient
 from langlauf.domain.health import LONG_WAIT_SECONDS
 from langlauf.domain.instant import seconds_between
-from langlauf.domain.workers import known_by
+from langlauf.domain.workers import runnable_analyses
 
 _DAY = 86_400.0
 #: How long ago a lease, a wish to cancel or a retry may be due before somebody should have come.
@@ -42,7 +42,7 @@ def worker_versions(patient: Patient) -> Seen:
 
 
 def unknown_analyses(patient: Patient) -> Seen:
-    known = known_by(patient.workers, patient.now)
+    known = runnable_analyses(patient.workers, patient.now)
     waiting = Counter[str]()
     for queue in patient.queues:
         waiting[queue.analysis] += queue.waiting

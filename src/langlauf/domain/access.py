@@ -20,15 +20,15 @@ class Scope(StrEnum):
 
 
 #: What an operator may do, and everybody where nobody is asked for a key.
-EVERYTHING = frozenset(Scope)
+ALL_SCOPES = frozenset(Scope)
 #: What a key can be given.
-GRANTABLE = EVERYTHING - {Scope.OPERATE}
+GRANTABLE_SCOPES = ALL_SCOPES - {Scope.OPERATE}
 #: What a key has unless something else is asked for.
-USUAL = frozenset({Scope.SUBMIT, Scope.READ, Scope.CANCEL})
+DEFAULT_SCOPES = frozenset({Scope.SUBMIT, Scope.READ, Scope.CANCEL})
 #: Who vouches for callers where nobody is asked for a key.
-OPEN = "open"
+OPEN_ISSUER = "open"
 #: Who vouches for a caller who has an id, where an id is enough.
-ANYBODY = "anybody"
+CAPABILITY_ISSUER = "anybody"
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,16 +65,18 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             return (f"session {self.session_id}",)
         if self.job_id is None:
             return ()
-        all_of_them = ANYBODY if self.issuer == ANYBODY else f"tokens of {self.key_id or self.issuer}"
+        all_of_them = (
+            CAPABILITY_ISSUER if self.issuer == CAPABILITY_ISSUER else f"tokens of {self.key_id or self.issuer}"
+        )
         return (all_of_them, f"job {self.job_id}")
 
     @property
     def operator(self) -> bool:
         """Whether it is the operator's token, or a session begun with it; no key is, nor a caller of an open store."""
-        return Scope.OPERATE in self.scopes and self.issuer not in (OPEN, ANYBODY)
+        return Scope.OPERATE in self.scopes and self.issuer not in (OPEN_ISSUER, CAPABILITY_ISSUER)
 
     @property
     def guessable(self) -> bool:
         """Whether somebody thought out what was shown: the operator's token. All else is drawn by chance, or signed."""
         drawn = (self.key_id, self.job_id, self.session_id)
-        return self.issuer not in (OPEN, ANYBODY) and not any(drawn)
+        return self.issuer not in (OPEN_ISSUER, CAPABILITY_ISSUER) and not any(drawn)

@@ -22,7 +22,7 @@ class AllowedRange(NamedTuple):
     network: Network
 
 
-def ranges_of(allow: Iterable[AllowedRange], org_id: str) -> tuple[Network, ...]:
+def allowed_networks(allow: Iterable[AllowedRange], org_id: str) -> tuple[Network, ...]:
     """The ranges that webhooks of an org may call."""
     return tuple(one.network for one in allow if one.org_id is None or one.org_id == org_id)
 
@@ -77,14 +77,14 @@ _METADATA = _networks(
 _NEVER = _networks("0.0.0.0/8 ::/128 224.0.0.0/4 ff00::/8 255.255.255.255/32")
 
 
-def plain(address: Address) -> Address:
+def unwrap_mapped(address: Address) -> Address:
     """The address as it is connected to: one of IPv4 is one, however it is wrapped."""
     if isinstance(address, IPv6Address) and address in _MAPPED:
         return IPv4Address(int(address) & _WHOLE_V4)
     return address
 
 
-def carried(address: Address) -> tuple[IPv4Address, ...]:
+def embedded_ipv4(address: Address) -> tuple[IPv4Address, ...]:
     """The addresses of IPv4 that an address of IPv6 may lead to."""
     return tuple(dict.fromkeys(_carried(address))) if isinstance(address, IPv6Address) else ()
 
@@ -112,37 +112,37 @@ def _after_prefix(bits: int) -> Iterator[IPv4Address]:
         yield IPv4Address(before << after_bits | after)
 
 
-def refusal(address: Address, allow: Sequence[Network] = ()) -> str | None:
+def refusal_reason(address: Address, allow: Sequence[Network] = ()) -> str | None:
     """Why an address must not be called, in a few words; None where it may be."""
-    address = plain(address)
-    leads_to = (address, *carried(address))
+    address = unwrap_mapped(address)
+    leads_to = (address, *embedded_ipv4(address))
     if getattr(address, "scope_id", None) is not None:
         return "an address of one link alone"
     if _any_in(leads_to, _METADATA):
         return "a cloud's metadata service"
     if _any_in((address,), _NEVER):
         return "no address of a single machine"
-    if allowed(address, allow):
+    if is_allowed(address, allow):
         return None
     name = next(filter(None, map(_inner_name, leads_to)), None)
     return None if name is None else f"inside a network ({name})"
 
 
-def allowed(address: Address, allow: Sequence[Network]) -> bool:
+def is_allowed(address: Address, allow: Sequence[Network]) -> bool:
     """Whether the operator named the address: there, http and any port may be called.
 
     A range that is wider than link-local does not mean link-local.
     """
-    address = plain(address)
+    address = unwrap_mapped(address)
     named = [network for network in allow if address in network]
-    if _any_in((address, *carried(address)), _LINK_LOCAL):
+    if _any_in((address, *embedded_ipv4(address)), _LINK_LOCAL):
         named = [network for network in named if any(_within(network, wide) for wide in _LINK_LOCAL)]
     return bool(named)
 
 
-def inner(address: Address, allow: Sequence[Network]) -> bool:
+def is_allowed_private(address: Address, allow: Sequence[Network]) -> bool:
     """Whether an address lies inside a network and is called only because the operator named it."""
-    return refusal(address) is not None and refusal(address, allow) is None
+    return refusal_reason(address) is not None and refusal_reason(address, allow) is None
 
 
 def _any_in(addresses: Iterable[Address], networks: Iterable[Network]) -> bool:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from langlauf.domain.bounds import Bounds, bytes_of
+from langlauf.domain.bounds import JobBounds, utf8_size
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import INLINE
+from langlauf.domain.job import INLINE_REF
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
 
 
@@ -54,14 +54,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     queued_at: Instant | None = None
 
 
-class Handed(msgspec.Struct, frozen=True):
+class ClaimBatch(msgspec.Struct, frozen=True):
     """Claims, and a moment of the steady clock before they were made: a lease is never thought longer than it is."""
 
     claims: list[Claim]
     asked_at: float
 
 
-class Renewal(msgspec.Struct, frozen=True):
+class LeaseRenewal(msgspec.Struct, frozen=True):
     """What became of a lease at a heartbeat. `cancel_reason` is set where somebody asked the job to stop."""
 
     lease: Lease
@@ -76,7 +76,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     step: str | None = None
     #: got there with stored chunks and not by computing
     replayed: bool = False
-    bounds: Bounds = Bounds()
+    bounds: JobBounds = JobBounds()
 
 
 class Partial(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,16 +89,16 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True):
     percent: float | None = None
     step: str | None = None
     replayed: bool = False
-    payload_ref: str = INLINE
+    payload_ref: str = INLINE_REF
     views: str | None = None
-    bounds: Bounds = Bounds()
+    bounds: JobBounds = JobBounds()
     #: of a payload that is kept as a blob
     blob_bytes: int = 0
 
     @property
     def stored_bytes(self) -> int:
         """What it adds to the stored partials of its job."""
-        return self.blob_bytes + bytes_of(self.payload, self.summary, self.views)
+        return self.blob_bytes + utf8_size(self.payload, self.summary, self.views)
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,8 +9,8 @@ from langlauf.domain.instant import Instant
 #: Of jobs that wait for their next attempt no more are counted.
 MOST_RETRYING = 10_000
 #: So many orgs are told by name.
-MOST_ORGS = 20
-OTHER = "other"
+MOST_NAMED_ORGS = 20
+OTHER_ORGS = "other"
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     org_running: Mapping[str, int] = {}
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class StoreUsage(msgspec.Struct, frozen=True, kw_only=True):
     """What a store has in hand in this process; it costs nothing to ask."""
 
     kind: str
@@ -44,9 +44,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     connections: Mapping[str, int] = {}
 
 
-def largest(counts: Mapping[str, int], most: int = MOST_ORGS) -> dict[str, int]:
+def largest_counts(counts: Mapping[str, int], most: int = MOST_NAMED_ORGS) -> dict[str, int]:
     """The largest by name and all others as one, with the one that bears their name."""
-    order = sorted((name for name in counts if name != OTHER), key=lambda name: (-counts[name], name))
+    order = sorted((name for name in counts if name != OTHER_ORGS), key=lambda name: (-counts[name], name))
     named = {name: counts[name] for name in order[:most]}
     rest = sum(counts.values()) - sum(named.values())
-    return {**named, OTHER: rest} if rest else named
+    return {**named, OTHER_ORGS: rest} if rest else named

@@ -16,7 +16,7 @@ _MOST_FOR_THE_END = 100
 _LEAST_FOR_THE_END = 4
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class JobBounds(msgspec.Struct, frozen=True):
     """The bounds of one job."""
 
     events: int = MOST_EVENTS
@@ -32,7 +32,7 @@ class Bounds(msgspec.Struct, frozen=True):
         return self.events - min(_MOST_FOR_THE_END, max(_LEAST_FOR_THE_END, share))
 
 
-class Recorded(IntEnum):
+class WriteResult(IntEnum):
     """What became of a write of an attempt; false where its lease is gone and the write was refused."""
 
     REFUSED = 0
@@ -43,13 +43,13 @@ class Recorded(IntEnum):
     EVENTS_FULL = 3
 
 
-def recorded(limit_reached: str | None) -> Recorded:
+def write_result(limit_reached: str | None) -> WriteResult:
     """What a write of an attempt that holds its lease is answered."""
     if limit_reached is None:
-        return Recorded.WRITTEN
-    return Recorded.EVENTS_FULL if limit_reached == "events" else Recorded.PARTIALS_FULL
+        return WriteResult.WRITTEN
+    return WriteResult.EVENTS_FULL if limit_reached == "events" else WriteResult.PARTIALS_FULL
 
 
-def bytes_of(*texts: str | None) -> int:
+def utf8_size(*texts: str | None) -> int:
     """How many bytes texts take in UTF-8."""
     return sum(len(text) if text.isascii() else len(text.encode()) for text in texts if text is not None)

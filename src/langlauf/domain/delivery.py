@@ -26,7 +26,7 @@ MAIL_LANE = "mail"
 #: How many endpoints an org may have.
 MOST_ENDPOINTS = 100
 #: Where a job's own webhook stands in the key that makes a second message impossible.
-OF_JOB = "job"
+JOB_WEBHOOK = "job"
 
 _OUTSIDE: dict[EventType, str] = {kind: str(name).rpartition(".")[2] for kind, name in OUTBOUND.items()}
 
@@ -53,7 +53,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     language: str | None = None
 
 
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """An address of an org that is called. Its secret is not kept: it is made from this store's own and `version`."""
 
     org_id: str
@@ -128,12 +128,12 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How an attempt to send went. `retry_seconds` is set where it is to be tried again."""
+    """How an attempt to send went. `retry_delay` is set where it is to be tried again."""
 
     org_id: str
     notification_id: str
     attempt: int
-    #: `pending` where it is tried again after `retry_seconds`
+    #: `pending` where it is tried again after `retry_delay`
     status: DeliveryStatus
     seconds: float
     retry_seconds: float = 0.0
@@ -176,7 +176,7 @@ class DeliveryFilter(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class Replay(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryReplay(msgspec.Struct, frozen=True, kw_only=True):
     """Messages to send again under their old ids: one, or those of an endpoint that failed since an instant."""
 
     org_id: str
@@ -189,7 +189,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     most: int = 1_000
 
 
-class DeliveryFigures(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """How sending goes, over all orgs: for operators."""
 
     pending: dict[Channel, int]
@@ -199,7 +199,7 @@ class DeliveryFigures(msgspec.Struct, frozen=True, kw_only=True):
     disabled_endpoints: int
 
 
-def retry_seconds(schedule: Sequence[float], try_number: int, draw: float) -> float | None:
+def retry_delay(schedule: Sequence[float], try_number: int, draw: float) -> float | None:
     """How long to wait after a try that failed; None after the last one. `draw` is chance, from 0 up to 1.
 
     Up to a fifth is added, never taken away: whoever failed at the same moment does not come back at the same moment,

@@ -1,26 +1,28 @@
-"""The errors Langlauf raises, as a family.
+"""The exceptions of Langlauf.
 
 LanglaufError
-├── AnalysisError            raised by an analysis; carries code, hint and meta into the job
-│   ├── TransientError       worth another attempt: a time-out, the network, a busy upstream
-│   └── PermanentError       trying again without a change would fail again
-├── RegistrationError        an analysis that cannot be registered as written
-├── SettingsError            a setting that is unknown or has a bad value
-├── NotRunning               the application was called before its lifespan was entered, or after its end
-├── QueueIsFull              no more jobs may wait; says whose queue it is and when to come back
-├── NoPlace                  too many requests stay already: of the credential, of the org, or in all
-├── TurnedAway               the caller may no longer see what it waits for
-├── TargetRefused            an address that no webhook may be sent to; the message says why
+├── AnalysisError            raised by an analysis; its code, hint and meta go into the job
+│   ├── TransientError       retried: a timeout, the network, a busy upstream
+│   └── PermanentError       not retried: it would fail again
+├── RegistrationError        an analysis that cannot be registered
+├── SettingsError            an unknown setting or a bad value
+├── NotRunning               the application is used outside its lifespan
+├── QueueIsFull              a queue limit is reached; has its scope and a retry delay
+├── NoStreamSlot             too many open streams, long polls and waits
+├── ResponseMemoryFull       too many large responses in memory
+├── AccessLost               the credential of a waiting request expired or was revoked
+├── WebhookUrlRefused        a URL that webhooks may not call; the message says why
 ├── StoreError
-│   ├── StoreUnavailable     the store did not take the write; nothing of it was kept
-│   │   ├── Overloaded       too much is under way to begin with more
-│   │   ├── StoreUnwell      the same for a reason that the health of the store has logged once for all
-│   │   └── PayloadUnavailable  a payload that is kept as a blob is missing, damaged or out of reach
-│   └── SchemaTooNew         a newer program has migrated this store
-├── StaleAttempt             the attempt lost its lease; its writes are refused
-├── ResultUnstorable         a result that JSON or a database cannot hold
-│   └── UnusableView         a view that could not be shown as it is given
-└── ResultTooLarge           a result over the limit
+│   ├── StoreUnavailable     the write failed; nothing of it was stored
+│   │   ├── Overloaded       too many operations are pending
+│   │   ├── StoreUnhealthy   an outage that the health check has logged already
+│   │   └── PayloadUnavailable  a payload in blob storage is missing, damaged or unreachable
+│   ├── PayloadGone          a payload was removed while it was read
+│   └── SchemaTooNew         a newer version has migrated this store
+├── StaleAttempt             the attempt lost its lease; its write was refused
+├── ResultUnstorable         a value that JSON or a database cannot hold
+│   └── UnusableView         a view that cannot be shown
+└── ResultTooLarge           a value over the size limit
 """
 
 from collections.abc import Mapping
@@ -30,11 +32,11 @@ RetryHint = Literal["retry_with_backoff", "check_input_and_retry"]
 
 
 class LanglaufError(Exception):
-    """The root of everything this package raises on purpose."""
+    """Base of all exceptions that this package raises on purpose."""
 
 
 class AnalysisError(LanglaufError):
-    """What an analysis raises to end its attempt with a code and a message for people."""
+    """Raised by an analysis to end its attempt with a code and a message for people."""
 
     default_code: ClassVar[str] = "internal"
     default_hint: ClassVar[RetryHint | None] = None
@@ -48,92 +50,92 @@ class AnalysisError(LanglaufError):
         meta: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
-        self.message = str(message)  # some hand over the exception they caught
+        self.message = str(message)  # callers may pass the exception that they caught
         self.code = code or self.default_code
         self.hint: RetryHint | None = hint or self.default_hint
         self.meta = dict(meta or {})
 
 
 class TransientError(AnalysisError):
-    """The attempt failed for a reason that may pass; it is retried while retries are left."""
+    """The attempt failed for a temporary reason; it is retried while retries are left."""
 
     default_code = "network_error"
     default_hint = "retry_with_backoff"
 
 
 class PermanentError(AnalysisError):
-    """The attempt failed for a reason that another attempt would not change."""
+    """The attempt failed for a reason that a retry would not change."""
 
     default_code = "validation_error"
     default_hint = "check_input_and_retry"
 
 
 class RegistrationError(LanglaufError):
-    """The analysis cannot be registered as it is written."""
+    """The analysis cannot be registered; the message says what to change."""
 
 
 class SettingsError(LanglaufError):
-    """A setting is unknown, or its value is not usable."""
+    """A setting is unknown, or its value is invalid."""
 
 
 class NotRunning(LanglaufError):
-    """The application was called before its lifespan was entered, or after its end."""
+    """The application was used before its lifespan started, or after it ended."""
 
 
 class QueueIsFull(LanglaufError):
-    """No more jobs may wait: of the org, of the analysis, or in all. Nothing was accepted."""
+    """The queue limit of the org, of the analysis or of the deployment is reached. Nothing was accepted."""
 
     def __init__(self, message: str, *, scope: str, retry_after: int) -> None:
         super().__init__(message)
         self.scope = scope
-        #: whole seconds after which there is probably room again
+        #: whole seconds after which a retry will probably succeed
         self.retry_after = retry_after
 
 
-class NoPlace(LanglaufError):
-    """No more streams, long polls and waits may stay: of the credential, of the org, or in all."""
+class NoStreamSlot(LanglaufError):
+    """The limit of open streams, long polls and waits is reached: for the credential, the org, or in all."""
 
     def __init__(self, scope: Literal["credential", "org", "all"], *, is_flood: bool = False) -> None:
-        super().__init__(f"no place is left ({scope})")
+        super().__init__(f"no slot is left ({scope})")
         self.scope = scope
-        #: whether the same was refused again and again just now
+        #: whether the same caller was refused repeatedly just now
         self.is_flood = is_flood
 
 
-class NoRoom(LanglaufError):
-    """No more large answers can be in memory at once: of the org, or in all."""
+class ResponseMemoryFull(LanglaufError):
+    """The memory for large responses is used up: for the org, or in all."""
 
     def __init__(self, scope: Literal["org", "all"]) -> None:
-        super().__init__(f"no room is left for a large answer ({scope})")
+        super().__init__(f"no memory is left for a large response ({scope})")
         self.scope = scope
 
 
-class TurnedAway(LanglaufError):
-    """The caller waits for something that it may no longer see."""
+class AccessLost(LanglaufError):
+    """The caller waits for something that it may no longer read."""
 
 
-class TargetRefused(LanglaufError):
-    """No webhook may be sent to this address; the message says why, for whoever gave it."""
+class WebhookUrlRefused(LanglaufError):
+    """Webhooks may not call this URL; the message says why, for the person who gave it."""
 
 
 class StoreError(LanglaufError):
-    """The store could not do what it was asked."""
+    """A store operation failed."""
 
 
 class StoreUnavailable(StoreError):
-    """The store did not take the write; nothing of it was kept."""
+    """The write failed; nothing of it was stored."""
 
 
 class Overloaded(StoreUnavailable):
-    """Too much is under way already; nothing was accepted."""
+    """Too many operations are pending; nothing was accepted."""
 
 
-class StoreUnwell(StoreUnavailable):
-    """The store is not well. Its health has logged the reason; callers need not log it again."""
+class StoreUnhealthy(StoreUnavailable):
+    """The store is down. Its health check has logged the reason; callers need not log it again."""
 
 
 class PayloadUnavailable(StoreUnavailable):
-    """A payload that is kept as a blob cannot be read: it is missing, damaged or out of reach."""
+    """A payload in blob storage cannot be read: it is missing, damaged or unreachable."""
 
 
 class PayloadGone(StoreError):
@@ -141,19 +143,19 @@ class PayloadGone(StoreError):
 
 
 class SchemaTooNew(StoreError):
-    """A newer program has migrated this store; this one leaves it alone."""
+    """A newer version has migrated this store; this one refuses to open it."""
 
 
 class StaleAttempt(LanglaufError):
-    """The attempt no longer holds its lease, so its write was refused."""
+    """The attempt lost its lease, so its write was refused."""
 
 
 class ResultUnstorable(LanglaufError):
-    """The value holds something that JSON or a database cannot keep."""
+    """The value holds something that JSON or a database cannot store."""
 
 
 class UnusableView(ResultUnstorable):
-    """The view could not be shown as it is given; the message says what to give instead."""
+    """The view cannot be shown; the message says what to give instead."""
 
 
 class ResultTooLarge(LanglaufError):

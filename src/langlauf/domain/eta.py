@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 
 from langlauf.domain.instant import Instant, seconds_between
-from langlauf.domain.job import USUAL_RETRY, JobRecord
+from langlauf.domain.job import DEFAULT_RETRY_AFTER, JobRecord
 
 SHORTEST_POLL = 1
 LONGEST_POLL = 30
@@ -31,14 +31,14 @@ _LEAST_STEPS, _LEAST_SECONDS, _LATEST_STEPS = 5, 10.0, 20
 _LEAST_DOUBT, _WIDEST = 0.15, 3.0
 
 
-class Step(msgspec.Struct, frozen=True):
+class ProgressStep(msgspec.Struct, frozen=True):
     """A moment at which an attempt said how far it is."""
 
     at: Instant
     percent: int
 
 
-class Range(msgspec.Struct, frozen=True):
+class RemainingRange(msgspec.Struct, frozen=True):
     """How long it probably still takes, from and to, in seconds; and from how many steps that is known."""
 
     low: float
@@ -46,7 +46,7 @@ class Range(msgspec.Struct, frozen=True):
     steps: int
 
 
-class Run(msgspec.Struct, frozen=True):
+class RunProgress(msgspec.Struct, frozen=True):
     """An attempt under way, as far as estimates need it. The last three are of this attempt alone."""
 
     org_id: str
@@ -59,9 +59,9 @@ class Run(msgspec.Struct, frozen=True):
     progress_at: Instant | None
 
 
-def run_of(job: JobRecord) -> Run:
+def run_progress(job: JobRecord) -> RunProgress:
     """The current attempt of a job that has started."""
-    return Run(
+    return RunProgress(
         job.org_id,
         job.analysis,
         job.attempt_started_at or job.queued_at,
@@ -72,7 +72,7 @@ def run_of(job: JobRecord) -> Run:
     )
 
 
-def remaining_seconds(run: Run, now: Instant, typical: float | None) -> float | None:
+def remaining_seconds(run: RunProgress, now: Instant, typical: float | None) -> float | None:
     """How long the run probably still takes; None where nothing is known. Never nothing at all while it goes on."""
     by_pace, by_others = _by_pace(run, now), _by_others(run, now, typical)
     if by_pace is None and by_others is None:
@@ -88,7 +88,7 @@ def remaining_seconds(run: Run, now: Instant, typical: float | None) -> float | 
     return round(max(expected or 0.0, overdue), 1)
 
 
-def _by_pace(run: Run, now: Instant) -> float | None:
+def _by_pace(run: RunProgress, now: Instant) -> float | None:
     """As if it went on as quickly as it did so far."""
     made = run.percent - run.paced_percent
     if run.paced_at is None or run.progress_at is None or made <= 0:
@@ -99,13 +99,13 @@ def _by_pace(run: Run, now: Instant) -> float | None:
     return took * (100 - run.percent) / made - _since(run.progress_at, now)
 
 
-def _by_time(run: Run, now: Instant) -> float | None:
+def _by_time(run: RunProgress, now: Instant) -> float | None:
     """Where nothing better is known: as if all of the time so far had gone into what was made."""
     made = run.percent - run.paced_percent
     return None if run.paced_at is None or made <= 0 else _since(run.paced_at, now) * (100 - run.percent) / made
 
 
-def _by_others(run: Run, now: Instant, typical: float | None) -> float | None:
+def _by_others(run: RunProgress, now: Instant, typical: float | None) -> float | None:
     """As if it took as long as the runs before it. What it did not have to compute, it has gained."""
     if typical is None:
         return None
@@ -118,7 +118,7 @@ def _since(start: Instant, now: Instant) -> float:
     return max(0.0, seconds_between(start, now))
 
 
-def remaining_range(steps: Sequence[Step], now: Instant) -> Range | None:
+def remaining_range(steps: Sequence[ProgressStep], now: Instant) -> RemainingRange | None:
     """How long a run probably still takes, by the pace of its own latest steps; None where that would be a guess.
 
     Nothing is told before there are some steps over some time, nor where the steps were so uneven that the range would
@@ -136,12 +136,12 @@ def remaining_range(steps: Sequence[Step], now: Instant) -> Range | None:
         return None
     gone = _since(rises[-1].at, now)
     low, high = pace * left * (1 - doubt) - gone, pace * left * (1 + doubt) - gone
-    return Range(max(0.0, low), high, len(paces)) if high > 0 else None
+    return RemainingRange(max(0.0, low), high, len(paces)) if high > 0 else None
 
 
-def _rises(steps: Sequence[Step]) -> list[Step]:
+def _rises(steps: Sequence[ProgressStep]) -> list[ProgressStep]:
     """The steps at which it got further."""
-    rises: list[Step] = []
+    rises: list[ProgressStep] = []
     for step in steps:
         if not rises or step.percent > rises[-1].percent:
             rises.append(step)
@@ -154,7 +154,7 @@ def _doubt(paces: Sequence[float], pace: float) -> float:
     return 2 * math.sqrt(variance / len(paces)) / pace if pace > 0 else 1.0
 
 
-def whole_run(paced_percent: int, paced_at: Instant | None, end: Instant) -> float | None:
+def full_run_seconds(paced_percent: int, paced_at: Instant | None, end: Instant) -> float | None:
     """How long a run would have taken that computed everything itself; None where this one did too little of it."""
     made = 100 - paced_percent
     if paced_at is None or made < _LEAST_OF_A_WHOLE:
@@ -162,7 +162,7 @@ def whole_run(paced_percent: int, paced_at: Instant | None, end: Instant) -> flo
     return seconds_between(paced_at, end) * 100 / made
 
 
-def poll_after(job: JobRecord, remaining: float | None) -> int:
+def poll_seconds(job: JobRecord, remaining: float | None) -> int:
     """Whole seconds a client should wait before it asks again."""
     if job.terminal:
         return POLL_WHEN_DONE
@@ -171,8 +171,8 @@ def poll_after(job: JobRecord, remaining: float | None) -> int:
     return max(SHORTEST_POLL, min(LONGEST_POLL, math.ceil(remaining / 4)))
 
 
-def retry_after(until_room: float | None) -> int:
+def retry_after_seconds(until_room: float | None) -> int:
     """Whole seconds after which a refused submission is worth another try."""
     if until_room is None:
-        return USUAL_RETRY
+        return DEFAULT_RETRY_AFTER
     return max(SHORTEST_RETRY, min(LONGEST_RETRY, math.ceil(until_room)))

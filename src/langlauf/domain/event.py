@@ -53,7 +53,7 @@ STATE_AFTER: dict[EventType, Status] = {
 }
 
 #: The kinds that end a job, and with it its log.
-LAST_WORDS = frozenset(kind for kind, state in STATE_AFTER.items() if state in TERMINAL)
+FINAL_EVENTS = frozenset(kind for kind, state in STATE_AFTER.items() if state in TERMINAL)
 
 
 class Event(msgspec.Struct, frozen=True):

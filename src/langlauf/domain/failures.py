@@ -22,7 +22,7 @@ _LONGEST_SHAPE = 300
 _KEY_DIGITS = 16
 
 
-class Failure(msgspec.Struct, frozen=True):
+class FailedJob(msgspec.Struct, frozen=True):
     """A failed job, as far as its cause goes."""
 
     job_id: str
@@ -44,10 +44,10 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
     error_code: str
     #: the message, with a sign in the place of what differs
     shape: str
-    failures: list[Failure]
+    failures: list[FailedJob]
 
     @property
-    def example(self) -> Failure:
+    def example(self) -> FailedJob:
         """The newest one."""
         return self.failures[0]
 
@@ -62,25 +62,25 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
         return max(one.failed_at for one in self.failures)
 
     @property
-    def left(self) -> list[Failure]:
+    def left(self) -> list[FailedJob]:
         """Those that nobody has had run again."""
         return [one for one in self.failures if not one.repeated]
 
 
-def shape_of(message: str) -> str:
+def message_pattern(message: str) -> str:
     """A message without what differs from one failure to the next."""
     folded = _VARIABLE.sub(PLACEHOLDER, message[:_LONGEST_SHAPE])
     return " ".join(folded.split())
 
 
-def group_failures(failures: Iterable[Failure]) -> list[FailureGroup]:
+def group_failures(failures: Iterable[FailedJob]) -> list[FailureGroup]:
     """Groups, the largest first; failures come newest first, and stay so within a group."""
     shapes: dict[str, str] = {}
-    found: dict[tuple[str, str, str], list[Failure]] = {}
+    found: dict[tuple[str, str, str], list[FailedJob]] = {}
     for one in failures:
         shape = shapes.get(one.error_message)
         if shape is None:
-            shape = shapes[one.error_message] = shape_of(one.error_message)
+            shape = shapes[one.error_message] = message_pattern(one.error_message)
         found.setdefault((one.analysis, one.error_code, shape), []).append(one)
     groups = [
         FailureGroup(key=_key(cause), analysis=cause[0], error_code=cause[1], shape=cause[2], failures=alike)
@@ -93,7 +93,7 @@ def _key(cause: tuple[str, str, str]) -> str:
     return hashlib.sha256("\0".join(cause).encode()).hexdigest()[:_KEY_DIGITS]
 
 
-def over_time(instants: Sequence[Instant], start: Instant, end: Instant, parts: int) -> list[int]:
+def counts_over_time(instants: Sequence[Instant], start: Instant, end: Instant, parts: int) -> list[int]:
     """How many instants fall into each of so many equal parts of a time; those outside count at its ends."""
     counts = [0] * parts
     width = max(1, end - start)

@@ -36,7 +36,7 @@ def take_in_turns(
     return taken, [item for index, item in enumerate(items) if index not in first]
 
 
-class Queue(msgspec.Struct, frozen=True, order=True):
+class OrgQueue(msgspec.Struct, frozen=True, order=True):
     """The jobs of one org that may start. The lowest virtual start has the next turn, then who waits longer for it."""
 
     virtual_start: int
@@ -49,14 +49,14 @@ class Queue(msgspec.Struct, frozen=True, order=True):
     waiting: int
 
 
-class Turns(msgspec.Struct, frozen=True):
+class OrgStarts(msgspec.Struct, frozen=True):
     """How many jobs of an org may start now."""
 
-    queue: Queue
+    queue: OrgQueue
     starts: int
 
 
-def share(queues: list[Queue], room: int) -> list[Turns]:
+def share_slots(queues: list[OrgQueue], room: int) -> list[OrgStarts]:
     """Deals out the free slots one by one, each to the org that has had the fewest."""
     ordered = sorted(queues)
     starts = [0] * len(ordered)
@@ -69,10 +69,10 @@ def share(queues: list[Queue], room: int) -> list[Turns]:
             heapq.heapreplace(heap, (turn + 1, index))
         else:
             heapq.heappop(heap)
-    return [Turns(queue, count) for queue, count in zip(ordered, starts, strict=True) if count]
+    return [OrgStarts(queue, count) for queue, count in zip(ordered, starts, strict=True) if count]
 
 
-def deal(heads: Mapping[Queue, Sequence[Item]], take: Callable[[Item], bool]) -> dict[Queue, list[Item]]:
+def deal_jobs(heads: Mapping[OrgQueue, Sequence[Item]], take: Callable[[Item], bool]) -> dict[OrgQueue, list[Item]]:
     """Hands out jobs one by one in the order of turns; one that cannot be taken costs its org no turn."""
     ordered = sorted(heads)
     taken: list[list[Item]] = [[] for _ in ordered]

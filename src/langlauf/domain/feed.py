@@ -9,12 +9,12 @@ from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.outbound import OUTBOUND, CloudEvent, cloud_event
 
 #: A place of another store says when, not where: reading goes on so much earlier, and what comes twice has the same id.
-OVERLAP: Instant = 60 * SECOND
+FEED_OVERLAP: Instant = 60 * SECOND
 #: Events that are looked at for a page, however few of them are of the wanted kinds.
-MOST_LOOKED_AT = 1_000
+FEED_SCAN_LIMIT = 1_000
 
 
-class Place(msgspec.Struct, frozen=True):
+class FeedPosition(msgspec.Struct, frozen=True):
     """A place in a feed: behind one event, which need not be there any more."""
 
     #: which store counted the mark, and in which life of it
@@ -31,7 +31,7 @@ class FeedEvent(msgspec.Struct, frozen=True):
     """An event with the place behind it."""
 
     event: Event
-    place: Place
+    place: FeedPosition
     #: what the job had to show when it failed; the events of snapshots name theirs themselves
     result_id: str | None = None
 
@@ -41,7 +41,7 @@ class FeedPage(msgspec.Struct, frozen=True):
 
     events: list[FeedEvent]
     #: where to go on, also where nothing was found; None while there is nothing to be behind
-    after: Place | None
+    after: FeedPosition | None
     #: it was cut short, so there may be more already
     more: bool
     #: something is committed that may not be told yet, because what comes before it is not
@@ -51,7 +51,7 @@ class FeedPage(msgspec.Struct, frozen=True):
 class FeedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which events to give. Without a place the feed begins with the oldest; `latest` gives where it ends now."""
 
-    after: Place | None = None
+    after: FeedPosition | None = None
     latest: bool = False
     kinds: frozenset[EventType] = frozenset(OUTBOUND)
     limit: int = 50
@@ -64,7 +64,7 @@ class _Told(msgspec.Struct):
 _told = msgspec.json.Decoder(_Told)
 
 
-def outgoing(told: FeedEvent, source: str) -> CloudEvent:
+def to_cloud_event(told: FeedEvent, source: str) -> CloudEvent:
     """A stored event as the world outside gets it."""
     event, result_id = told.event, told.result_id
     with suppress(msgspec.MsgspecError):  # what an earlier system wrote may be anything

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from langlauf.domain.instant import Instant, after, seconds_between
-from langlauf.domain.overview import Ended, Overview, Underway
-from langlauf.domain.periods import Period, Span, Times, edges, percentiles, period_of, waiting_at
+from langlauf.domain.overview import EndedJob, Overview, StartedJob
+from langlauf.domain.periods import Percentiles, Period, TimeRange, percentiles, period_edges, period_of, waiting_at
 from langlauf.domain.state import Status
 
 
-class Count(msgspec.Struct, frozen=True, kw_only=True):
+class JobCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs of an analysis, of an org, or all."""
 
     name: str
@@ -28,11 +28,11 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
     ended: int
     failed: int
     canceled: int
-    wait: Times | None
-    run: Times | None
+    wait: Percentiles | None
+    run: Percentiles | None
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
+class FailureCount(msgspec.Struct, frozen=True, kw_only=True):
     """One way to fail: how often, and the latest that did."""
 
     code: str
@@ -45,24 +45,24 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     series: list[int]
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class OpsStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """All of it, at one moment."""
 
     at: Instant
-    span: Span
+    span: TimeRange
     #: from here on all jobs that ended are counted
     since: Instant
     #: whether that is the whole range
     whole: bool
-    total: Count
+    total: JobCounts
     periods: list[Period]
-    analyses: list[Count]
-    orgs: list[Count]
+    analyses: list[JobCounts]
+    orgs: list[JobCounts]
     #: whether queues were left out because there are too many of them
     queues_more: bool
-    failures: list[Failure]
+    failures: list[FailureCount]
     #: those that were asked to stop and go on all the same, the longest first
-    canceling: list[Underway]
+    canceling: list[StartedJob]
 
     @property
     def minutes(self) -> float:
@@ -83,9 +83,9 @@ class _Tally:
         self.running = 0
         self.retrying = 0
 
-    def count(self, name: str) -> Count:
+    def count(self, name: str) -> JobCounts:
         """All of it in figures."""
-        return Count(
+        return JobCounts(
             name=name,
             waiting=self.waiting,
             oldest_at=self.oldest_at,
@@ -121,7 +121,7 @@ class _Tallies:
     def _of(self, analysis: str, org_id: str) -> tuple[_Tally, ...]:
         return self.total, self.analyses[analysis], self.orgs[org_id]
 
-    def _add_ended(self, one: Ended, period: int) -> None:
+    def _add_ended(self, one: EndedJob, period: int) -> None:
         org_id, analysis, status, queued_at, started_at, finished_at, *_ = one
         for tally in (self.total, self.analyses[analysis], self.orgs[org_id], self.periods[period]):
             tally.statuses.append(status)
@@ -130,14 +130,14 @@ class _Tallies:
                 tally.runs.append(finished_at - started_at)
 
 
-def figures(seen: Overview, span: Span, now: Instant, *, cancel_seconds: float) -> Figures:
+def ops_statistics(seen: Overview, span: TimeRange, now: Instant, *, cancel_seconds: float) -> OpsStatistics:
     """The figures. `cancel_seconds` is how long stopping may take before it is worth a word."""
     since = seen.ended[-1].finished_at if seen.ended_more else after(now, -span.seconds)
-    begins = edges(span, now)
+    begins = period_edges(span, now)
     tallies = _Tallies(seen, begins)
     late = after(now, -cancel_seconds)
     canceling = [one for one in seen.underway if one.cancel_requested_at and one.cancel_requested_at < late]
-    return Figures(
+    return OpsStatistics(
         at=now,
         span=span,
         since=since,
@@ -152,7 +152,7 @@ def figures(seen: Overview, span: Span, now: Instant, *, cancel_seconds: float) 
     )
 
 
-def _counts(tallies: Mapping[str, _Tally]) -> list[Count]:
+def _counts(tallies: Mapping[str, _Tally]) -> list[JobCounts]:
     """First where a job waits longest, then by name."""
     counts = [tally.count(name) for name, tally in tallies.items()]
     return sorted(counts, key=lambda one: (one.oldest_at is None, one.oldest_at or 0, one.name))
@@ -181,9 +181,9 @@ def _period(begin: Instant, tally: _Tally, waiting: int | None, *, known: bool) 
     )
 
 
-def _failures(ended: Sequence[Ended], begins: Sequence[Instant]) -> list[Failure]:
+def _failures(ended: Sequence[EndedJob], begins: Sequence[Instant]) -> list[FailureCount]:
     """By code, the most frequent first. The newest comes first in what is given, and is the example."""
-    found: defaultdict[str, list[Ended]] = defaultdict(list)
+    found: defaultdict[str, list[EndedJob]] = defaultdict(list)
     for one in ended:
         if one.error_code is not None and one.job_id is not None:
             found[one.error_code].append(one)
@@ -191,10 +191,10 @@ def _failures(ended: Sequence[Ended], begins: Sequence[Instant]) -> list[Failure
     return sorted(failures, key=lambda one: (-one.count, one.code))
 
 
-def _failure(code: str, them: Sequence[Ended], begins: Sequence[Instant]) -> Failure:
+def _failure(code: str, them: Sequence[EndedJob], begins: Sequence[Instant]) -> FailureCount:
     newest = them[0]
     when = Counter(period_of(one.finished_at, begins) for one in them)
-    return Failure(
+    return FailureCount(
         code=code,
         count=len(them),
         job_id=newest.job_id or "",

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from langlauf.domain.figures import Count, Figures
+from langlauf.domain.figures import JobCounts, OpsStatistics
 from langlauf.domain.instant import seconds_between
-from langlauf.domain.workers import WorkerSeen, known_by
+from langlauf.domain.workers import WorkerStatus, runnable_analyses
 
 #: Stopping takes a moment; after a minute somebody should know.
 CANCEL_SECONDS = 60.0
@@ -25,7 +25,7 @@ _MOST_NAMES = 5
 FINDINGS = ("store_unwell", "no_worker", "silent", "nobody_knows", "long_wait", "failing", "canceling")
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """How grave something is."""
 
     OK = "ok"
@@ -33,10 +33,10 @@ class Level(StrEnum):
     BAD = "bad"
 
 
-class Finding(msgspec.Struct, frozen=True):
+class HealthFinding(msgspec.Struct, frozen=True):
     """One thing that is wrong, by a name for its sentence, with what goes into it."""
 
-    level: Level
+    level: Severity
     name: str
     values: Mapping[str, Any] = {}
 
@@ -44,60 +44,64 @@ class Finding(msgspec.Struct, frozen=True):
 class Health(msgspec.Struct, frozen=True):
     """What is wrong, the gravest first; nothing where all is well."""
 
-    findings: list[Finding]
+    findings: list[HealthFinding]
 
     @property
-    def level(self) -> Level:
+    def level(self) -> Severity:
         """As grave as the gravest."""
-        return self.findings[0].level if self.findings else Level.OK
+        return self.findings[0].level if self.findings else Severity.OK
 
 
-def health(seen: Figures, workers: Sequence[WorkerSeen], *, writable: bool = True) -> Health:
+def check_health(seen: OpsStatistics, workers: Sequence[WorkerStatus], *, writable: bool = True) -> Health:
     """Looks at all of it; `writable` is whether the store takes writes."""
-    unwell = [] if writable else [Finding(Level.BAD, "store_unwell")]
+    unwell = [] if writable else [HealthFinding(Severity.BAD, "store_unwell")]
     found = [*unwell, *_of_workers(seen, workers), *_of_queues(seen, workers), *_of_ends(seen)]
-    return Health(sorted(found, key=lambda one: one.level is not Level.BAD))
+    return Health(sorted(found, key=lambda one: one.level is not Severity.BAD))
 
 
-def _of_workers(seen: Figures, workers: Sequence[WorkerSeen]) -> list[Finding]:
+def _of_workers(seen: OpsStatistics, workers: Sequence[WorkerStatus]) -> list[HealthFinding]:
     if not any(worker.works(seen.at) for worker in workers):
-        return [Finding(Level.BAD, "no_worker", {"waiting": seen.total.waiting})]
+        return [HealthFinding(Severity.BAD, "no_worker", {"waiting": seen.total.waiting})]
     silent = [worker for worker in workers if worker.silent(seen.at)]
     held = sum(worker.held for worker in silent)
     if not silent:
         return []
     longest = max(worker.quiet_seconds(seen.at) for worker in silent)
-    level = Level.BAD if held else Level.WARN
-    return [Finding(level, "silent", {"workers": len(silent), "seconds": longest, "jobs": held})]
+    level = Severity.BAD if held else Severity.WARN
+    return [HealthFinding(level, "silent", {"workers": len(silent), "seconds": longest, "jobs": held})]
 
 
-def _of_queues(seen: Figures, workers: Sequence[WorkerSeen]) -> list[Finding]:
-    known = known_by(workers, seen.at)
+def _of_queues(seen: OpsStatistics, workers: Sequence[WorkerStatus]) -> list[HealthFinding]:
+    known = runnable_analyses(workers, seen.at)
     nobodys = [one for one in seen.analyses if known and one.waiting and one.name not in known]
     found = []
     if nobodys:
         names = ", ".join(one.name for one in nobodys[:_MOST_NAMES]) + (" …" if len(nobodys) > _MOST_NAMES else "")
         values = {"analyses": names, "waiting": sum(one.waiting for one in nobodys)}
-        found.append(Finding(Level.BAD, "nobody_knows", values))
+        found.append(HealthFinding(Severity.BAD, "nobody_knows", values))
     late = [one for one in seen.analyses if one not in nobodys and _oldest(one, seen) > LONG_WAIT_SECONDS]
     if late:
         longest = max(late, key=lambda one: _oldest(one, seen))
-        found.append(Finding(Level.WARN, "long_wait", {"analysis": longest.name, "seconds": _oldest(longest, seen)}))
+        found.append(
+            HealthFinding(Severity.WARN, "long_wait", {"analysis": longest.name, "seconds": _oldest(longest, seen)})
+        )
     return found
 
 
-def _oldest(one: Count, seen: Figures) -> float:
+def _oldest(one: JobCounts, seen: OpsStatistics) -> float:
     return 0.0 if one.oldest_at is None else seconds_between(one.oldest_at, seen.at)
 
 
-def _of_ends(seen: Figures) -> list[Finding]:
+def _of_ends(seen: OpsStatistics) -> list[HealthFinding]:
     found = []
     total = seen.total
     if total.ended >= FEW_ENDED and total.failed > FAILED_SHARE * total.ended:
         code = seen.failures[0].code
-        found.append(Finding(Level.WARN, "failing", {"failed": total.failed, "ended": total.ended, "code": code}))
+        found.append(
+            HealthFinding(Severity.WARN, "failing", {"failed": total.failed, "ended": total.ended, "code": code})
+        )
     if seen.canceling:
         since = seen.canceling[0].cancel_requested_at or seen.at
         values = {"jobs": len(seen.canceling), "seconds": seconds_between(since, seen.at)}
-        found.append(Finding(Level.WARN, "canceling", values))
+        found.append(HealthFinding(Severity.WARN, "canceling", values))
     return found

@@ -7,7 +7,7 @@ from langlauf.domain.notification import Notification
 from langlauf.domain.views import JobView
 
 
-class Message(msgspec.Struct, frozen=True):
+class InboxMessage(msgspec.Struct, frozen=True):
     """A message with the job it tells of, as that is now."""
 
     notification: Notification
@@ -18,7 +18,7 @@ class Message(msgspec.Struct, frozen=True):
 class InboxPage(msgspec.Struct, frozen=True):
     """Some messages. Where `after` is not None there are more: the next page starts before that position."""
 
-    messages: list[Message]
+    messages: list[InboxMessage]
     after: tuple[Instant, str] | None
 
 

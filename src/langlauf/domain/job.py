@@ -14,11 +14,11 @@ from langlauf.domain.state import TERMINAL, Status
 
 PriorityClass = Literal["default", "expedite"]
 CanceledBy = Literal["user", "system", "worker"]
-INLINE = "inline:"
+INLINE_REF = "inline:"
 #: Ten years of seconds: longer means nothing, and would not fit where deadlines are kept.
 LONGEST_TIMEOUT = 10 * 365 * 86_400.0
 #: How many seconds to stay away from a full queue of which nothing is known.
-USUAL_RETRY = 10
+DEFAULT_RETRY_AFTER = 10
 
 Name = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.:-]{1,128}$")]
 Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
@@ -29,7 +29,7 @@ Time = TypeVar("Time")
 Details = TypeVar("Details")
 
 
-class Mark(Enum):
+class FieldMark(Enum):
     """What else there is to know of a field."""
 
     #: people or analyses wrote it: it is cleaned of secrets, and `verify` looks for some
@@ -38,7 +38,7 @@ class Mark(Enum):
     HERE = "here"
 
 
-class SeenJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=True):
+class VisibleJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=True):
     """What clients see of a job, in the order in which they do, each with a sentence for the reference.
 
     This and `JobRecord` are the one table of its fields: columns, rows, the wire, the client, exports and the reference
@@ -54,7 +54,7 @@ class SeenJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=True)
     priority_class: Annotated[PriorityClass, "`expedite` goes before `default` jobs of the same org."]
     request_payload_hash: Annotated[Hash, "SHA-256 of the analysis and its input."]
     progress_percent: Annotated[Percent, "How much is done; 100 only once it is completed."] = 0
-    step: Annotated[str | None, Mark.WORDS, "What the analysis said that it does."] = None
+    step: Annotated[str | None, FieldMark.WORDS, "What the analysis said that it does."] = None
     estimated_seconds: Annotated[
         Seconds | None, "How long it will [probably](lifecycle.md#estimates) take from now on."
     ] = None
@@ -69,10 +69,10 @@ class SeenJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=True)
     cancel_requested_at: Annotated[Time | None, "When a running job was asked to stop."] = None
     canceled_at: Annotated[Time | None, "When it was canceled."] = None
     canceled_by: Annotated[CanceledBy | None, "`user`, `system` or `worker`."] = None
-    cancel_reason: Annotated[str | None, Mark.WORDS, "Why it was canceled."] = None
+    cancel_reason: Annotated[str | None, FieldMark.WORDS, "Why it was canceled."] = None
     failed_at: Annotated[Time | None, "When it failed."] = None
     error_code: Annotated[str | None, "What went wrong, in one word."] = None
-    error_message: Annotated[str | None, Mark.WORDS, "The same for people."] = None
+    error_message: Annotated[str | None, FieldMark.WORDS, "The same for people."] = None
     #: JSON text as it is stored; its trace is for the operator alone
     error_meta: Annotated[Details | None, "Details of the error; the operator also sees its `trace`."] = None
     retryable: Annotated[bool | None, "Whether the error may go away by itself."] = None
@@ -80,7 +80,7 @@ class SeenJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=True)
     retry_count: Annotated[Count, "How many failures were retried; losses and releases do not count."] = 0
     max_retries: Annotated[Count, "How many failures may be retried."]
     last_retry_at: Annotated[Time | None, "When a retry was last decided upon."] = None
-    retry_reason: Annotated[str | None, Mark.WORDS, "What that retry was decided upon for."] = None
+    retry_reason: Annotated[str | None, FieldMark.WORDS, "What that retry was decided upon for."] = None
     #: set while the job has started but no attempt runs
     next_attempt_at: Annotated[Time | None, "When it may go on, where no attempt of it runs."] = None
     timeout_seconds: Annotated[int | float, "How long one attempt may take."]
@@ -93,16 +93,16 @@ class SeenJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=True)
     result_expired_at: Annotated[Time | None, "When retention removed its last result."] = None
     held_at: Annotated[Time | None, "Since when its results are [held](operations.md#hold)."] = None
     held_by: Annotated[str | None, "Who holds them."] = None
-    hold_reason: Annotated[str | None, Mark.WORDS, "Why they are held."] = None
+    hold_reason: Annotated[str | None, FieldMark.WORDS, "Why they are held."] = None
     limit_reached: Annotated[
         LimitReached | None, "The [bound](lifecycle.md#bounds-of-one-job) that it has reached: `events` or `partials`."
     ] = None
 
 
-class JobRecord(SeenJob[Instant, str], frozen=True, kw_only=True):
+class JobRecord(VisibleJob[Instant, str], frozen=True, kw_only=True):
     """One run of an analysis for one org: what clients see of it, and what a store keeps for itself."""
 
-    request_payload_ref: Annotated[str, Mark.HERE]
+    request_payload_ref: Annotated[str, FieldMark.HERE]
     #: how often a worker vanished under this job; apart from failures
     lost_count: int = 0
     #: how often the process that ran it died; apart from both
@@ -110,17 +110,17 @@ class JobRecord(SeenJob[Instant, str], frozen=True, kw_only=True):
     #: set by retention when the events of the job were removed
     events_expired_at: Instant | None = None
     #: set where the job came from the earlier JSON store, whose log may have holes
-    imported_at: Annotated[Instant | None, Mark.HERE] = None
+    imported_at: Annotated[Instant | None, FieldMark.HERE] = None
     #: counts up along the waiting jobs of one org, analysis and class; given by the store
-    ticket: Annotated[int, Mark.HERE] = 0
+    ticket: Annotated[int, FieldMark.HERE] = 0
     #: from where on the progress of the current attempt tells its pace, and when it rose last; no instant where that is
     #: not known yet
-    paced_percent: Annotated[int, Mark.HERE] = 0
-    paced_at: Annotated[Instant | None, Mark.HERE] = None
-    progress_at: Annotated[Instant | None, Mark.HERE] = None
+    paced_percent: Annotated[int, FieldMark.HERE] = 0
+    paced_at: Annotated[Instant | None, FieldMark.HERE] = None
+    progress_at: Annotated[Instant | None, FieldMark.HERE] = None
     #: the trace that its request belonged to, where it named one
-    traceparent: Annotated[str | None, Mark.HERE] = None
-    tracestate: Annotated[str | None, Mark.HERE] = None
+    traceparent: Annotated[str | None, FieldMark.HERE] = None
+    tracestate: Annotated[str | None, FieldMark.HERE] = None
     #: what its stored partials take
     partial_bytes: int = 0
 
@@ -176,7 +176,7 @@ class QueueFull(msgspec.Struct, frozen=True):
     scope: Literal["org", "analysis", "all"]
     waiting: int
     #: whole seconds after which there is probably room again
-    retry_after: int = USUAL_RETRY
+    retry_after: int = DEFAULT_RETRY_AFTER
 
     @property
     def reason(self) -> str:
@@ -186,7 +186,7 @@ class QueueFull(msgspec.Struct, frozen=True):
         return f"{whose.get(self.scope, 'No more jobs may wait now')}; try again in {self.retry_after} s."
 
 
-Submitted = Accepted | Replayed | KeyReused | Duplicate | QueueFull
+SubmitOutcome = Accepted | Replayed | KeyReused | Duplicate | QueueFull
 
 
 def payload_hash(analysis: str, payload: str) -> str:

@@ -15,21 +15,21 @@ from langlauf.domain.access import Scope
 from langlauf.domain.instant import Instant
 
 #: Letters and digits of keys: a double click selects the whole word, and nothing in it needs escaping anywhere.
-ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-PREFIX = "llk_"
+KEY_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+KEY_PREFIX = "llk_"
 ID_LENGTH = 12
 #: 32 of 62 letters: 190 bits
 SECRET_LENGTH = 32
 CHECKSUM_LENGTH = 6
-_ID_END = len(PREFIX) + ID_LENGTH
+_ID_END = len(KEY_PREFIX) + ID_LENGTH
 _BODY_END = _ID_END + SECRET_LENGTH
-_KEY_ID = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
-_TEXT = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{ID_LENGTH + SECRET_LENGTH + CHECKSUM_LENGTH}}}", re.ASCII)
+_KEY_ID = re.compile(rf"{KEY_PREFIX}[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
+_TEXT = re.compile(rf"{KEY_PREFIX}[0-9A-Za-z]{{{ID_LENGTH + SECRET_LENGTH + CHECKSUM_LENGTH}}}", re.ASCII)
 #: How long the name of a key may be.
-LONGEST_NAME = 100
+LONGEST_KEY_NAME = 100
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True):
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     """A key as its org's admins see it. Its id is also how its text begins."""
 
     key_id: str
@@ -50,7 +50,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 class HashedKey(msgspec.Struct, frozen=True):
     """A key with the hash that its text must have."""
 
-    key: Key
+    key: ApiKey
     secret_hash: str
 
 
@@ -79,7 +79,7 @@ def is_key_id(text: str) -> bool:
     return _KEY_ID.fullmatch(text) is not None
 
 
-def hash_of(text: bytes) -> str:
+def hash_key(text: bytes) -> str:
     """What is stored of a key's text."""
     return hashlib.sha256(text).hexdigest()
 
@@ -87,6 +87,6 @@ def hash_of(text: bytes) -> str:
 def _checksum(body: str) -> str:
     number, letters = zlib.crc32(body.encode("ascii")), ""
     for _ in range(CHECKSUM_LENGTH):
-        number, place = divmod(number, len(ALPHABET))
-        letters = ALPHABET[place] + letters
+        number, place = divmod(number, len(KEY_ALPHABET))
+        letters = KEY_ALPHABET[place] + letters
     return letters

@@ -35,7 +35,7 @@ class MailServer(msgspec.Struct, frozen=True, kw_only=True):
         return f"{'smtps' if self.tls == 'implicit' else 'smtp'}://{host}:{self.port}"
 
 
-class Sender(msgspec.Struct, frozen=True):
+class MailSender(msgspec.Struct, frozen=True):
     """Whom mail comes from."""
 
     address: str
@@ -47,7 +47,7 @@ class Sender(msgspec.Struct, frozen=True):
         return self.address.rpartition("@")[2]
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class JobEnding(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a job that has ended; no job where nothing is any more."""
 
     job: JobRecord | None = None
@@ -55,7 +55,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     summary_json: str | None = None
 
 
-class Letter(msgspec.Struct, frozen=True, kw_only=True):
+class Email(msgspec.Struct, frozen=True, kw_only=True):
     """What people read: a line and the same text in two forms."""
 
     subject: str
@@ -103,15 +103,15 @@ def _here(host: str) -> bool:
         return False
 
 
-def read_sender(text: str) -> Sender:
+def read_sender(text: str) -> MailSender:
     """`jobs@example.org`, or `Name <jobs@example.org>`."""
     match = _NAMED.fullmatch(text.strip())
     name, address = (match[1].strip(), match[2]) if match else ("", text.strip())
     if not name.isprintable():
         raise ValueError("the name has characters that cannot be printed")
-    return Sender(read_mail_address(address), name)
+    return MailSender(read_mail_address(address), name)
 
 
-def message_id(notification_id: str, sender: Sender) -> str:
+def message_id(notification_id: str, sender: MailSender) -> str:
     """The mark of a mail: the same however often it is sent, so that a repetition can be told."""
     return f"<{notification_id}@{sender.domain}>"

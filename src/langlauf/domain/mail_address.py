@@ -6,25 +6,25 @@ of its own into a mail. A domain in another script is written as `xn--…`.
 
 import re
 
-LONGEST = 254
+LONGEST_MAIL_ADDRESS = 254
 _LONGEST_LOCAL = 64
 _WORD = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 #: The same for a document: what a receiver's own program may check before it asks.
-PATTERN = rf"^{_WORD}(?:\.{_WORD})*@(?:{_LABEL}\.)+[A-Za-z](?:[A-Za-z0-9-]{{0,61}}[A-Za-z0-9])$"
-_ADDRESS = re.compile(PATTERN)
+MAIL_ADDRESS_PATTERN = rf"^{_WORD}(?:\.{_WORD})*@(?:{_LABEL}\.)+[A-Za-z](?:[A-Za-z0-9-]{{0,61}}[A-Za-z0-9])$"
+_ADDRESS = re.compile(MAIL_ADDRESS_PATTERN)
 
 
 def read_mail_address(text: str) -> str:
     """The address as it was given; `ValueError` with what is wrong where it is none."""
-    if len(text) > LONGEST:
-        raise ValueError(f"must have at most {LONGEST} characters")
+    if len(text) > LONGEST_MAIL_ADDRESS:
+        raise ValueError(f"must have at most {LONGEST_MAIL_ADDRESS} characters")
     if not _ADDRESS.fullmatch(text) or text.index("@") > _LONGEST_LOCAL:
         raise ValueError("must be one plain e-mail address, such as name@example.org")
     return text
 
 
-def shown_mail_address(text: str) -> str:
+def masked_mail_address(text: str) -> str:
     """An address for lists that others read: whose it is can be recognised, written to it cannot be."""
     local, _, domain = text.rpartition("@")
     return f"{local[:1]}…@{domain}"

@@ -9,11 +9,11 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.rate import Rate
 
 #: `allowed` is the org's list of those who may be written to; `unsubscribed` is what a receiver said.
-Mark = Literal["allowed", "unsubscribed"]
-MARKS: tuple[Mark, ...] = ("allowed", "unsubscribed")
+AddressMark = Literal["allowed", "unsubscribed"]
+ADDRESS_MARKS: tuple[AddressMark, ...] = ("allowed", "unsubscribed")
 #: Why a mail is not sent.
-Refusal = Literal["unsubscribed", "unlisted", "domain", "org_rate", "address_rate"]
-REASONS: dict[Refusal, str] = {
+MailRefusal = Literal["unsubscribed", "unlisted", "domain", "org_rate", "address_rate"]
+MAIL_REFUSALS: dict[MailRefusal, str] = {
     "unsubscribed": "the address has unsubscribed from mails of this org",
     "unlisted": "the address is not on the list of this org: add it with langlauf mail allow",
     "domain": "the domain of the address is not one that mail may go to: see LANGLAUF_MAIL_DOMAINS",
@@ -28,7 +28,7 @@ class MailMark(msgspec.Struct, frozen=True):
 
     org_id: str
     address: str
-    mark: Mark
+    mark: AddressMark
     at: Instant
 
 
@@ -38,7 +38,7 @@ class MailAdmission(msgspec.Struct, frozen=True, kw_only=True):
     org_id: str
     notification_id: str
     attempt: int
-    #: as `receiver_of` spells it
+    #: as `normalized_address` spells it
     address: str
     #: whether it counts: a further try of a mail that was let out before does not
     counted: bool
@@ -58,20 +58,20 @@ class MailRules(msgspec.Struct, frozen=True):
     address_rate: Rate
 
 
-def receiver_of(address: str) -> str:
+def normalized_address(address: str) -> str:
     """The one spelling of an address: who unsubscribed has done so for all of them."""
     return address.lower()
 
 
 def domain_allowed(address: str, domains: Sequence[str]) -> bool:
     """Whether mail may go to the domain of an address; where none is named it may go to any."""
-    domain = receiver_of(address).rpartition("@")[2]
+    domain = normalized_address(address).rpartition("@")[2]
     return not domains or any(
         domain.endswith(one[1:]) if one.startswith(_ANY_BELOW) else domain == one for one in domains
     )
 
 
-def refused_by(marks: Collection[str], *, only_listed: bool) -> Refusal | None:
+def mail_refusal(marks: Collection[str], *, only_listed: bool) -> MailRefusal | None:
     """What an org knows of an address that keeps mail from it."""
     if "unsubscribed" in marks:
         return "unsubscribed"

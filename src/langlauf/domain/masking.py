@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from langlauf.domain.redact import MASK, redacted, secret_name
+from langlauf.domain.redact import MASK, is_secret_name, redact
 
 
-def masked(value: Any) -> Any:
+def redact_json(value: Any) -> Any:
     """The value with everything masked that looks like a secret; equal to the value where nothing does."""
     if isinstance(value, str):
-        return redacted(value)
+        return redact(value)
     if isinstance(value, list):
-        return [masked(item) for item in value]
+        return [redact_json(item) for item in value]
     if isinstance(value, dict):
         return {name: _masked_under(name, item) for name, item in value.items()}
     return value
@@ -18,6 +18,6 @@ def masked(value: Any) -> Any:
 
 def _masked_under(name: str, item: Any) -> Any:
     """A harmless text under a telling name is a secret all the same, and so is whatever is made of several."""
-    if isinstance(item, str | list | dict) and item and secret_name(name):
+    if isinstance(item, str | list | dict) and item and is_secret_name(name):
         return MASK
-    return masked(item)
+    return redact_json(item)

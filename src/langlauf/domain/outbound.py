@@ -11,7 +11,7 @@ from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.state import Status
 
 Uuid = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uuid"})]
-CLOUD_EVENT = "application/cloudevents+json"
+CLOUD_EVENT_MEDIA_TYPE = "application/cloudevents+json"
 
 
 class OutboundType(StrEnum):
@@ -36,7 +36,7 @@ OUTBOUND: dict[EventType, OutboundType] = {
 }
 
 
-class JobNews(msgspec.Struct, kw_only=True):
+class JobEventData(msgspec.Struct, kw_only=True):
     """What an outbound event tells about its job; the rest is at the job's own address."""
 
     job_id: str
@@ -60,10 +60,10 @@ class CloudEvent(msgspec.Struct, kw_only=True):
     #: the same moment under the name that Standard Webhooks uses
     timestamp: datetime
     datacontenttype: Literal["application/json"] = "application/json"
-    data: JobNews
+    data: JobEventData
 
 
-def source_of(public_url: str | None, prefix: str) -> str:
+def event_source(public_url: str | None, prefix: str) -> str:
     """Where events come from: the address of the API, or, where nobody said which it is, its path, which stays."""
     return f"{public_url.rstrip('/')}{prefix}" if public_url else prefix
 
@@ -86,7 +86,7 @@ def cloud_event(
     Its id is that of the stored event: the same on every way out, and on every repetition.
     """
     moment = to_datetime(occurred_at)
-    news = JobNews(
+    news = JobEventData(
         job_id=job_id,
         org_id=org_id,
         status=status,

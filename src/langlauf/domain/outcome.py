@@ -18,8 +18,8 @@ from langlauf.domain.errors import (
     TransientError,
 )
 from langlauf.domain.instant import Instant, to_text
-from langlauf.domain.job import INLINE, CanceledBy
-from langlauf.domain.redact import clean_details, clean_message, clean_text, without_paths, words_of
+from langlauf.domain.job import INLINE_REF, CanceledBy
+from langlauf.domain.redact import clean_details, clean_message, clean_text, exception_text, without_paths
 
 #: A job whose worker vanished this often is given up: it may be what kills them.
 MOST_LOST_LEASES = 10
@@ -41,7 +41,7 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     #: None where it is kept as a blob
     payload: str | None
     summary: str | None = None
-    payload_ref: str = INLINE
+    payload_ref: str = INLINE_REF
     #: what people are to see of it, as JSON text
     views: str | None = None
 
@@ -172,7 +172,7 @@ def _members(group: BaseExceptionGroup[Any]) -> list[BaseException]:
 
 def _code(code: object) -> str:
     """Lower snake case, whatever an analysis says."""
-    text = code if isinstance(code, str) else words_of(ValueError(code), named=False)
+    text = code if isinstance(code, str) else exception_text(ValueError(code), named=False)
     return re.sub(r"[^a-z0-9]+", "_", text[:_LONGEST_CODE].lower()).strip("_")[:64] or "internal"
 
 
@@ -182,7 +182,7 @@ def _hint(hint: object) -> RetryHint | None:
 
 def _words_of(error: BaseException) -> str:
     """What an exception says; one of Python's own also says what it is."""
-    return words_of(error, named=not isinstance(error, LanglaufError))
+    return exception_text(error, named=not isinstance(error, LanglaufError))
 
 
 #: What an exception of other origin means: its code, whether it may pass, and what to do. The first that fits counts.

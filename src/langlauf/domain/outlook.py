@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 
-from langlauf.domain.eta import Run, remaining_seconds
+from langlauf.domain.eta import RunProgress, remaining_seconds
 from langlauf.domain.instant import Instant, seconds_between
-from langlauf.domain.waiting import Lane, Limits, Load
+from langlauf.domain.waiting import Lane, QueueLoad, RunningLimits
 
 
-class Outlook:
+class WaitForecast:
     """When slots become free and who takes them, from one look at all that waits and runs.
 
     An analysis with a limit of its own has a pool of slots to itself; all others share the rest.
     """
 
-    def __init__(self, load: Load, limits: Limits) -> None:
+    def __init__(self, load: QueueLoad, limits: RunningLimits) -> None:
         self._load = load
         self._limits = limits
         known = list(load.paces.values())
@@ -35,7 +35,7 @@ class Outlook:
         busy = {name: len(ends[name]) + sum(lane.waiting for lane in lanes[name]) for name in slots}
         slots[None] = max(1, limits.slots - sum(min(limit, busy[name]) for name, limit in slots.items()))
         self._pools = {
-            name: Pool(lanes[name], Slots(ends[name], limit), load.virtual_now, self._pace)
+            name: SlotPool(lanes[name], SlotTimes(ends[name], limit), load.virtual_now, self._pace)
             for name, limit in slots.items()
         }
 
@@ -45,7 +45,7 @@ class Outlook:
     def _pace(self, analysis: str) -> float:
         return self._load.paces.get(analysis, self._usual)
 
-    def _left(self, run: Run) -> float:
+    def _left(self, run: RunProgress) -> float:
         return remaining_seconds(run, self._load.seen_at, self._pace(run.analysis)) or 0.0
 
     def wait(self, org_id: str, analysis: str, before: Mapping[str, float], now: Instant) -> float:
@@ -74,12 +74,12 @@ class Outlook:
     def _informed(self) -> bool:
         return bool(self._load.runs and self._load.paces)
 
-    def _start_in(self, pool: "Pool", org_id: str, before: Mapping[str, float]) -> float:
+    def _start_in(self, pool: "SlotPool", org_id: str, before: Mapping[str, float]) -> float:
         mine = {name: count for name, count in before.items() if self._pool(name) is pool}
         start_in = pool.start_in(org_id, sum(mine.values()), self._work(mine))
         if self._limits.per_org is None:
             return start_in
-        own = Slots(self._ends_of.get(org_id, ()), self._limits.per_org)
+        own = SlotTimes(self._ends_of.get(org_id, ()), self._limits.per_org)
         limited = own.start_in(sum(before.values()), self._work(before))
         return max(start_in, limited) if self._contended else limited
 
@@ -92,14 +92,16 @@ class Outlook:
         orgs = self._ends_of.keys() | {org_id for pool in self._pools.values() for org_id in pool.orgs}
         return (self._limits.per_org or 0) * len(orgs) > self._limits.slots
 
-    def _pool(self, analysis: str) -> "Pool":
+    def _pool(self, analysis: str) -> "SlotPool":
         return self._pools[self._pool_name(analysis)]
 
 
-class Pool:
+class SlotPool:
     """Slots, and the orgs that wait for them in the order of their turns."""
 
-    def __init__(self, lanes: Iterable[Lane], slots: "Slots", virtual_now: int, pace: Callable[[str], float]) -> None:
+    def __init__(
+        self, lanes: Iterable[Lane], slots: "SlotTimes", virtual_now: int, pace: Callable[[str], float]
+    ) -> None:
         self.slots = slots
         self._virtual_now = virtual_now
         counts: dict[str, tuple[int, int, float]] = {}
@@ -120,7 +122,7 @@ class Pool:
         return self.slots.start_in(before + max(0.0, others), work + max(0.0, their_work))
 
 
-class Slots:
+class SlotTimes:
     """So many places to run, and in how many seconds each becomes free."""
 
     def __init__(self, ends: Sequence[float], count: int) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from langlauf.domain.instant import Instant
 
 
-class Ended(NamedTuple):
+class EndedJob(NamedTuple):
     """A job that ended. Plain tuples: there are many of them."""
 
     org_id: str
@@ -21,7 +21,7 @@ class Ended(NamedTuple):
     job_id: str | None
 
 
-class Queue(NamedTuple):
+class WaitingJobs(NamedTuple):
     """The waiting jobs of one org and analysis."""
 
     org_id: str
@@ -30,7 +30,7 @@ class Queue(NamedTuple):
     oldest_at: Instant | None
 
 
-class Underway(NamedTuple):
+class StartedJob(NamedTuple):
     """A job that has started and not ended: a worker holds it, or it waits for its next attempt."""
 
     org_id: str
@@ -47,24 +47,24 @@ class Underway(NamedTuple):
 class Overview(msgspec.Struct, frozen=True):
     """What was found. Where there was more than was asked for, the newest are here, and `…_more` says so."""
 
-    ended: list[Ended]
+    ended: list[EndedJob]
     ended_more: bool
     #: when the jobs were queued that wait now, the newest first; only those since the time that was asked for
     queued: list[Instant]
     queued_more: bool
-    queues: list[Queue]
+    queues: list[WaitingJobs]
     queues_more: bool
-    underway: list[Underway]
+    underway: list[StartedJob]
     underway_more: bool
 
 
 #: Of queues, one per org and analysis that has something waiting, no more are looked at.
 MOST_QUEUES = 5_000
-NOTHING = Overview([], False, [], False, [], False, [], False)
+EMPTY_OVERVIEW = Overview([], False, [], False, [], False, [], False)
 
 
-def overview_of(
-    ended: list[Ended], queued: list[Instant], queues: list[Queue], underway: list[Underway], most: int
+def truncated_overview(
+    ended: list[EndedJob], queued: list[Instant], queues: list[WaitingJobs], underway: list[StartedJob], most: int
 ) -> Overview:
     """What was found, each list asked for with one more than is wanted: where that is there, it is cut off."""
     return Overview(

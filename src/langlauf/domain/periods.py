@@ -10,7 +10,7 @@ from langlauf.domain.instant import SECOND, Instant, after
 from langlauf.domain.overview import Overview
 
 
-class Span(StrEnum):
+class TimeRange(StrEnum):
     """How far back to look."""
 
     QUARTER = "15m"
@@ -29,10 +29,15 @@ class Span(StrEnum):
         return _LENGTHS[self][1]
 
 
-_LENGTHS = {Span.QUARTER: (900, 30), Span.HOUR: (3_600, 30), Span.DAY: (86_400, 24), Span.WEEK: (604_800, 28)}
+_LENGTHS = {
+    TimeRange.QUARTER: (900, 30),
+    TimeRange.HOUR: (3_600, 30),
+    TimeRange.DAY: (86_400, 24),
+    TimeRange.WEEK: (604_800, 28),
+}
 
 
-class Times(msgspec.Struct, frozen=True):
+class Percentiles(msgspec.Struct, frozen=True):
     """How long something took, in seconds: half of them less than `p50`, all but one in twenty less than `p95`."""
 
     p50: float
@@ -51,17 +56,17 @@ class Period(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int | None
 
 
-def percentiles(microseconds: Iterable[int]) -> Times | None:
+def percentiles(microseconds: Iterable[int]) -> Percentiles | None:
     """By nearest rank: each is a value that was seen."""
     ranked = sorted(microseconds)
-    return Times(_at(ranked, 50), _at(ranked, 95)) if ranked else None
+    return Percentiles(_at(ranked, 50), _at(ranked, 95)) if ranked else None
 
 
 def _at(ranked: Sequence[int], percent: int) -> float:
     return ranked[-(-len(ranked) * percent // 100) - 1] / SECOND
 
 
-def edges(span: Span, now: Instant) -> list[Instant]:
+def period_edges(span: TimeRange, now: Instant) -> list[Instant]:
     """Where the parts begin, and where the last one ends: now."""
     return [after(now, span.seconds * (number / span.periods - 1)) for number in range(span.periods + 1)]
 

@@ -24,7 +24,7 @@ class Rate(msgspec.Struct, frozen=True):
         return f"{self.quota}/{self.window}s"
 
 
-class Standing(msgspec.Struct, frozen=True):
+class RateStatus(msgspec.Struct, frozen=True):
     """Where a caller stands after it asked for one more."""
 
     allowed: bool
@@ -47,7 +47,7 @@ def read_rate(text: str) -> Rate:
     return rate
 
 
-def take(rate: Rate, full_at: float, now: float) -> Standing:
+def take_one(rate: Rate, full_at: float, now: float) -> RateStatus:
     """One more, for a caller whose quota is full again at that moment; a refusal costs nothing."""
     share = rate.window / rate.quota
     full_at = max(full_at, now)
@@ -57,7 +57,7 @@ def take(rate: Rate, full_at: float, now: float) -> Standing:
     ahead = full_at - now
     remaining = max(0, math.floor((rate.window - ahead) / share + _ROUNDING))
     until = ahead if remaining else ahead + share - rate.window
-    return Standing(allowed, remaining, max(1, math.ceil(until - _ROUNDING)), full_at)
+    return RateStatus(allowed, remaining, max(1, math.ceil(until - _ROUNDING)), full_at)
 
 
 #: Sums of fractions are not exact: a caller is not refused for the last bit.

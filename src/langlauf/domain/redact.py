@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from langlauf.domain.secret_names import secret_name
-from langlauf.domain.secret_shapes import MASK, SHAPES
-from langlauf.domain.secret_values import mask_named
+from langlauf.domain.secret_names import is_secret_name
+from langlauf.domain.secret_shapes import MASK, SECRET_PATTERNS
+from langlauf.domain.secret_values import mask_named_values
 from langlauf.domain.text import first_flaw
 
 PATH_MASK = "[path]"
@@ -23,30 +23,30 @@ _SHORTEST_TEXT = 20
 _LONGEST_LOOKED_AT = 262_144
 _LONGEST_SECRET = 16_384
 _ROOM_FOR_MASKS = 4 * len(MASK)
-_SIGNS = [(sign, shape) for shape in SHAPES for sign in shape.signs]
+_SIGNS = [(sign, shape) for shape in SECRET_PATTERNS for sign in shape.signs]
 __all__ = [
     "MASK",
+    "bounded_repr",
     "clean_details",
     "clean_message",
     "clean_tail",
     "clean_text",
-    "redacted",
-    "secret_name",
-    "shown",
+    "exception_text",
+    "is_secret_name",
+    "redact",
     "without_paths",
-    "words_of",
 ]
 
 #: An absolute path of two parts or more, as exceptions of files have it; an address behind `://` is none.
 _PATH = re.compile(r"(?<![\w:/.\]])/[\w.@+~-]+(?:/[\w.@+~-]+)+/?")
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """The text with everything that looks like a secret masked. Masking twice changes nothing."""
     low = text.lower()
     for shape in dict.fromkeys([shape for sign, shape in _SIGNS if sign in low]):
         text = shape.pattern.sub(shape.replacement, text)
-    return mask_named(text)
+    return mask_named_values(text)
 
 
 def clean_text(text: str, longest: int) -> str:
@@ -54,17 +54,17 @@ def clean_text(text: str, longest: int) -> str:
 
     Secrets are masked before the text is cut: half of one would not be known for what it is.
     """
-    text = redacted(_storable(_bounded(text)))
+    text = redact(_storable(_bounded(text)))
     if len(text) <= longest:
         return text
     start = _unbroken(text[: longest - 1]) + "…"
     # A word that lost its end may look like a secret now.
-    return start if redacted(start) == start else redacted(_unbroken(text[: longest - _ROOM_FOR_MASKS]) + "…")[:longest]
+    return start if redact(start) == start else redact(_unbroken(text[: longest - _ROOM_FOR_MASKS]) + "…")[:longest]
 
 
 def clean_tail(text: str, longest: int) -> str:
     """The same for a text whose end counts."""
-    text = redacted(_storable(text[-_LONGEST_LOOKED_AT:]))
+    text = redact(_storable(text[-_LONGEST_LOOKED_AT:]))
     if len(text) <= longest:
         return text
     tail = text[1 - longest :]
@@ -101,7 +101,7 @@ def clean_message(text: str) -> str:
     return clean_text(text, _LONGEST_MESSAGE)
 
 
-def words_of(error: BaseException, *, named: bool = True) -> str:
+def exception_text(error: BaseException, *, named: bool = True) -> str:
     """What an exception says, and with `named` what it is. Whatever it holds, that neither raises nor has no end."""
     name = type(error).__name__
     try:
@@ -144,7 +144,9 @@ class _Details:
             return {clean_message(name): self._clean_named(name, item, depth) for name, item in pairs}
         if depth < _DEEPEST_DETAILS and isinstance(value, list | tuple):
             return [self.clean(item, depth + 1) for item in self._some(value)]
-        text = clean_text(value if isinstance(value, str) else shown(value), min(_LONGEST_MESSAGE, self._letters))
+        text = clean_text(
+            value if isinstance(value, str) else bounded_repr(value), min(_LONGEST_MESSAGE, self._letters)
+        )
         self._letters = max(_SHORTEST_TEXT, self._letters - len(text))
         return text
 
@@ -152,7 +154,7 @@ class _Details:
         return list(islice(items, max(0, min(_MOST_DETAILS, self._left))))
 
     def _clean_named(self, name: str, value: Any, depth: int) -> Any:
-        return MASK if secret_name(name) else self.clean(value, depth + 1)
+        return MASK if is_secret_name(name) else self.clean(value, depth + 1)
 
 
 def _short() -> reprlib.Repr:
@@ -168,7 +170,7 @@ def _short() -> reprlib.Repr:
 _SHORT = _short()
 
 
-def shown(value: Any) -> str:
+def bounded_repr(value: Any) -> str:
     """A value as Python shows it; of a large one a part."""
     try:
         return _SHORT.repr(value)
@@ -177,4 +179,4 @@ def shown(value: Any) -> str:
 
 
 def _shown_name(name: Any) -> str:
-    return name if isinstance(name, str) else shown(name)
+    return name if isinstance(name, str) else bounded_repr(name)

@@ -27,7 +27,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     removed_at: Instant | None = None
 
 
-class KeptPayloads(msgspec.Struct, frozen=True):
+class ReferencedPayloads(msgspec.Struct, frozen=True):
     """What the snapshots of one job still name of what lies outside of the store."""
 
     #: nothing is written for the job any more, so no reference will be added

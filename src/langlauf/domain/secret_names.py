@@ -97,7 +97,7 @@ def is_about(low: str, end: int) -> bool:
     return _ABOUT.match(low, end) is not None
 
 
-def secret_name(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Whether something of this name is probably a secret; of a longer text, whether such a name is in it."""
     low = name.lower()
     return any(not is_about(low, found.end()) for found in _OF_FIELDS.finditer(low))

@@ -14,7 +14,7 @@ MASK = "[redacted]"
 Replacement = str | Callable[[re.Match[str]], str]
 
 
-class Shape(NamedTuple):
+class SecretPattern(NamedTuple):
     """One kind of secret: the words that announce it, what it looks like, and what is put in its place."""
 
     signs: tuple[str, ...]
@@ -116,8 +116,8 @@ _PREFIXED: tuple[tuple[str, str], ...] = (
 )
 
 
-def _prefixed(prefix: str, rest: str) -> Shape:
-    return Shape((prefix.lower(),), re.compile(rf"(?<![A-Za-z0-9]){re.escape(prefix)}{rest}"))
+def _prefixed(prefix: str, rest: str) -> SecretPattern:
+    return SecretPattern((prefix.lower(),), re.compile(rf"(?<![A-Za-z0-9]){re.escape(prefix)}{rest}"))
 
 
 #: Users of an address before `:` that are no users, but say what follows: a mail address, a package, a picture.
@@ -148,22 +148,22 @@ def _bare_login(found: re.Match[str]) -> str:
 #: Drawn by chance, and no word: a digit, or capitals inside, or the padding of base64.
 _DRAWN = r"(?=[^\s'\",;]{0,60}?(?:\d|[a-z][A-Z]|=))"
 
-SHAPES: tuple[Shape, ...] = (
-    Shape(
+SECRET_PATTERNS: tuple[SecretPattern, ...] = (
+    SecretPattern(
         ("private key",),
         # What is cut off before its end is a secret as well.
         re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]{1,60}-----|\Z)"),
     ),
-    Shape(("putty-user-key-file",), re.compile(r"(Private-Lines: \d{1,4}\s)(?:[A-Za-z0-9+/=]{1,64}\s?)+"), rf"\1{MASK}"),
+    SecretPattern(("putty-user-key-file",), re.compile(r"(Private-Lines: \d{1,4}\s)(?:[A-Za-z0-9+/=]{1,64}\s?)+"), rf"\1{MASK}"),
     *(_prefixed(*one) for one in _PREFIXED),
-    Shape(("eyj",), re.compile(r"(?<![\w-])eyJ[\w-]{8,20000}+\.[\w-]{8,40000}+(?:\.[\w-]*+){0,3}")),
-    Shape(("1//0",), re.compile(r"(?<![\w/:])1//0[\w-]{24,120}")),
-    Shape((":aa",), re.compile(r"(?<![\w])\d{8,10}:AA[\w-]{30,40}(?![\w-])")),
-    Shape(("-us",), re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{32}-us\d{1,2}(?!\d)")),
-    Shape(("sk",), re.compile(r"(?<![0-9A-Za-z])SK[0-9a-f]{32}(?![0-9a-f])")),
-    Shape(("q~",), re.compile(r"(?<![\w~.-])[\w~.]{3}\dQ~[\w~.-]{31,34}(?![\w~-])")),
-    Shape(("access-",), re.compile(r"access-(?:sandbox|development|production)-[0-9a-f-]{36}")),
-    Shape(
+    SecretPattern(("eyj",), re.compile(r"(?<![\w-])eyJ[\w-]{8,20000}+\.[\w-]{8,40000}+(?:\.[\w-]*+){0,3}")),
+    SecretPattern(("1//0",), re.compile(r"(?<![\w/:])1//0[\w-]{24,120}")),
+    SecretPattern((":aa",), re.compile(r"(?<![\w])\d{8,10}:AA[\w-]{30,40}(?![\w-])")),
+    SecretPattern(("-us",), re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{32}-us\d{1,2}(?!\d)")),
+    SecretPattern(("sk",), re.compile(r"(?<![0-9A-Za-z])SK[0-9a-f]{32}(?![0-9a-f])")),
+    SecretPattern(("q~",), re.compile(r"(?<![\w~.-])[\w~.]{3}\dQ~[\w~.-]{31,34}(?![\w~-])")),
+    SecretPattern(("access-",), re.compile(r"access-(?:sandbox|development|production)-[0-9a-f-]{36}")),
+    SecretPattern(
         ("hooks.slack.com", "discord", "webhook.office.com", "api.telegram.org"),
         re.compile(
             r"(hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/\d{5,25}/"
@@ -171,34 +171,34 @@ SHAPES: tuple[Shape, ...] = (
         ),
         rf"\1{MASK}",
     ),
-    Shape(("$",), re.compile(r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{22,53}|[156y]\$[^\s:$'\",]{1,40}\$[^\s:'\",]{8,120}|argon2i?d?\$[^\s:'\"]{8,200})")),
-    Shape(("sha}",), re.compile(r"(\{S?SHA\})[A-Za-z0-9+/=]{20,100}"), rf"\1{MASK}"),
-    Shape(
+    SecretPattern(("$",), re.compile(r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{22,53}|[156y]\$[^\s:$'\",]{1,40}\$[^\s:'\",]{8,120}|argon2i?d?\$[^\s:'\"]{8,200})")),
+    SecretPattern(("sha}",), re.compile(r"(\{S?SHA\})[A-Za-z0-9+/=]{20,100}"), rf"\1{MASK}"),
+    SecretPattern(
         ("://",),
         # A password may hold an @, and a slash where what stands before it is no port.
         re.compile(r"(\w://[^\s:/?#@'\"<>]{0,100}+):(?:[^\s/?#'\"<>]{0,300}@|(?!\d{1,5}/)[^\s'\"<>@]{1,300}@)"),
         rf"\1:{MASK}@",
     ),
-    Shape(("://",), re.compile(r"(\w://)(?=[A-Za-z_-]{0,60}\d)[\w-]{16,128}@"), rf"\1{MASK}@"),
-    Shape(
+    SecretPattern(("://",), re.compile(r"(\w://)(?=[A-Za-z_-]{0,60}\d)[\w-]{16,128}@"), rf"\1{MASK}@"),
+    SecretPattern(
         ("@",),
         re.compile(r"(?<![\w:/@.%+-])([A-Za-z][\w.-]{0,63}+):(?!//)([^\s:@'\"<>,;(){}\[\]]{3,128}+)@([A-Za-z0-9][\w.-]{0,100})"),
         _bare_login,
     ),
-    Shape(("bearer",), re.compile(r"(?i)(\bbearer['\"]?\s{1,4}['\"]?)(?!auth|credential|certificate|instrument|securit|scheme)[a-z0-9._~+/=-]{8,}"), rf"\1{MASK}"),
-    Shape(("basic",), re.compile(rf"(?i:(\bbasic\s{{1,4}})){_DRAWN}[A-Za-z0-9+/=_-]{{8,}}"), rf"\1{MASK}"),
-    Shape(
+    SecretPattern(("bearer",), re.compile(r"(?i)(\bbearer['\"]?\s{1,4}['\"]?)(?!auth|credential|certificate|instrument|securit|scheme)[a-z0-9._~+/=-]{8,}"), rf"\1{MASK}"),
+    SecretPattern(("basic",), re.compile(rf"(?i:(\bbasic\s{{1,4}})){_DRAWN}[A-Za-z0-9+/=_-]{{8,}}"), rf"\1{MASK}"),
+    SecretPattern(
         ("key=", "sig=", "code=", "signature=", "credential="),
         re.compile(r"(?i)((?:[?&;]|%26|%3f)(?:key|sig|signature|code|x-(?:amz|goog)-(?:signature|credential))=)(?:[^\s&#'\"]{8,}|(?=[a-z]{0,6}\d)(?!\d+(?![^\s&#'\"]))[^\s&#'\"]{6,})"),
         rf"\1{MASK}",
     ),
-    Shape(("identified",), re.compile(r"(?i)(\bidentified\s{1,4}(?:with\s{1,4}\w{1,40}\s{1,4})?by\s{1,4}(?:password\s{1,4})?)('[^'\n]{1,200}'|\"[^\"\n]{1,200}\")"), rf"\1{MASK}"),
-    Shape(
+    SecretPattern(("identified",), re.compile(r"(?i)(\bidentified\s{1,4}(?:with\s{1,4}\w{1,40}\s{1,4})?by\s{1,4}(?:password\s{1,4})?)('[^'\n]{1,200}'|\"[^\"\n]{1,200}\")"), rf"\1{MASK}"),
+    SecretPattern(
         ("-u", "--user", "--proxy-user"),
         re.compile(r"((?<![\w-])(?:-u\s{0,2}|--(?:proxy-)?user[ =])['\"]?[\w.@-]{1,64}+):([^\s'\"]{1,200})"),
         rf"\1:{MASK}",
     ),
-    Shape(("sshpass", "mysql", "mariadb"), re.compile(r"(\b(?:sshpass|mysql(?:dump|admin)?|mariadb(?:-dump)?)\b[^\n|;&]{0,120}? -p\s?)(?!\[redacted\])('[^'\n]{1,100}'|\"[^\"\n]{1,100}\"|[^\s'\"-][^\s'\"]{0,100})"), rf"\1{MASK}"),
-    Shape(("pass ", "auth "), re.compile(r"(?m)(^(?:(?:>>> |> |C: )PASS|(?:>>> |> |C: )?AUTH(?: PLAIN| LOGIN)?) )(?!\[redacted\])(\S{4,200})$"), rf"\1{MASK}"),
-    Shape((":5432:", ":*:"), re.compile(r"((?<![\w.])[\w.*-]{1,100}:(?:5432|\*):[\w*-]{1,60}:[\w*.-]{1,60}):[^\s:]{1,100}"), rf"\1:{MASK}"),
+    SecretPattern(("sshpass", "mysql", "mariadb"), re.compile(r"(\b(?:sshpass|mysql(?:dump|admin)?|mariadb(?:-dump)?)\b[^\n|;&]{0,120}? -p\s?)(?!\[redacted\])('[^'\n]{1,100}'|\"[^\"\n]{1,100}\"|[^\s'\"-][^\s'\"]{0,100})"), rf"\1{MASK}"),
+    SecretPattern(("pass ", "auth "), re.compile(r"(?m)(^(?:(?:>>> |> |C: )PASS|(?:>>> |> |C: )?AUTH(?: PLAIN| LOGIN)?) )(?!\[redacted\])(\S{4,200})$"), rf"\1{MASK}"),
+    SecretPattern((":5432:", ":*:"), re.compile(r"((?<![\w.])[\w.*-]{1,100}:(?:5432|\*):[\w*-]{1,60}:[\w*.-]{1,60}):[^\s:]{1,100}"), rf"\1:{MASK}"),
 )  # fmt: skip

@@ -114,7 +114,7 @@ class _Named(NamedTuple):
         return not self.sign and not self.flag and not self.tag and not (self.quoted and self.joint.group("comma"))
 
 
-def mask_named(text: str) -> str:
+def mask_named_values(text: str) -> str:
     """The text without the values that stand behind names of secrets."""
     low = text.lower()
     if len(low) != len(text):  # some letters have no lower case of the same length

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from langlauf.domain.delivery import Delivery, DeliveryEnd, retry_seconds
+from langlauf.domain.delivery import Delivery, DeliveryEnd, retry_delay
 from langlauf.domain.instant import Instant, seconds_between, to_datetime
 from langlauf.domain.notification import DeliveryStatus
 from langlauf.domain.redact import clean_text
@@ -21,15 +21,15 @@ from langlauf.domain.redact import clean_text
 Verdict = Literal["sent", "later", "never", "suppressed"]
 
 #: Failures of a lane in a row from which on it is left alone for a while, and is tried with one message at a time.
-CAUTIOUS_AFTER = 5
+PAUSE_AFTER_FAILURES = 5
 _FIRST_PAUSE = 60.0
 _LONGEST_PAUSE = 3_600.0
 #: The one error for whatever went wrong at a receiver inside a network.
-NOT_TAKEN = "not taken"
+CONCEALED_ERROR = "not taken"
 #: How long we wait at most because a receiver says so.
 LONGEST_RETRY_AFTER = 86_400.0
 #: An endpoint that was not reached for so long is not called any more.
-HOPELESS_SECONDS = 5 * 86_400.0
+DISABLE_AFTER_SECONDS = 5 * 86_400.0
 _LONGEST_ERROR = 500
 _LONGEST_REPLY = 1_000
 
@@ -39,7 +39,7 @@ _GONE = 410
 _ASKS_FOR_PATIENCE = (429, 503)
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a channel tells of one try to send."""
 
     verdict: Verdict
@@ -58,32 +58,32 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     detail: str | None = None
 
 
-def outcome_of_status(status_code: int, retry_after: str | None, reply: str, now: Instant) -> Outcome:
+def outcome_of_status(status_code: int, retry_after: str | None, reply: str, now: Instant) -> DeliveryOutcome:
     """What a receiver's answer means."""
     if status_code in _ARRIVED:
-        return Outcome(verdict="sent", status_code=status_code, reply=reply)
+        return DeliveryOutcome(verdict="sent", status_code=status_code, reply=reply)
     if status_code == _GONE:
         reason = "the receiver answered 410 Gone"
-        return Outcome(verdict="never", status_code=status_code, reply=reply, error=reason, disable=reason)
+        return DeliveryOutcome(verdict="never", status_code=status_code, reply=reply, error=reason, disable=reason)
     error = f"the receiver answered {status_code}"
     if status_code in _REDIRECTS:
         error += ", a redirect; those are not followed: give the address that it leads to"
     patience = read_retry_after(retry_after, now) if status_code in _ASKS_FOR_PATIENCE else None
-    return Outcome(
+    return DeliveryOutcome(
         verdict="later", status_code=status_code, reply=reply, error=error, retry_after=patience, lane_failed=True
     )
 
 
-def veiled(outcome: Outcome) -> Outcome:
+def conceal_details(outcome: DeliveryOutcome) -> DeliveryOutcome:
     """What an org is told of a receiver inside a network: whether it took the message, and nothing else.
 
     Neither the answer nor the way in which it failed is told, also not by when the next try comes or by an endpoint
     that is disabled: an org could read and scan with it what only this server reaches.
     """
     if outcome.verdict == "sent":
-        return Outcome(verdict="sent", detail=f"the receiver answered {outcome.status_code}")
+        return DeliveryOutcome(verdict="sent", detail=f"the receiver answered {outcome.status_code}")
     said = ": ".join(filter(None, (outcome.error, excerpt(outcome.reply))))
-    return Outcome(verdict="later", error=NOT_TAKEN, lane_failed=True, detail=shown_error(said))
+    return DeliveryOutcome(verdict="later", error=CONCEALED_ERROR, lane_failed=True, detail=clean_error(said))
 
 
 def read_retry_after(text: str | None, now: Instant) -> float | None:
@@ -103,15 +103,15 @@ def read_retry_after(text: str | None, now: Instant) -> float | None:
 
 def pause_after(failures: int) -> float | None:
     """How long a lane is left alone after so many failures in a row."""
-    if failures < CAUTIOUS_AFTER:
+    if failures < PAUSE_AFTER_FAILURES:
         return None
-    doublings = min(failures - CAUTIOUS_AFTER, 10)
+    doublings = min(failures - PAUSE_AFTER_FAILURES, 10)
     return min(_FIRST_PAUSE * 2.0**doublings, _LONGEST_PAUSE)
 
 
-def settle(
+def settle_delivery(
     delivery: Delivery,
-    outcome: Outcome,
+    outcome: DeliveryOutcome,
     *,
     schedule: Sequence[float],
     draw: float,
@@ -120,7 +120,7 @@ def settle(
     failing_since: Instant | None = None,
 ) -> DeliveryEnd:
     """What is noted about a try. `failing_since` is when the lane's last trouble began, where it has some."""
-    wait = retry_seconds(schedule, delivery.try_number, draw) if outcome.verdict == "later" else None
+    wait = retry_delay(schedule, delivery.try_number, draw) if outcome.verdict == "later" else None
     failures = delivery.lane_failures + 1
     pause = None
     if outcome.lane_failed:
@@ -134,7 +134,7 @@ def settle(
         seconds=seconds if outcome.detail is None else 0.0,
         retry_seconds=0.0 if wait is None else max(wait, outcome.retry_after or 0.0),
         status_code=outcome.status_code,
-        error=shown_error(outcome.error),
+        error=clean_error(outcome.error),
         reply=excerpt(outcome.reply) or None,
         pause_seconds=pause,
         lane_failed=outcome.lane_failed,
@@ -142,7 +142,7 @@ def settle(
     )
 
 
-def _status(outcome: Outcome, wait: float | None) -> DeliveryStatus:
+def _status(outcome: DeliveryOutcome, wait: float | None) -> DeliveryStatus:
     match outcome.verdict:
         case "sent" | "suppressed" as settled:
             return settled
@@ -150,16 +150,16 @@ def _status(outcome: Outcome, wait: float | None) -> DeliveryStatus:
             return "failed" if wait is None else "pending"
 
 
-def _hopeless(outcome: Outcome, failures: int, failing_since: Instant | None, now: Instant) -> str | None:
-    if not outcome.lane_failed or failing_since is None or failures < CAUTIOUS_AFTER:
+def _hopeless(outcome: DeliveryOutcome, failures: int, failing_since: Instant | None, now: Instant) -> str | None:
+    if not outcome.lane_failed or failing_since is None or failures < PAUSE_AFTER_FAILURES:
         return None
     seconds = seconds_between(failing_since, now)
-    if seconds < HOPELESS_SECONDS:
+    if seconds < DISABLE_AFTER_SECONDS:
         return None
     return f"nothing could be delivered for {seconds / 86_400:.0f} days: {clean_text(outcome.error or '', 200)}"
 
 
-def shown_error(text: str | None) -> str | None:
+def clean_error(text: str | None) -> str | None:
     """What went wrong, for people to read, without secrets."""
     return None if text is None else clean_text(text, _LONGEST_ERROR)
 

@@ -24,7 +24,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unit: str = ""
 
 
-class Table(View, frozen=True, kw_only=True, tag="table"):
+class TableView(View, frozen=True, kw_only=True, tag="table"):
     """Rows: objects by field, or lists by position. `at` is a JSON pointer into the result where they stand there."""
 
     rows: list[Any] | None = None
@@ -32,27 +32,27 @@ class Table(View, frozen=True, kw_only=True, tag="table"):
     columns: list[Column] = []
 
 
-class Chart(View, frozen=True, kw_only=True, tag="chart"):
+class ChartView(View, frozen=True, kw_only=True, tag="chart"):
     """A Vega-Lite specification. `summary` says in one sentence what it shows, for those who do not see it."""
 
     spec: dict[str, Any]
     summary: str = ""
 
 
-class Map(View, frozen=True, kw_only=True, tag="map"):
+class MapView(View, frozen=True, kw_only=True, tag="map"):
     """GeoJSON, or where it stands in the result."""
 
     geojson: dict[str, Any] | None = None
     at: str | None = None
 
 
-class Markdown(View, frozen=True, kw_only=True, tag="markdown"):
+class MarkdownView(View, frozen=True, kw_only=True, tag="markdown"):
     """A text. Markup in it is shown and does nothing."""
 
     text: str
 
 
-class Image(View, frozen=True, kw_only=True, tag="image"):
+class ImageView(View, frozen=True, kw_only=True, tag="image"):
     """A picture: its bytes are base64 in JSON. `alt` says what it shows."""
 
     media_type: str
@@ -60,7 +60,7 @@ class Image(View, frozen=True, kw_only=True, tag="image"):
     alt: str = ""
 
 
-class File(View, frozen=True, kw_only=True, tag="file"):
+class FileView(View, frozen=True, kw_only=True, tag="file"):
     """Something to download: its bytes are base64 in JSON."""
 
     name: str
@@ -68,7 +68,7 @@ class File(View, frozen=True, kw_only=True, tag="file"):
     data: bytes
 
 
-AnyView = Table | Chart | Map | Markdown | Image | File
+AnyView = TableView | ChartView | MapView | MarkdownView | ImageView | FileView
 VIEW_KINDS = tuple(str(kind.__struct_config__.tag) for kind in get_args(AnyView))
 
 

@@ -11,21 +11,21 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 
-PREFIX = "whsec_"
+SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix, not a secret
 #: What the store keeps the secret for that those of endpoints are made from.
-PURPOSE = "webhook endpoints"
+ENDPOINT_SECRETS_PURPOSE = "webhook endpoints"
 _FEWEST_BYTES = 24
 _MOST_BYTES = 64
 
 
 def read_secret(text: str) -> bytes:
     """The bytes of a secret; `ValueError` where it is none, without a word of what it says."""
-    if not text.startswith(PREFIX):
-        raise ValueError(f"a secret starts with {PREFIX}")
+    if not text.startswith(SECRET_PREFIX):
+        raise ValueError(f"a secret starts with {SECRET_PREFIX}")
     try:
-        secret = base64.b64decode(text.removeprefix(PREFIX), validate=True)
+        secret = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
     except binascii.Error:
-        raise ValueError(f"what follows {PREFIX} must be Base64") from None
+        raise ValueError(f"what follows {SECRET_PREFIX} must be Base64") from None
     if not _FEWEST_BYTES <= len(secret) <= _MOST_BYTES:
         raise ValueError(f"a secret has {_FEWEST_BYTES} to {_MOST_BYTES} bytes, this one has {len(secret)}")
     return secret
@@ -33,7 +33,7 @@ def read_secret(text: str) -> bytes:
 
 def secret_text(secret: bytes) -> str:
     """A secret as its owner is shown it."""
-    return PREFIX + base64.b64encode(secret).decode()
+    return SECRET_PREFIX + base64.b64encode(secret).decode()
 
 
 def endpoint_secret(master: bytes, org_id: str, endpoint_id: str, version: int) -> bytes:

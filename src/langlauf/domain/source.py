@@ -8,10 +8,10 @@ from collections.abc import Hashable
 from typing import Protocol
 
 #: A payload up to this is read at once, with its size.
-SMALL = 65_536
+SMALL_PAYLOAD = 65_536
 
 
-class Source(Protocol):
+class PayloadSource(Protocol):
     """The payload of one snapshot as bytes of JSON text."""
 
     @property

@@ -52,7 +52,7 @@ TERMINAL: frozenset[Status] = frozenset(Status) - {t.source for t in TRANSITIONS
 STARTED: frozenset[Status] = frozenset({Status.RUNNING, Status.PARTIAL})
 
 
-def allowed(source: Status | None, target: Status) -> bool:
+def is_legal(source: Status | None, target: Status) -> bool:
     """Whether the table has this change."""
     return (source, target) in LEGAL
 

@@ -6,10 +6,10 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 import msgspec
 
-from langlauf.domain.addresses import Address, Network, allowed, refusal
-from langlauf.domain.errors import TargetRefused
+from langlauf.domain.addresses import Address, Network, is_allowed, refusal_reason
+from langlauf.domain.errors import WebhookUrlRefused
 
-LONGEST_URL = 2_048
+LONGEST_WEBHOOK_URL = 2_048
 _LONGEST_HOST = 253
 _LARGEST_PORT = 65_535
 _ONLY_PUBLIC = "only public addresses may be called, and those that the operator names in LANGLAUF_WEBHOOK_ALLOW"
@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _INNER_NAMES = ("localhost", "localdomain", "local", "internal", "intranet", "lan", "home.arpa", "ip6-localhost")
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookUrl(msgspec.Struct, frozen=True, kw_only=True):
     """A web address that may be called as far as one can tell by looking at it."""
 
     scheme: str
@@ -61,71 +61,71 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return self.origin + self.path
 
 
-def check_url(text: str, allow: Sequence[Network] = (), *, own: str | None = None) -> Target:
-    """Reads a web address that webhooks are to go to; `TargetRefused` says what is wrong with it.
+def read_webhook_url(text: str, allow: Sequence[Network] = (), *, own: str | None = None) -> WebhookUrl:
+    """Reads a web address that webhooks are to go to; `WebhookUrlRefused` says what is wrong with it.
 
     A name is judged when it is called, with all that it stands for then. `own` is the address of this very server.
     """
     target = _read(text)
     if target.scheme not in _DEFAULT_PORTS:
-        raise TargetRefused("the address must start with https://")
+        raise WebhookUrlRefused("the address must start with https://")
     if target.address is not None:
         check_address(target, target.address, allow)
     elif not allow:
         _check_outside(target)
     if own is not None and _same_server(target, own):
-        raise TargetRefused("the address is this server's own: a webhook must go to another one")
+        raise WebhookUrlRefused("the address is this server's own: a webhook must go to another one")
     return target
 
 
-def check_address(target: Target, address: Address, allow: Sequence[Network]) -> None:
-    """Whether what the host stands for may be called; `TargetRefused` says why not."""
-    reason = refusal(address, allow)
+def check_address(target: WebhookUrl, address: Address, allow: Sequence[Network]) -> None:
+    """Whether what the host stands for may be called; `WebhookUrlRefused` says why not."""
+    reason = refusal_reason(address, allow)
     if reason is not None:
-        raise TargetRefused(f"{target.host} is {reason}: {_ONLY_PUBLIC}")
-    if not target.ordinary and not allowed(address, allow):
-        raise TargetRefused(_ordinary_reason(target))
+        raise WebhookUrlRefused(f"{target.host} is {reason}: {_ONLY_PUBLIC}")
+    if not target.ordinary and not is_allowed(address, allow):
+        raise WebhookUrlRefused(_ordinary_reason(target))
 
 
-def _same_server(target: Target, own: str) -> bool:
+def _same_server(target: WebhookUrl, own: str) -> bool:
     """Whether an address leads to us; at the usual ports, http and https are one server."""
     try:
         us = _read(own)
-    except TargetRefused:
+    except WebhookUrlRefused:
         return False
     usual = _DEFAULT_PORTS.values()
     return target.host == us.host and (target.port == us.port or (target.port in usual and us.port in usual))
 
 
-def _check_outside(target: Target) -> None:
+def _check_outside(target: WebhookUrl) -> None:
     """A name that can only mean something inside, or another way to call it than the usual one."""
     if not target.ordinary:
-        raise TargetRefused(_ordinary_reason(target))
+        raise WebhookUrlRefused(_ordinary_reason(target))
     if "." not in target.host or any(target.host == one or target.host.endswith(f".{one}") for one in _INNER_NAMES):
-        raise TargetRefused(f"{target.host} is a name inside a network: {_ONLY_PUBLIC}")
+        raise WebhookUrlRefused(f"{target.host} is a name inside a network: {_ONLY_PUBLIC}")
 
 
-def _ordinary_reason(target: Target) -> str:
+def _ordinary_reason(target: WebhookUrl) -> str:
     if target.scheme != "https":
         return "the address must start with https://"
     return f"the address must be at port {_DEFAULT_PORTS['https']}, not {target.port}"
 
 
-def _read(text: str) -> Target:
-    if len(text) > LONGEST_URL:
-        raise TargetRefused(f"the address is longer than {LONGEST_URL} characters")
+def _read(text: str) -> WebhookUrl:
+    if len(text) > LONGEST_WEBHOOK_URL:
+        raise WebhookUrlRefused(f"the address is longer than {LONGEST_WEBHOOK_URL} characters")
     if not text.isascii():
-        raise TargetRefused(
+        raise WebhookUrlRefused(
             "the address has characters outside ASCII: write the host as xn--… and the rest percent-encoded"
         )
     if "#" in text:
-        raise TargetRefused("the address must not have a fragment (#)")
+        raise WebhookUrlRefused("the address must not have a fragment (#)")
     parts = _URL.fullmatch(text)
     if parts is None:
-        raise TargetRefused("this is no web address: give one such as https://example.com/hooks")
+        raise WebhookUrlRefused("this is no web address: give one such as https://example.com/hooks")
     host, address, port = _read_authority(parts["authority"])
     scheme = parts["scheme"].lower()
-    return Target(
+    return WebhookUrl(
         scheme=scheme,
         host=host,
         port=_DEFAULT_PORTS.get(scheme, 0) if port is None else port,
@@ -136,39 +136,41 @@ def _read(text: str) -> Target:
 
 def _read_authority(text: str) -> tuple[str, Address | None, int | None]:
     if "@" in text:
-        raise TargetRefused("the address must not have a user or a password in it")
+        raise WebhookUrlRefused("the address must not have a user or a password in it")
     parts = _AUTHORITY.fullmatch(text)
     if parts is None:
-        raise TargetRefused("the host of the address cannot be read")
+        raise WebhookUrlRefused("the host of the address cannot be read")
     port = None if parts["port"] is None else int(parts["port"])
     if port is not None and not 1 <= port <= _LARGEST_PORT:
-        raise TargetRefused(f"there is no port {port}")
+        raise WebhookUrlRefused(f"there is no port {port}")
     host, address = _read_bracketed(parts["six"]) if parts["six"] is not None else _read_host(parts["name"].lower())
     return host, address, port
 
 
 def _read_bracketed(text: str) -> tuple[str, Address]:
     if "%" in text:
-        raise TargetRefused("an address of one link alone (%) cannot be called")
+        raise WebhookUrlRefused("an address of one link alone (%) cannot be called")
     try:
         address = IPv6Address(text)
     except AddressValueError:
-        raise TargetRefused("what stands in brackets is no address of IPv6") from None
+        raise WebhookUrlRefused("what stands in brackets is no address of IPv6") from None
     return str(address), address
 
 
 def _read_host(name: str) -> tuple[str, Address | None]:
     if not name:
-        raise TargetRefused("the address has no host")
+        raise WebhookUrlRefused("the address has no host")
     if name.endswith("."):
-        raise TargetRefused("the host must not end with a dot")
+        raise WebhookUrlRefused("the host must not end with a dot")
     labels = name.split(".")
     if _NUMBER.fullmatch(labels[-1]):  # whoever reads it as an address must read the same one as we do
         try:
             address = IPv4Address(name)
         except AddressValueError:
-            raise TargetRefused("a host that is a number must be written as four numbers, such as 192.0.2.1") from None
+            raise WebhookUrlRefused(
+                "a host that is a number must be written as four numbers, such as 192.0.2.1"
+            ) from None
         return str(address), address
     if len(name) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
-        raise TargetRefused("the host is no name: letters, digits and hyphens, with single dots between")
+        raise WebhookUrlRefused("the host is no name: letters, digits and hyphens, with single dots between")
     return name, None

@@ -8,18 +8,18 @@ from typing import Any
 
 #: What 64 bits with a sign hold, such as the keys of a database. Few readers keep larger ones exactly.
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
-DEEPEST = 64
+MAX_DEPTH = 64
 #: Without any of these JSON has no NUL, no half of a pair, no integer beyond 64 bits and no number that is not finite.
 _SUSPECT = re.compile(rb"\\|[0-9]{19}|[0-9][eE]")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
 
 
-def is_plain(text: bytes, deepest: int = DEEPEST) -> bool:
+def is_plain(text: bytes, deepest: int = MAX_DEPTH) -> bool:
     """Whether JSON text holds nothing that could be a flaw: a look at its bytes is faster than one at its values."""
     return text.count(b"[") + text.count(b"{") <= deepest and _SUSPECT.search(text) is None
 
 
-def first_flaw(value: Any, deepest: int = DEEPEST) -> str | None:
+def first_flaw(value: Any, deepest: int = MAX_DEPTH) -> str | None:
     """Says what in a value of JSON types cannot be kept and where, or None where all of it can."""
     stack: list[tuple[Any, str, int]] = [(value, "", 1)]
     while stack:

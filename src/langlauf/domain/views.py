@@ -19,7 +19,7 @@ class CancelRequest(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
 
 
-class Swept(msgspec.Struct, frozen=True):
+class SweptJob(msgspec.Struct, frozen=True):
     """A job that the sweep found without a living worker, and what it did about it."""
 
     org_id: str
@@ -43,7 +43,7 @@ class StatusView(msgspec.Struct, frozen=True):
     result: str | None
 
 
-class LogPage(msgspec.Struct, frozen=True):
+class EventLogPage(msgspec.Struct, frozen=True):
     """The next part of a job's log."""
 
     events: list[Event]
@@ -53,7 +53,7 @@ class LogPage(msgspec.Struct, frozen=True):
     over: bool
 
 
-class Pulse(msgspec.Struct, frozen=True):
+class JobFingerprint(msgspec.Struct, frozen=True):
     """What tells from afar whether a job looks different."""
 
     event_seq: int
@@ -63,11 +63,11 @@ class Pulse(msgspec.Struct, frozen=True):
     held_at: Instant | None = None
 
 
-def pulse_of(view: JobView) -> Pulse:
+def fingerprint_of(view: JobView) -> JobFingerprint:
     """What a job that was read looks like from afar."""
     job = view.job
     expired = job.result_expired_at is not None, job.events_expired_at is not None
-    return Pulse(job.event_seq, *expired, view.lease_expires_at, job.held_at)
+    return JobFingerprint(job.event_seq, *expired, view.lease_expires_at, job.held_at)
 
 
 class ResultView(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class JobPage(msgspec.Struct, frozen=True):
+class PageOfJobs(msgspec.Struct, frozen=True):
     """Some of an org's jobs. Where `after` is not None there may be more: the next page starts before that position.
 
     A page may be short, or empty, and not the last: a filter that hardly any job fits is looked for in steps.
@@ -126,7 +126,7 @@ class PastRun(msgspec.Struct, frozen=True):
     payload: str
 
 
-class Depth(msgspec.Struct, frozen=True):
+class QueueDepth(msgspec.Struct, frozen=True):
     """How much there is to do: over the whole deployment."""
 
     waiting: int

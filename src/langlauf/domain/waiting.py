@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from langlauf.domain.eta import Run
+from langlauf.domain.eta import RunProgress
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord, PriorityClass
 
@@ -19,18 +19,18 @@ class Lane(msgspec.Struct, frozen=True):
     virtual_start: int
 
 
-class Load(msgspec.Struct, frozen=True):
+class QueueLoad(msgspec.Struct, frozen=True):
     """All that waits and runs, at one moment: over the whole deployment."""
 
     seen_at: Instant
     lanes: Sequence[Lane]
-    runs: Sequence[Run]
+    runs: Sequence[RunProgress]
     #: what a run of an analysis took lately, in seconds
     paces: Mapping[str, float]
     virtual_now: int
 
 
-class Rank(msgspec.Struct, frozen=True):
+class TicketRange(msgspec.Struct, frozen=True):
     """The waiting jobs of one org, analysis and class: the first and the last, and how many wait in their lane."""
 
     analysis: str
@@ -42,7 +42,7 @@ class Rank(msgspec.Struct, frozen=True):
     last_at: Instant
 
 
-class Limits(msgspec.Struct, frozen=True):
+class RunningLimits(msgspec.Struct, frozen=True):
     """How many jobs run at once."""
 
     slots: int
@@ -50,7 +50,7 @@ class Limits(msgspec.Struct, frozen=True):
     per_analysis: Mapping[str, int]
 
 
-def own_before(job: JobRecord, ranks: Sequence[Rank]) -> dict[str, float]:
+def jobs_ahead(job: JobRecord, ranks: Sequence[TicketRange]) -> dict[str, float]:
     """How many jobs of its org start before a waiting one, by analysis. Without a ticket it is behind all of its class.
 
     Tickets are not given out again: where jobs were canceled, those that wait are taken to be spread evenly. The ranks
@@ -68,7 +68,7 @@ def own_before(job: JobRecord, ranks: Sequence[Rank]) -> dict[str, float]:
     return dict(before)
 
 
-def _tickets_before(job: JobRecord, rank: Rank) -> float:
+def _tickets_before(job: JobRecord, rank: TicketRange) -> float:
     tickets = rank.last_ticket - rank.first_ticket + 1
     if rank.priority_class != job.priority_class:
         return tickets if rank.priority_class == "expedite" else 0

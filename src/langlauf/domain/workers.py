@@ -29,7 +29,7 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     stopping: bool
 
 
-class WorkerSeen(msgspec.Struct, frozen=True):
+class WorkerStatus(msgspec.Struct, frozen=True):
     """A worker as the store knows it."""
 
     report: WorkerReport
@@ -51,6 +51,6 @@ class WorkerSeen(msgspec.Struct, frozen=True):
         return not self.report.stopping and not self.silent(now)
 
 
-def known_by(workers: Iterable[WorkerSeen], now: Instant) -> frozenset[str]:
+def runnable_analyses(workers: Iterable[WorkerStatus], now: Instant) -> frozenset[str]:
     """The analyses that some worker would take a job of."""
     return frozenset(name for worker in workers if worker.works(now) for name in worker.report.analyses)

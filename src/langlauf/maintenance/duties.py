@@ -4,7 +4,7 @@ import logging
 import socket
 
 from langlauf.clock import monotonic
-from langlauf.domain.errors import StoreUnwell
+from langlauf.domain.errors import StoreUnhealthy
 from langlauf.store.admin import DutyStore
 from langlauf.telemetry.log import LogEvent, log_event
 
@@ -27,7 +27,7 @@ class DutyNotes:
             return
         try:
             await self._store.note(name, socket.gethostname())
-        except StoreUnwell:
+        except StoreUnhealthy:
             return  # logged once, by the health of the store
         except Exception as error:  # noqa: BLE001 - the next success tries again
             log_event(LogEvent.UPKEEP_FAILED, logging.WARNING, duty=name, reason=str(error))

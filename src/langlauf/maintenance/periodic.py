@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from langlauf.clock import monotonic
-from langlauf.domain.errors import StoreUnwell
+from langlauf.domain.errors import StoreUnhealthy
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import DUTIES
 
@@ -65,7 +65,7 @@ class Periodic:
                 DUTIES.add(self.name, "done")
                 if self._done is not None:
                     await self._done(self.name)
-            except StoreUnwell:
+            except StoreUnhealthy:
                 DUTIES.add(self.name, "failed")  # why is logged once, by the health of the store
             except Exception as error:  # noqa: BLE001 - upkeep outlives whatever goes wrong in one round
                 DUTIES.add(self.name, "failed")

@@ -4,7 +4,7 @@ import contextlib
 import logging
 
 from langlauf.domain.errors import StoreError
-from langlauf.domain.views import Swept
+from langlauf.domain.views import SweptJob
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry.log import LogEvent, log_event
@@ -14,7 +14,7 @@ from langlauf.telemetry.metrics import SWEPT, count_end
 _ENDS = ("failed", "canceled")
 
 
-async def sweep_once(store: Store, settings: Settings) -> list[Swept]:
+async def sweep_once(store: Store, settings: Settings) -> list[SweptJob]:
     """Takes such jobs back; running it again finds nothing."""
     swept = await store.sweep(grace_seconds=settings.cancel_grace, backoff=settings.backoff)
     for one in swept:
@@ -25,7 +25,7 @@ async def sweep_once(store: Store, settings: Settings) -> list[Swept]:
     return swept
 
 
-async def _count_end(store: Store, one: Swept) -> None:
+async def _count_end(store: Store, one: SweptJob) -> None:
     """A job that ended without its worker: what it was and why is looked up, which is not often."""
     with contextlib.suppress(StoreError):
         view = await store.tenant(one.org_id).job(one.job_id)

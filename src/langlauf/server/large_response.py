@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from langlauf.clock import draw
-from langlauf.domain.errors import NoRoom, PayloadGone, StoreError
-from langlauf.domain.source import SMALL, Source
+from langlauf.domain.errors import PayloadGone, ResponseMemoryFull, StoreError
+from langlauf.domain.source import SMALL_PAYLOAD, PayloadSource
 from langlauf.problems import Problem
 from langlauf.server.transport import cut, transport_of, watch_client
 from langlauf.service.request_limits import Room
@@ -35,7 +35,7 @@ class LargeAnswer(Response):
 
     def __init__(
         self,
-        source: Source,
+        source: PayloadSource,
         room: Room,
         org_id: str,
         *,
@@ -150,10 +150,10 @@ def _part(body: bytes, *, more: bool = True) -> Message:
 def counted(response: Response, room: Room, org_id: str) -> Response:
     """The answer as it is; where it holds much in memory, one that is counted for as long as that lasts."""
     body = getattr(response, "body", b"")
-    return Held(response, room, org_id) if len(body) > SMALL else response
+    return Held(response, room, org_id) if len(body) > SMALL_PAYLOAD else response
 
 
-def no_room(error: NoRoom) -> Problem:
+def no_room(error: ResponseMemoryFull) -> Problem:
     """A jittered Retry-After, so that refused clients do not come back all at once."""
     headers = {"Retry-After": str(_RETRY_SECONDS + int(_RETRY_SPREAD * draw()))}
     if error.scope == "org":

@@ -12,7 +12,7 @@ from langlauf.auth.caller import Caller
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import Accepted, CanceledBy, Duplicate, Replayed, Submitted
+from langlauf.domain.job import Accepted, CanceledBy, Duplicate, Replayed, SubmitOutcome
 from langlauf.domain.outcome import CANCEL_MARGIN
 from langlauf.domain.redact import clean_message
 from langlauf.domain.views import CancelRequest, JobView
@@ -77,7 +77,7 @@ class Control:
 
     async def retry(
         self, caller: Caller, job_id: str, *, resume: bool, idempotency_key: str | None
-    ) -> Submitted | NotTerminal | None:
+    ) -> SubmitOutcome | NotTerminal | None:
         """Makes a new job of one that has ended; with `resume` it starts with the finished chunks.
 
         Whoever was to be told of the end of the one is told of the end of the other: it is the same wish.

@@ -5,13 +5,13 @@ import time
 from collections.abc import Mapping, Sequence
 
 from langlauf.analysis.registry import Registry
-from langlauf.domain.eta import remaining_seconds, retry_after, run_of
+from langlauf.domain.eta import remaining_seconds, retry_after_seconds, run_progress
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.job import JobRecord, QueueFull
-from langlauf.domain.outlook import Outlook
+from langlauf.domain.outlook import WaitForecast
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
-from langlauf.domain.waiting import Limits, Rank, own_before
+from langlauf.domain.waiting import RunningLimits, TicketRange, jobs_ahead
 from langlauf.service.single_flight import Remembered
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
@@ -32,8 +32,8 @@ class Estimates:
         self._settings = settings
         self._fresh_seconds = fresh_seconds
         self._paces: Remembered[Mapping[str, float]] = Remembered(store.paces, fresh_seconds)
-        self._outlook: Remembered[Outlook] = Remembered(self._look, fresh_seconds)
-        self._ranks: dict[str, Remembered[Sequence[Rank]]] = {}
+        self._outlook: Remembered[WaitForecast] = Remembered(self._look, fresh_seconds)
+        self._ranks: dict[str, Remembered[Sequence[TicketRange]]] = {}
         #: by org, analysis and class, what a new job was told, and until when others are told the same
         self._expected: dict[tuple[str, str, str], tuple[float, float]] = {}
 
@@ -57,13 +57,13 @@ class Estimates:
             return 0.0
         typical = await self._typical_run(job.analysis)
         if view.lease_expires_at is not None:
-            return remaining_seconds(run_of(job), now, typical)
+            return remaining_seconds(run_progress(job), now, typical)
         if typical is None:  # of a retry it is at least known when it starts
             waits = job.next_attempt_at is not None and job.next_attempt_at > now
             return round(seconds_between(now, job.next_attempt_at or now), 1) if waits else None
         outlook = await self._outlook.get()
         if job.status is Status.QUEUED:
-            before = own_before(job, await self._ranks_of(job.org_id))
+            before = jobs_ahead(job, await self._ranks_of(job.org_id))
             return round(outlook.wait(job.org_id, job.analysis, before, now) + typical, 1)
         # It had started, and goes before all that have not.
         backoff = seconds_between(now, job.next_attempt_at or now)
@@ -73,28 +73,28 @@ class Estimates:
         """About how many jobs of its own org start before a waiting one; None for one that does not wait."""
         if job.status is not Status.QUEUED:
             return None
-        return round(sum(own_before(job, await self._ranks_of(job.org_id)).values()))
+        return round(sum(jobs_ahead(job, await self._ranks_of(job.org_id)).values()))
 
     async def retry_after(self, full: QueueFull, org_id: str, analysis: str, now: Instant) -> int:
         """Whole seconds after which a queue that was full probably has room again."""
         outlook = await self._outlook.get()
         if full.scope == "org":
-            return retry_after(outlook.next_start_of_org(org_id, analysis, now))
+            return retry_after_seconds(outlook.next_start_of_org(org_id, analysis, now))
         of_scope = outlook.next_start if full.scope == "analysis" else outlook.next_start_of_any
-        return retry_after(of_scope(analysis, now))
+        return retry_after_seconds(of_scope(analysis, now))
 
     async def _typical_run(self, analysis: str) -> float | None:
         """What a run of the analysis took lately, in seconds."""
         paces = await self._paces.get(lambda known: analysis in known)  # nothing known is worth another look
         return paces.get(analysis)
 
-    async def _look(self) -> Outlook:
+    async def _look(self) -> WaitForecast:
         limited = {one.name: one.max_running for one in self._registry if one.max_running is not None}
-        limits = Limits(self._settings.max_running, self._settings.max_running_org, limited)
+        limits = RunningLimits(self._settings.max_running, self._settings.max_running_org, limited)
         # With thousands of orgs this takes a while: requests go on meanwhile.
-        return await asyncio.to_thread(Outlook, await self._store.load(), limits)
+        return await asyncio.to_thread(WaitForecast, await self._store.load(), limits)
 
-    async def _ranks_of(self, org_id: str) -> Sequence[Rank]:
+    async def _ranks_of(self, org_id: str) -> Sequence[TicketRange]:
         if org_id not in self._ranks:
             if len(self._ranks) >= _MOST_ORGS:
                 self._ranks.clear()

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from typing import Generic, Literal, Protocol, Self, TypeVar
 
 from langlauf.auth.caller import Caller
-from langlauf.domain.errors import StoreError, TurnedAway
-from langlauf.domain.views import JobView, Pulse
+from langlauf.domain.errors import AccessLost, StoreError
+from langlauf.domain.views import JobFingerprint, JobView
 from langlauf.hints import Hints
 from langlauf.service.read import Reads
 from langlauf.service.request_limits import Places
@@ -119,7 +119,7 @@ class Follower(Generic[P]):
             self.event.set()
 
 
-JobFollower = Follower[Pulse | None]
+JobFollower = Follower[JobFingerprint | None]
 OrgFollower = Follower[str]
 
 
@@ -181,7 +181,7 @@ class Followers:
         self,
         caller: Caller,
         job_id: str,
-        matters: Callable[[Pulse | None], bool],
+        matters: Callable[[JobFingerprint | None], bool],
         event: Signal | None = None,
     ) -> JobFollower:
         """Follows a job for as long as the block lasts: clear the event, read, then wait, and nothing is missed.
@@ -256,7 +256,7 @@ class Followers:
         reads = self._reads.of(caller)
         view: JobView | None = None
 
-        def matters(pulse: Pulse | None) -> bool:
+        def matters(pulse: JobFingerprint | None) -> bool:
             return view is not None and (pulse is None or _differs(view, pulse, enough))
 
         with self.following(caller, job_id, matters) as follower:
@@ -282,7 +282,7 @@ class Followers:
     ) -> T:
         """What is read, as soon as that is said to be enough, or when the time is over or the program stops.
 
-        A `poll` only looks: waiting takes a place (`NoPlace` where none is left), the right to stay (`TurnedAway`), and
+        A `poll` only looks: waiting takes a place (else `NoStreamSlot`), the right to stay (else `AccessLost`), and
         a client that is still there, which the poll watches. A `watch` does no more than that last: its caller has a
         place already.
         """
@@ -295,7 +295,7 @@ class Followers:
                 found, enough = await read()
                 left = deadline - time.monotonic()
                 if poll and follower.turned_away:
-                    raise TurnedAway
+                    raise AccessLost
                 if enough or left <= 0 or self.closing or follower.left:
                     return found
                 if watches and not watched:
@@ -306,7 +306,7 @@ class Followers:
                 await follower.event.wait_until(asyncio.get_running_loop().time() + left)
 
 
-def _differs(view: JobView, pulse: Pulse, enough: Callable[[JobView], bool]) -> bool:
+def _differs(view: JobView, pulse: JobFingerprint, enough: Callable[[JobView], bool]) -> bool:
     """Whether a job changed since it was read, or is as wished now that time has passed."""
     job = view.job
     known = (job.event_seq, job.result_expired_at is not None, job.events_expired_at is not None)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from langlauf.auth.caller import Caller
-from langlauf.domain.inbox import InboxPage, MarkRead, Message
+from langlauf.domain.inbox import InboxMessage, InboxPage, MarkRead
 from langlauf.domain.instant import Instant
 from langlauf.service.read import visible
 from langlauf.store.protocol import Store
@@ -24,7 +24,7 @@ class Inbox:
         reads = visible(self._store, caller)
         if not unread:
             return await reads.inbox(before=before, limit=limit)
-        found: list[Message] = []
+        found: list[InboxMessage] = []
         for _ in range(_MOST_STEPS):
             page = await reads.inbox(before=before, limit=_STEP)
             for message in page.messages:

@@ -3,16 +3,25 @@
 from typing import NamedTuple
 
 from langlauf.clock import Clock, new_word
-from langlauf.domain.access import USUAL, Scope
+from langlauf.domain.access import DEFAULT_SCOPES, Scope
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.keys import ALPHABET, ID_LENGTH, PREFIX, SECRET_LENGTH, HashedKey, Key, hash_of, key_text
+from langlauf.domain.keys import (
+    ID_LENGTH,
+    KEY_ALPHABET,
+    KEY_PREFIX,
+    SECRET_LENGTH,
+    ApiKey,
+    HashedKey,
+    hash_key,
+    key_text,
+)
 from langlauf.store.admin import AccessStore
 
 
 class MadeKey(NamedTuple):
     """A new key, with the text that nobody can read again."""
 
-    key: Key
+    key: ApiKey
     text: str
 
 
@@ -28,13 +37,18 @@ class Keys:
         return None if seconds is None else after(self._clock.now(), seconds)
 
     async def create(
-        self, org_id: str, *, name: str = "", scopes: frozenset[Scope] = USUAL, expires_at: Instant | None = None
+        self,
+        org_id: str,
+        *,
+        name: str = "",
+        scopes: frozenset[Scope] = DEFAULT_SCOPES,
+        expires_at: Instant | None = None,
     ) -> MadeKey:
         """A new key of an org. Only its hash is kept."""
         while True:
-            key_id = PREFIX + new_word(ALPHABET, ID_LENGTH)
-            text = key_text(key_id, new_word(ALPHABET, SECRET_LENGTH))
-            wish = Key(
+            key_id = KEY_PREFIX + new_word(KEY_ALPHABET, ID_LENGTH)
+            text = key_text(key_id, new_word(KEY_ALPHABET, SECRET_LENGTH))
+            wish = ApiKey(
                 key_id=key_id,
                 org_id=org_id,
                 name=name,
@@ -42,14 +56,14 @@ class Keys:
                 created_at=self._clock.now(),
                 expires_at=expires_at,
             )
-            made = await self._store.create_key(HashedKey(wish, hash_of(text.encode())))
+            made = await self._store.create_key(HashedKey(wish, hash_key(text.encode())))
             if made is not None:
                 return MadeKey(made, text)
 
-    async def list(self, org_id: str | None) -> list[Key]:
+    async def list(self, org_id: str | None) -> list[ApiKey]:
         """The keys of an org, or of all, oldest first."""
         return await self._store.keys(org_id)
 
-    async def revoke(self, key_id: str, *, org_id: str | None) -> Key | None:
+    async def revoke(self, key_id: str, *, org_id: str | None) -> ApiKey | None:
         """Ends a key; repeating it changes nothing. None where the org has no such key."""
         return await self._store.revoke_key(key_id, org_id=org_id)

@@ -8,7 +8,7 @@ import msgspec
 from langlauf.analysis.schema import InvalidInput
 from langlauf.auth.tokens import Statements
 from langlauf.domain.mail_address import read_mail_address
-from langlauf.domain.mail_rules import MailMark, Mark, receiver_of
+from langlauf.domain.mail_rules import AddressMark, MailMark, normalized_address
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 
@@ -35,11 +35,11 @@ class MailReceivers:
         """The org's list of those who may be written to, and who has unsubscribed."""
         return await self._store.tenant(org_id).mail_marks()
 
-    async def mark(self, org_id: str, address: str, mark: Mark) -> bool:
+    async def mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
         """Marks an address; False where it is marked so already."""
         return await self._store.mail.add_mark(org_id, _usable(address), mark)
 
-    async def unmark(self, org_id: str, address: str, mark: Mark) -> bool:
+    async def unmark(self, org_id: str, address: str, mark: AddressMark) -> bool:
         """Takes a mark away; False where there is none."""
         return await self._store.mail.remove_mark(org_id, _usable(address), mark)
 
@@ -54,7 +54,7 @@ class MailReceivers:
         if not self._base:
             return None
         signed = await self._signed()
-        return f"{self._base}/unsubscribe/{signed.write(Receiver(org_id, receiver_of(address)))}"
+        return f"{self._base}/unsubscribe/{signed.write(Receiver(org_id, normalized_address(address)))}"
 
     async def receiver(self, token: str) -> Receiver | None:
         """Whom the end of such a link is about; None where it was not made here."""
@@ -68,6 +68,6 @@ class MailReceivers:
 
 def _usable(address: str) -> str:
     try:
-        return receiver_of(read_mail_address(address))
+        return normalized_address(read_mail_address(address))
     except ValueError as error:
         raise InvalidInput("address", f"address {error}") from None

@@ -13,12 +13,12 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
 from langlauf.clock import monotonic
-from langlauf.domain.backlog import Backlog, Usage, largest
-from langlauf.domain.delivery import DeliveryFigures
+from langlauf.domain.backlog import Backlog, StoreUsage, largest_counts
+from langlauf.domain.delivery import DeliveryStatistics
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.notification import CHANNELS
-from langlauf.domain.workers import WorkerSeen
+from langlauf.domain.workers import WorkerStatus
 from langlauf.service.request_limits import Places
 from langlauf.service.single_flight import Remembered
 from langlauf.settings import Settings
@@ -60,8 +60,8 @@ class Seen(msgspec.Struct, frozen=True):
     """What the store told."""
 
     backlog: Backlog
-    workers: list[WorkerSeen]
-    deliveries: DeliveryFigures
+    workers: list[WorkerStatus]
+    deliveries: DeliveryStatistics
 
 
 class Measures:
@@ -119,7 +119,7 @@ class Measures:
             yield from _of_workers(seen.workers, seen.backlog.seen_at)
             yield from _of_deliveries(seen.deliveries, seen.backlog.seen_at)
 
-    def _of_process(self, usage: Usage) -> Levels:
+    def _of_process(self, usage: StoreUsage) -> Levels:
         now = monotonic()
         yield metrics.BUILD, [((VERSION, usage.kind), 1)]
         yield metrics.RUNNING_LIMIT, [((), self._settings.max_running)]
@@ -130,7 +130,7 @@ class Measures:
         yield metrics.DUTY_EVERY, [((duty.name,), duty.every) for duty in self._duties]
 
 
-def _of_usage(usage: Usage) -> Levels:
+def _of_usage(usage: StoreUsage) -> Levels:
     yield metrics.QUEUED, _by(usage.queues)
     yield metrics.CONNECTIONS, _by(usage.connections)
     for level, size in ((metrics.FILE_BYTES, usage.file_bytes), (metrics.LOG_BYTES, usage.log_bytes)):
@@ -145,11 +145,11 @@ def _of_backlog(backlog: Backlog) -> Levels:
     yield metrics.OVERDUE, [((), backlog.overdue)]
     yield metrics.OLDEST_WAITING, [((), _age(backlog.oldest_waiting_at, backlog.seen_at))]
     yield metrics.OLDEST_ATTEMPT, [((), _age(backlog.oldest_attempt_at, backlog.seen_at))]
-    yield metrics.ORG_WAITING, _by(largest(backlog.org_waiting))
-    yield metrics.ORG_RUNNING, _by(largest(backlog.org_running))
+    yield metrics.ORG_WAITING, _by(largest_counts(backlog.org_waiting))
+    yield metrics.ORG_RUNNING, _by(largest_counts(backlog.org_running))
 
 
-def _of_workers(workers: Sequence[WorkerSeen], now: Instant) -> Levels:
+def _of_workers(workers: Sequence[WorkerStatus], now: Instant) -> Levels:
     states = collections.Counter(_state(worker, now) for worker in workers)
     live = [worker.report for worker in workers if worker.works(now)]
     yield metrics.WORKERS, [((state,), states[state]) for state in ("working", "stopping", "silent")]
@@ -157,14 +157,14 @@ def _of_workers(workers: Sequence[WorkerSeen], now: Instant) -> Levels:
     yield metrics.BUSY, [((), sum(report.busy for report in live))]
 
 
-def _of_deliveries(figures: DeliveryFigures, now: Instant) -> Levels:
+def _of_deliveries(figures: DeliveryStatistics, now: Instant) -> Levels:
     yield metrics.PENDING, [((channel,), figures.pending.get(channel, 0)) for channel in _OUTSIDE]
     yield metrics.OLDEST_DUE, [((), _age(figures.oldest_due, now))]
     stopped = {"paused": figures.paused_lanes, "disabled": figures.disabled_endpoints}
     yield metrics.ENDPOINTS, _by(stopped)
 
 
-def _state(worker: WorkerSeen, now: Instant) -> str:
+def _state(worker: WorkerStatus, now: Instant) -> str:
     if worker.silent(now):
         return "silent"
     return "stopping" if worker.report.stopping else "working"

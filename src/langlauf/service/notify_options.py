@@ -5,12 +5,12 @@ import zlib
 import msgspec
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.domain.addresses import ranges_of
+from langlauf.domain.addresses import allowed_networks
 from langlauf.domain.delivery import MAIL_LANE, Subscription
-from langlauf.domain.errors import TargetRefused
+from langlauf.domain.errors import WebhookUrlRefused
 from langlauf.domain.mail_address import read_mail_address
-from langlauf.domain.mail_rules import REASONS, domain_allowed, receiver_of
-from langlauf.domain.target import check_url
+from langlauf.domain.mail_rules import MAIL_REFUSALS, domain_allowed, normalized_address
+from langlauf.domain.target import read_webhook_url
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 
@@ -64,17 +64,19 @@ class Notices:
             raise InvalidInput(f"{_FIELD}.email", f"email {error}") from None
         rules = self._settings.mail_rules
         if not domain_allowed(target, rules.domains):
-            raise InvalidInput(f"{_FIELD}.email", f"email: {REASONS['domain']}")
+            raise InvalidInput(f"{_FIELD}.email", f"email: {MAIL_REFUSALS['domain']}")
         if rules.only_listed:
-            known = await self._store.tenant(org_id).mail_marks(receiver_of(target))
+            known = await self._store.tenant(org_id).mail_marks(normalized_address(target))
             if all(one.mark != "allowed" for one in known):
-                raise InvalidInput(f"{_FIELD}.email", f"email: {REASONS['unlisted']}")
+                raise InvalidInput(f"{_FIELD}.email", f"email: {MAIL_REFUSALS['unlisted']}")
         return Subscription(channel="email", target=target, lane=MAIL_LANE, language=language)
 
     async def _webhook(self, org_id: str, url: str) -> Subscription:
         try:
-            target = check_url(url, ranges_of(self._settings.webhook_allow, org_id), own=self._settings.public_url)
-        except TargetRefused as error:
+            target = read_webhook_url(
+                url, allowed_networks(self._settings.webhook_allow, org_id), own=self._settings.public_url
+            )
+        except WebhookUrlRefused as error:
             raise InvalidInput(f"{_FIELD}.webhook", str(error)) from None
         if not self._settings.webhook_secret:
             known = await self._store.tenant(org_id).endpoints()

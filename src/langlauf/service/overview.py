@@ -8,12 +8,12 @@ import msgspec
 from langlauf.auth.caller import Caller
 from langlauf.clock import Clock
 from langlauf.domain.access import Scope
-from langlauf.domain.failures import Failure, FailureGroup, group_failures
-from langlauf.domain.figures import Figures, figures
-from langlauf.domain.health import CANCEL_SECONDS, Health, health
+from langlauf.domain.failures import FailedJob, FailureGroup, group_failures
+from langlauf.domain.figures import OpsStatistics, ops_statistics
+from langlauf.domain.health import CANCEL_SECONDS, Health, check_health
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.periods import Span
-from langlauf.domain.workers import WorkerSeen, known_by
+from langlauf.domain.periods import TimeRange
+from langlauf.domain.workers import WorkerStatus, runnable_analyses
 from langlauf.service.single_flight import Remembered
 from langlauf.store.protocol import OrgReads, Store
 
@@ -29,11 +29,11 @@ class Glance(msgspec.Struct, frozen=True):
 
     #: whose figures; None: those of all orgs
     org_id: str | None
-    figures: Figures
+    figures: OpsStatistics
     #: how many take jobs
     working: int
     #: one by one, for operators alone
-    workers: list[WorkerSeen]
+    workers: list[WorkerStatus]
     health: Health
 
 
@@ -44,10 +44,10 @@ class Overviews:
         self._store = store
         self._clock = clock
         self._fresh_seconds = fresh_seconds
-        self._workers: Remembered[list[WorkerSeen]] = Remembered(store.workers.seen, fresh_seconds)
-        self._figures: dict[tuple[str | None, Span], Remembered[Figures]] = {}
+        self._workers: Remembered[list[WorkerStatus]] = Remembered(store.workers.seen, fresh_seconds)
+        self._figures: dict[tuple[str | None, TimeRange], Remembered[OpsStatistics]] = {}
 
-    async def glance(self, caller: Caller, span: Span, wished: str | None = None) -> Glance:
+    async def glance(self, caller: Caller, span: TimeRange, wished: str | None = None) -> Glance:
         """What a caller may see: an operator the org they wish for, or all; anybody else their own."""
         operates = Scope.OPERATE in caller.scopes
         workers = await self.workers()
@@ -60,10 +60,10 @@ class Overviews:
             found,
             len(working),
             workers if operates else [],
-            health(found, shown, writable=self._store.health.ailment is None),
+            check_health(found, shown, writable=self._store.health.ailment is None),
         )
 
-    async def workers(self) -> list[WorkerSeen]:
+    async def workers(self) -> list[WorkerStatus]:
         """Who works, or did until a while ago."""
         return await self._workers.get()
 
@@ -73,9 +73,9 @@ class Overviews:
 
     async def workers_seen(self, analysis: str) -> bool:
         """Whether some worker would take a job of this analysis; it costs next to nothing to ask."""
-        return analysis in known_by(await self.workers(), self._clock.now())
+        return analysis in runnable_analyses(await self.workers(), self._clock.now())
 
-    async def _figures_of(self, org_id: str | None, span: Span) -> Figures:
+    async def _figures_of(self, org_id: str | None, span: TimeRange) -> OpsStatistics:
         key = org_id, span
         if key not in self._figures:
             if len(self._figures) >= _MOST_KEPT:
@@ -83,12 +83,12 @@ class Overviews:
             self._figures[key] = Remembered(partial(self._look, org_id, span), self._fresh_seconds)
         return await self._figures[key].get()
 
-    async def _look(self, org_id: str | None, span: Span) -> Figures:
+    async def _look(self, org_id: str | None, span: TimeRange) -> OpsStatistics:
         source = self._store if org_id is None else self._store.tenant(org_id)
         now = self._clock.now()
         seen = await source.overview(since=after(now, -span.seconds), most=MOST_ENDED)
         # Counting takes a moment: requests go on meanwhile.
-        return await asyncio.to_thread(figures, seen, span, now, cancel_seconds=CANCEL_SECONDS)
+        return await asyncio.to_thread(ops_statistics, seen, span, now, cancel_seconds=CANCEL_SECONDS)
 
 
 #: So many tell what goes wrong; grouping more would keep a reader waiting.
@@ -110,7 +110,7 @@ class FailureReport(msgspec.Struct, frozen=True):
 
 async def failure_report(reads: OrgReads, since: Instant) -> FailureReport:
     """Groups the failed jobs that were accepted since an instant."""
-    found: list[Failure] = []
+    found: list[FailedJob] = []
     before = None
     while len(found) < MOST_FAILURES:
         some = await reads.failures(since=since, before=before, limit=_AT_ONCE)

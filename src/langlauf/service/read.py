@@ -7,32 +7,32 @@ import msgspec
 
 from langlauf.auth.caller import Caller
 from langlauf.clock import Clock
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Subscription
-from langlauf.domain.eta import poll_after
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Subscription, WebhookEndpoint
+from langlauf.domain.eta import poll_seconds
 from langlauf.domain.event import Event
-from langlauf.domain.failures import Failure
+from langlauf.domain.failures import FailedJob
 from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.inbox import InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord, Phase, phase
 from langlauf.domain.mail_rules import MailMark
 from langlauf.domain.notification import Channel, Notification
-from langlauf.domain.overview import NOTHING, Overview
+from langlauf.domain.overview import EMPTY_OVERVIEW, Overview
 from langlauf.domain.result import Snapshot
-from langlauf.domain.source import Source
+from langlauf.domain.source import PayloadSource
 from langlauf.domain.state import Status
 from langlauf.domain.views import (
+    EventLogPage,
     HistoryEntry,
     JobFilter,
-    JobPage,
+    JobFingerprint,
     JobView,
-    LogPage,
+    PageOfJobs,
     PastRun,
-    Pulse,
     ResultView,
     StatusView,
 )
-from langlauf.domain.waiting import Rank
+from langlauf.domain.waiting import TicketRange
 from langlauf.service.estimates import Estimates
 from langlauf.service.single_flight import BatchedReads
 from langlauf.settings import Settings
@@ -61,13 +61,13 @@ class Reads:
         self._estimates = estimates
         self._settings = settings
         self._clock = clock
-        self._pulses: BatchedReads[tuple[str, str], Pulse] = BatchedReads(store.pulses)
+        self._pulses: BatchedReads[tuple[str, str], JobFingerprint] = BatchedReads(store.pulses)
 
     def of(self, caller: Caller) -> TenantReads:
         """Everything the caller may see, and nothing else."""
         return visible(self._store, caller)
 
-    async def pulse(self, caller: Caller, job_id: str) -> Pulse | None:
+    async def pulse(self, caller: Caller, job_id: str) -> JobFingerprint | None:
         """What tells whether a job looks different from when it was read; None where the caller cannot see it."""
         only = None if caller.grant is None else caller.grant.job_id
         return await self._pulses.get((caller.org_id, job_id)) if only in (None, job_id) else None
@@ -88,11 +88,11 @@ class Reads:
     async def moment(self, view: JobView) -> Moment:
         """The phase and the estimates of a job."""
         remaining = await self._estimates.remaining(view, self._clock.now())
-        return Moment(self.phase(view), remaining, poll_after(view.job, remaining))
+        return Moment(self.phase(view), remaining, poll_seconds(view.job, remaining))
 
     def first_moment(self, job: JobRecord) -> Moment:
         """The same of a job that was accepted just now, by the estimate that was made for that."""
-        return Moment(self.phase(JobView(job, None)), job.estimated_seconds, poll_after(job, job.estimated_seconds))
+        return Moment(self.phase(JobView(job, None)), job.estimated_seconds, poll_seconds(job, job.estimated_seconds))
 
     async def ahead(self, view: JobView) -> int | None:
         """About how many jobs of its org start before a waiting one."""
@@ -140,9 +140,9 @@ class OneJob:
     async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
         return await self._tenant.events(job_id, after=after, limit=limit) if job_id == self._job_id else []
 
-    async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
+    async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> EventLogPage:
         if job_id != self._job_id:
-            return LogPage([], more=False, over=True)
+            return EventLogPage([], more=False, over=True)
         return await self._tenant.log(job_id, after=after, limit=limit, most_bytes=most_bytes)
 
     async def feed(self, wish: FeedRequest) -> FeedPage:  # noqa: ARG002 - the log of the job has it all
@@ -157,7 +157,7 @@ class OneJob:
             return None
         return await self._tenant.result(result_id, latest=latest, payload=payload)
 
-    async def source(self, result_id: str) -> Source | None:
+    async def source(self, result_id: str) -> PayloadSource | None:
         if await self._store.access.find("result", result_id) != self._owner:
             return None
         return await self._tenant.source(result_id)
@@ -172,7 +172,7 @@ class OneJob:
             return []
         return await self._tenant.notifications(job_id, channel=channel, limit=limit)
 
-    async def endpoints(self) -> list[Endpoint]:
+    async def endpoints(self) -> list[WebhookEndpoint]:
         return []
 
     async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
@@ -194,8 +194,8 @@ class OneJob:
     async def mail_marks(self, address: str | None = None) -> list[MailMark]:  # noqa: ARG002 - they are no part of a job
         return []
 
-    async def jobs(self, which: JobFilter) -> JobPage:  # noqa: ARG002 - no list has it
-        return JobPage([], None)
+    async def jobs(self, which: JobFilter) -> PageOfJobs:  # noqa: ARG002 - no list has it
+        return PageOfJobs([], None)
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:  # noqa: ARG002
         return [], 0
@@ -203,7 +203,7 @@ class OneJob:
     async def counts(self, *, most: int) -> dict[Status, int]:  # noqa: ARG002
         return {}
 
-    async def failures(self, *, since: Instant, before: tuple[Instant, str] | None, limit: int) -> list[Failure]:  # noqa: ARG002
+    async def failures(self, *, since: Instant, before: tuple[Instant, str] | None, limit: int) -> list[FailedJob]:  # noqa: ARG002
         return []
 
     async def inbox(self, *, before: tuple[Instant, str] | None, limit: int) -> InboxPage:  # noqa: ARG002
@@ -224,11 +224,11 @@ class OneJob:
     ) -> list[PastRun]:
         return []
 
-    async def ranks(self) -> list[Rank]:
+    async def ranks(self) -> list[TicketRange]:
         return await self._tenant.ranks()
 
     async def overview(self, *, since: Instant, most: int) -> Overview:  # noqa: ARG002 - no figure counts it
-        return NOTHING
+        return EMPTY_OVERVIEW
 
     async def chunk(self, job_id: str, key: str) -> str | None:
         return await self._tenant.chunk(job_id, key) if job_id == self._job_id else None

@@ -9,7 +9,7 @@ from typing import Literal
 from langlauf.auth.limit_memory import LimitMemory, LocalMemory
 from langlauf.auth.rates import REFUSALS, Rates
 from langlauf.auth.rates import Kind as RateKind
-from langlauf.domain.errors import NoPlace, NoRoom
+from langlauf.domain.errors import NoStreamSlot, ResponseMemoryFull
 
 #: A "wait" is a submission that is answered when its job has ended: synchronous, or with `Prefer: wait`.
 Kind = Literal["stream", "poll", "wait"]
@@ -38,7 +38,7 @@ class Places:
         return self._memory.count((_KIND, kind))
 
     def take(self, counted_as: Sequence[str], kind: Kind) -> "Place":
-        """A place for as long as the block lasts; raises `NoPlace` where none is left."""
+        """A place for as long as the block lasts; raises `NoStreamSlot` where none is left."""
         limits = {
             (_LEVEL, *counted_as[: depth + 1]): math.ceil(self._most_of_org * self._share**depth)
             for depth in range(len(counted_as))
@@ -49,7 +49,7 @@ class Places:
             if self._memory.count(name) > limit:
                 place.__exit__()
                 scope = _SCOPES[min(len(name) - 1, 2)]
-                raise NoPlace(scope, is_flood=self._refusals.is_flood(*counted_as))
+                raise NoStreamSlot(scope, is_flood=self._refusals.is_flood(*counted_as))
         return place
 
 
@@ -110,7 +110,7 @@ class Share:
         self._common: list[tuple[Hashable, int]] = []
 
     def take(self, size: int, common: Hashable | None = None) -> None:
-        """So many bytes more; raises `NoRoom` where too little is left. What is common to several is counted once."""
+        """Reserve so many bytes more; a common part counts once. Raise `ResponseMemoryFull` if too little is left."""
         if common is None or not self._room.shares[common, size]:
             self._refuse(size)
             self._room.orgs[self._org_id] += size
@@ -124,9 +124,9 @@ class Share:
         room = self._room
         own = self._own + sum(taken for _, taken in self._common)
         if own < room.orgs[self._org_id] > room.most_of_org - size:
-            raise NoRoom("org")
+            raise ResponseMemoryFull("org")
         if own < room.taken > room.most - size:
-            raise NoRoom("all")
+            raise ResponseMemoryFull("all")
 
     def leave(self) -> None:
         """Gives back what it took."""

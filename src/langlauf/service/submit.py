@@ -12,7 +12,7 @@ from langlauf.clock import Clock, new_id
 from langlauf.domain.delivery import Subscription
 from langlauf.domain.errors import Overloaded, StoreError
 from langlauf.domain.job import (
-    INLINE,
+    INLINE_REF,
     Accepted,
     Duplicate,
     JobRecord,
@@ -21,7 +21,7 @@ from langlauf.domain.job import (
     PriorityClass,
     QueueFull,
     Replayed,
-    Submitted,
+    SubmitOutcome,
     payload_hash,
 )
 from langlauf.domain.state import Status
@@ -87,7 +87,7 @@ class Submissions:
             raise InvalidInput("analysis", f"there is no analysis {name!r}; registered are: {known}")
         return analysis
 
-    async def submit(self, caller: Caller, order: Order) -> Submitted:
+    async def submit(self, caller: Caller, order: Order) -> SubmitOutcome:
         """Checks the order, and writes the job in one transaction.
 
         More than the process can do soon is refused here, before it is accepted: what was accepted is always kept.
@@ -103,7 +103,7 @@ class Submissions:
         SUBMISSIONS.add(_OUTCOMES[type(submitted)])
         return submitted
 
-    async def _bounded(self, caller: Caller, order: Order) -> Submitted:
+    async def _bounded(self, caller: Caller, order: Order) -> SubmitOutcome:
         if self._under_way >= self._settings.max_submitting:
             raise Overloaded(f"{self._under_way} submissions are under way; nothing more is accepted")
         self._under_way += 1
@@ -112,7 +112,7 @@ class Submissions:
         finally:
             self._under_way -= 1
 
-    async def _submit(self, caller: Caller, order: Order) -> Submitted:
+    async def _submit(self, caller: Caller, order: Order) -> SubmitOutcome:
         analysis = self.analysis_for(order.analysis)
         with start_span("submit", caller.trace, "producer", analysis=analysis.name, org_id=caller.org_id) as span:
             submitted = await self._write(caller, order, analysis, span.trace)
@@ -121,7 +121,7 @@ class Submissions:
                 span.set_attributes(job_id=submitted.job.job_id)
             return submitted
 
-    async def _write(self, caller: Caller, order: Order, analysis: Analysis, trace: Trace | None) -> Submitted:
+    async def _write(self, caller: Caller, order: Order, analysis: Analysis, trace: Trace | None) -> SubmitOutcome:
         large = not is_small(order.input)
         payload = await aside(_payload, analysis, order) if large else _payload(analysis, order)
         subscriptions = order.subscriptions
@@ -135,7 +135,7 @@ class Submissions:
             status=Status.QUEUED,
             priority_class=order.priority_class,
             request_payload_hash=payload_hash(analysis.name, payload),
-            request_payload_ref=INLINE,
+            request_payload_ref=INLINE_REF,
             queued_at=now,
             updated_at=now,
             timeout_seconds=_timeout(analysis, order.timeout_seconds),

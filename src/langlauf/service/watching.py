@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from langlauf.auth.caller import Caller
-from langlauf.domain.views import Pulse
+from langlauf.domain.views import JobFingerprint
 from langlauf.service.follow import Followers, JobFollower, OrgFollower, Signal
 from langlauf.service.read import Reads
 
@@ -28,7 +28,7 @@ class Topic(Signal):
         super().set()
         self._watcher.set()
 
-    def is_news(self, pulse: Pulse | None) -> bool:
+    def is_news(self, pulse: JobFingerprint | None) -> bool:
         """Whether a job is not as it was told; one that is gone, or another org's, never is."""
         return pulse is not None and pulse.event_seq != self.told
 

@@ -11,23 +11,23 @@ import msgspec
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.clock import Clock, new_id
-from langlauf.domain.addresses import ranges_of
+from langlauf.domain.addresses import allowed_networks
 from langlauf.domain.delivery import (
     FINAL_SUBJECTS,
     MOST_ENDPOINTS,
     DeliveryAttempt,
     DeliveryFilter,
-    Endpoint,
+    DeliveryReplay,
     EndpointChange,
-    Replay,
     Subject,
+    WebhookEndpoint,
 )
-from langlauf.domain.errors import LanglaufError, TargetRefused
+from langlauf.domain.errors import LanglaufError, WebhookUrlRefused
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.domain.keys import LONGEST_NAME
+from langlauf.domain.keys import LONGEST_KEY_NAME
 from langlauf.domain.notification import Notification
-from langlauf.domain.signature import PURPOSE, endpoint_secret, org_secret, read_secret, secret_text
-from langlauf.domain.target import check_url
+from langlauf.domain.signature import ENDPOINT_SECRETS_PURPOSE, endpoint_secret, org_secret, read_secret, secret_text
+from langlauf.domain.target import read_webhook_url
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store, TenantReads
 
@@ -60,7 +60,7 @@ class EndpointDisabled(LanglaufError):
 class MadeEndpoint(NamedTuple):
     """An endpoint with a new secret, which nobody can read again."""
 
-    endpoint: Endpoint
+    endpoint: WebhookEndpoint
     secret: str
 
 
@@ -113,11 +113,11 @@ class Endpoints:
     def _reads(self, org_id: str) -> TenantReads:
         return self._store.tenant(org_id)
 
-    async def endpoints(self, org_id: str) -> list[Endpoint]:
+    async def endpoints(self, org_id: str) -> list[WebhookEndpoint]:
         """The org's endpoints, oldest first."""
         return await self._reads(org_id).endpoints()
 
-    async def one(self, org_id: str, endpoint_id: str) -> Endpoint | None:
+    async def one(self, org_id: str, endpoint_id: str) -> WebhookEndpoint | None:
         """One of them."""
         return next((one for one in await self.endpoints(org_id) if one.endpoint_id == endpoint_id), None)
 
@@ -126,10 +126,12 @@ class Endpoints:
     ) -> MadeEndpoint:
         """A new endpoint. What its address must not be is told now; what it stands for, whenever it is called."""
         try:
-            target = check_url(url, ranges_of(self._settings.webhook_allow, org_id), own=self._settings.public_url)
-        except TargetRefused as error:
+            target = read_webhook_url(
+                url, allowed_networks(self._settings.webhook_allow, org_id), own=self._settings.public_url
+            )
+        except WebhookUrlRefused as error:
             raise InvalidInput("url", str(error)) from None
-        wish = Endpoint(
+        wish = WebhookEndpoint(
             org_id=org_id,
             endpoint_id=new_id(),
             url=target.url,
@@ -155,7 +157,7 @@ class Endpoints:
         name: str | None = None,
         subjects: Sequence[Subject] | None = None,
         enabled: bool | None = None,
-    ) -> Endpoint | None:
+    ) -> WebhookEndpoint | None:
         """Changes what is named; None where there is no such endpoint."""
         if await self.one(org_id, endpoint_id) is None:  # a stranger's wish ends with a look, as one for nothing does
             return None
@@ -219,7 +221,7 @@ class Endpoints:
         if await self._reads(org_id).delivery(notification_id) is None:
             return None
         replayed = await self._store.deliveries.replay(
-            Replay(org_id=org_id, notification_id=notification_id, sent_too=True, most=1)
+            DeliveryReplay(org_id=org_id, notification_id=notification_id, sent_too=True, most=1)
         )
         message = await self._reads(org_id).delivery(notification_id)
         if message is not None and not replayed and message.delivery_status != "pending":
@@ -233,7 +235,7 @@ class Endpoints:
             return None
         if endpoint.disabled_at is not None:
             raise EndpointDisabled("the endpoint is switched off; switch it on first, then replay")
-        wish = Replay(org_id=org_id, endpoint_id=endpoint_id, since=since, most=MOST_REPLAYED)
+        wish = DeliveryReplay(org_id=org_id, endpoint_id=endpoint_id, since=since, most=MOST_REPLAYED)
         return await self._store.deliveries.replay(wish)
 
     def org_secrets(self, org_id: str) -> list[str]:
@@ -243,20 +245,20 @@ class Endpoints:
         """
         return [secret_text(org_secret(read_secret(one), org_id)) for one in self._settings.webhook_secret or ()]
 
-    async def _with_secret(self, endpoint: Endpoint) -> MadeEndpoint:
+    async def _with_secret(self, endpoint: WebhookEndpoint) -> MadeEndpoint:
         [secret, *_] = await self._secrets(endpoint, endpoint.created_at)
         return MadeEndpoint(endpoint, secret_text(secret))
 
-    async def _secrets(self, endpoint: Endpoint, now: Instant) -> tuple[bytes, ...]:
+    async def _secrets(self, endpoint: WebhookEndpoint, now: Instant) -> tuple[bytes, ...]:
         """What signs at that time: its secret and, while receivers change over, the one before."""
-        master = await self._store.access.signing_secret(PURPOSE)
+        master = await self._store.access.signing_secret(ENDPOINT_SECRETS_PURPOSE)
         versions = [endpoint.version]
         if endpoint.former_until is not None and endpoint.former_until > now and endpoint.version > 1:
             versions.append(endpoint.version - 1)
         return tuple(endpoint_secret(master, endpoint.org_id, endpoint.endpoint_id, one) for one in versions)
 
 
-def standing(endpoint: Endpoint, now: Instant) -> Standing:
+def standing(endpoint: WebhookEndpoint, now: Instant) -> Standing:
     """How an endpoint is doing: switched off, left alone for a while, in trouble, or well."""
     if endpoint.disabled_at is not None:
         return "disabled"
@@ -266,8 +268,8 @@ def standing(endpoint: Endpoint, now: Instant) -> Standing:
 
 
 def _usable_name(name: str) -> str:
-    if len(name) > LONGEST_NAME or not name.isprintable():
-        raise InvalidInput("name", f"name must have at most {LONGEST_NAME} characters that can be printed")
+    if len(name) > LONGEST_KEY_NAME or not name.isprintable():
+        raise InvalidInput("name", f"name must have at most {LONGEST_KEY_NAME} characters that can be printed")
     return name
 
 
@@ -277,7 +279,7 @@ def _usable_subjects(subjects: Sequence[Subject]) -> tuple[Subject, ...]:
     return tuple(dict.fromkeys(subjects))
 
 
-def _test_event(endpoint: Endpoint, message_id: str, now: Instant, public_url: str | None) -> bytes:
+def _test_event(endpoint: WebhookEndpoint, message_id: str, now: Instant, public_url: str | None) -> bytes:
     """A CloudEvent like any other, except that it tells of no job."""
     moment = to_datetime(now)
     event = {

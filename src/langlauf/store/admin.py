@@ -5,10 +5,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from langlauf.domain.duties import DutyDone
+from langlauf.domain.duties import DutySuccess
 from langlauf.domain.instant import Instant
-from langlauf.domain.keys import HashedKey, Key, KeyChanges
-from langlauf.domain.workers import WorkerReport, WorkerSeen
+from langlauf.domain.keys import ApiKey, HashedKey, KeyChanges
+from langlauf.domain.workers import WorkerReport, WorkerStatus
 from langlauf.store.rows import json_text
 
 
@@ -30,13 +30,13 @@ class SessionEnd(NamedTuple):
 class AccessStore(Protocol):
     """Keys, ends of sessions, and what signatures are made with. Each verb is one atomic change."""
 
-    async def create_key(self, new: HashedKey) -> Key | None:
+    async def create_key(self, new: HashedKey) -> ApiKey | None:
         """Keeps a key; None where its id is taken. It is made at the store's time."""
 
-    async def revoke_key(self, key_id: str, *, org_id: str | None) -> Key | None:
+    async def revoke_key(self, key_id: str, *, org_id: str | None) -> ApiKey | None:
         """Ends a key, of this org where one is named. Idempotent; None where there is no such key."""
 
-    async def keys(self, org_id: str | None) -> list[Key]:
+    async def keys(self, org_id: str | None) -> list[ApiKey]:
         """The keys of an org, or of all, revoked and expired ones too, oldest first."""
 
     async def key_changes(self, after: int) -> KeyChanges:
@@ -123,7 +123,7 @@ class WorkerStore(Protocol):
     async def forget(self, worker_id: str) -> None:
         """The worker has stopped."""
 
-    async def seen(self) -> list[WorkerSeen]:
+    async def seen(self) -> list[WorkerStatus]:
         """All that report or did so lately, the oldest first."""
 
 
@@ -133,12 +133,12 @@ def worker_values(report: WorkerReport) -> dict[str, Any]:
     return {**values, "analyses": json_text(report.analyses)}
 
 
-def worker_from(row: Sequence[Any]) -> WorkerSeen:
+def worker_from(row: Sequence[Any]) -> WorkerStatus:
     """A worker from its columns, when it was seen, and what it holds until when."""
     values = list(row[: len(_FIELDS)])
     values[_ANALYSES] = msgspec.json.decode(values[_ANALYSES], type=tuple[str, ...])
     values[_STOPPING] = bool(values[_STOPPING])
-    return WorkerSeen(WorkerReport(**dict(zip(_FIELDS, values, strict=True))), *row[len(_FIELDS) :])
+    return WorkerStatus(WorkerReport(**dict(zip(_FIELDS, values, strict=True))), *row[len(_FIELDS) :])
 
 
 class DutyStore(Protocol):
@@ -147,5 +147,5 @@ class DutyStore(Protocol):
     async def note(self, name: str, host: str) -> None:
         """A duty has just done what it is for, at the store's own time."""
 
-    async def seen(self) -> list[DutyDone]:
+    async def seen(self) -> list[DutySuccess]:
         """The last success of each, by name."""

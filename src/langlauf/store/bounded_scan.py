@@ -5,10 +5,10 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from langlauf.clock import monotonic
-from langlauf.domain.inbox import InboxPage, Message
+from langlauf.domain.inbox import InboxMessage, InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobFilter, JobPage, JobView
+from langlauf.domain.views import JobFilter, JobView, PageOfJobs
 
 #: A position in a list that goes from the newest to the oldest.
 Position = tuple[Instant, str]
@@ -41,7 +41,7 @@ def wanted_status(which: JobFilter) -> Status | None:
     return Status.FAILED if which.error_code is not None and which.status is None else which.status
 
 
-async def walk_jobs(which: JobFilter, step: JobStep, *, patience: float = _PATIENCE) -> JobPage:
+async def walk_jobs(which: JobFilter, step: JobStep, *, patience: float = _PATIENCE) -> PageOfJobs:
     """A page of an org's jobs."""
     views: list[JobView] = []
     before, looked_at, until = which.before or FIRST, 0, monotonic() + patience
@@ -51,13 +51,13 @@ async def walk_jobs(which: JobFilter, step: JobStep, *, patience: float = _PATIE
         looked_at += rows
         if len(views) > which.limit:
             last = views[which.limit - 1].job
-            return JobPage(views[: which.limit], (last.queued_at, last.job_id))
+            return PageOfJobs(views[: which.limit], (last.queued_at, last.job_id))
         if end is None:
-            return JobPage(views, None)
+            return PageOfJobs(views, None)
         before = end
         if looked_at >= MOST_LOOKED_AT or monotonic() >= until:
             break
-    return JobPage(views, before, looked_at)
+    return PageOfJobs(views, before, looked_at)
 
 
 def _steps(which: JobFilter) -> Iterator[int]:
@@ -80,7 +80,7 @@ def merged(unfinished: Sequence[Any], finished: Sequence[Any]) -> list[Any]:
     return sorted([*unfinished, *finished], key=lambda row: (row[1], row[2]), reverse=True)
 
 
-def inbox_page(messages: list[Message], limit: int) -> InboxPage:
+def inbox_page(messages: list[InboxMessage], limit: int) -> InboxPage:
     """A page of messages, of which one more than fits was read."""
     if len(messages) <= limit:
         return InboxPage(messages, None)

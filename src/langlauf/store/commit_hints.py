@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from langlauf.domain.attempt import ClaimRequest
-from langlauf.domain.bounds import Recorded
+from langlauf.domain.bounds import WriteResult
 from langlauf.domain.holding import HoldRequest
 from langlauf.domain.job import Accepted, NewJob
 from langlauf.domain.outcome import Crashed, Released, Retry
-from langlauf.domain.views import CancelRequest, JobView, Swept
+from langlauf.domain.views import CancelRequest, JobView, SweptJob
 from langlauf.store.group_commit import Recording
 from langlauf.store.retention import RetireBatch
 
@@ -41,7 +41,7 @@ def announce(hints: Wakes, operation: object, answer: object) -> None:
         case ClaimRequest(), list(claims):
             hints.changed(claim.lease.job_id for claim in claims)
             hints.org_changed({claim.lease.org_id for claim in claims})
-        case Recording(lease=lease, write=write), Recorded() if answer:
+        case Recording(lease=lease, write=write), WriteResult() if answer:
             hints.changed((lease.job_id,))
             hints.org_changed((lease.org_id,))
             if isinstance(write, Retry):
@@ -58,7 +58,7 @@ def announce(hints: Wakes, operation: object, answer: object) -> None:
         case RetireBatch(jobs=jobs), _:
             hints.changed(job_id for _, job_id in jobs)
             hints.org_changed({org_id for org_id, _ in jobs})
-        case _, Swept(org_id=org_id, job_id=job_id):
+        case _, SweptJob(org_id=org_id, job_id=job_id):
             hints.changed((job_id,))
             hints.org_changed((org_id,))
             hints.work()

@@ -9,21 +9,21 @@ from langlauf.domain.delivery import (
     Delivery,
     DeliveryClaim,
     DeliveryEnd,
-    DeliveryFigures,
-    Endpoint,
+    DeliveryReplay,
+    DeliveryStatistics,
     EndpointChange,
-    Replay,
+    WebhookEndpoint,
 )
-from langlauf.domain.mail_rules import MailAdmission, Mark, Refusal
+from langlauf.domain.mail_rules import AddressMark, MailAdmission, MailRefusal
 
 
 class DeliveryStore(Protocol):
     """The outbox, and who is called. Each verb is one atomic change."""
 
-    async def add_endpoint(self, new: Endpoint) -> Endpoint | None:
+    async def add_endpoint(self, new: WebhookEndpoint) -> WebhookEndpoint | None:
         """Keeps an endpoint; None where the org has one for that address already, or too many."""
 
-    async def change_endpoint(self, change: EndpointChange) -> Endpoint | None:
+    async def change_endpoint(self, change: EndpointChange) -> WebhookEndpoint | None:
         """Changes an endpoint of an org; None where there is no such one."""
 
     async def remove_endpoint(self, org_id: str, endpoint_id: str) -> bool:
@@ -38,21 +38,21 @@ class DeliveryStore(Protocol):
         Saying the same once more changes nothing, and is answered as before: an answer may have been lost.
         """
 
-    async def replay(self, wish: Replay) -> int:
+    async def replay(self, wish: DeliveryReplay) -> int:
         """Makes settled messages due again, with all their tries; tells how many."""
 
-    async def figures(self) -> DeliveryFigures:
+    async def figures(self) -> DeliveryStatistics:
         """How sending goes over all orgs."""
 
 
 class MailStore(Protocol):
     """Who may be written to, and how often. Each verb is one atomic change."""
 
-    async def add_mark(self, org_id: str, address: str, mark: Mark) -> bool:
+    async def add_mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
         """Marks an address for an org; False where it is marked so already."""
 
-    async def remove_mark(self, org_id: str, address: str, mark: Mark) -> bool:
+    async def remove_mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
         """Takes a mark away; False where there is none."""
 
-    async def admit(self, wish: MailAdmission) -> Refusal | None:
+    async def admit(self, wish: MailAdmission) -> MailRefusal | None:
         """Lets a mail out and counts it, or tells why not. The same attempt is counted once, however often it asks."""

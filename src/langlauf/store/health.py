@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from langlauf.clock import monotonic
-from langlauf.domain.errors import StoreError, StoreUnavailable, StoreUnwell
+from langlauf.domain.errors import StoreError, StoreUnavailable, StoreUnhealthy
 from langlauf.telemetry.log import LogEvent, log_event
 
 #: How often a store is looked after.
@@ -94,7 +94,7 @@ class StoreHealth:
         """Whether nothing may be written any more."""
         return self._ailment is Ailment.DAMAGED
 
-    def report(self, ailment: Ailment, reason: str, *, count: int = 1) -> StoreUnwell:
+    def report(self, ailment: Ailment, reason: str, *, count: int = 1) -> StoreUnhealthy:
         """Note that so many operations failed, and return the error for their callers. Logged when it is new."""
         with self._lock:
             self._refused += count
@@ -106,7 +106,7 @@ class StoreHealth:
         if not known and self._serving:
             remedy = MEANINGS[ailment].remedy
             log_event(LogEvent.STORE_UNAVAILABLE, logging.ERROR, ailment=ailment.value, reason=reason, next=remedy)
-        return StoreUnwell(reason)
+        return StoreUnhealthy(reason)
 
     async def look(self) -> Ailment | None:
         """Notice what can be noticed without a write, and return what is wrong."""
@@ -118,7 +118,7 @@ class StoreHealth:
         try:
             await self._inspect()
             await self._probe()
-        except StoreUnwell as error:
+        except StoreUnhealthy as error:
             raise StoreUnavailable(f"{error}: {MEANINGS[self._ailment or Ailment.AWAY].remedy}") from error
         self._serving = True
 

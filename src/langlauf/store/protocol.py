@@ -9,40 +9,40 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from langlauf.clock import Clock
-from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Renewal, Write
-from langlauf.domain.backlog import Backlog, Usage
-from langlauf.domain.bounds import Recorded
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Subscription
+from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write
+from langlauf.domain.backlog import Backlog, StoreUsage
+from langlauf.domain.bounds import WriteResult
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Subscription, WebhookEndpoint
 from langlauf.domain.event import Event
-from langlauf.domain.failures import Failure
+from langlauf.domain.failures import FailedJob
 from langlauf.domain.feed import FeedPage, FeedRequest
 from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.inbox import InboxPage, MarkRead
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import NewJob, Submitted
+from langlauf.domain.job import NewJob, SubmitOutcome
 from langlauf.domain.mail_rules import MailMark
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.overview import Overview
-from langlauf.domain.result import KeptPayloads, Snapshot
+from langlauf.domain.result import ReferencedPayloads, Snapshot
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
-from langlauf.domain.source import Source
+from langlauf.domain.source import PayloadSource
 from langlauf.domain.state import Status
 from langlauf.domain.views import (
     CancelRequest,
-    Depth,
+    EventLogPage,
     HistoryEntry,
     JobFilter,
-    JobPage,
+    JobFingerprint,
     JobView,
-    LogPage,
+    PageOfJobs,
     PastRun,
-    Pulse,
+    QueueDepth,
     ResultView,
     StatusView,
-    Swept,
+    SweptJob,
 )
-from langlauf.domain.waiting import Load, Rank
+from langlauf.domain.waiting import QueueLoad, TicketRange
 from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import Whereabouts
@@ -68,7 +68,7 @@ class JobReads(Protocol):
     async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
         """A job's events past a sequence number, ascending."""
 
-    async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
+    async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> EventLogPage:
         """The next events past a sequence number: so many, or up to the one with which they have so many bytes."""
 
     async def results(self, job_id: str) -> list[Snapshot]:
@@ -77,7 +77,7 @@ class JobReads(Protocol):
     async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
         """A snapshot, or the newest one of its job: the final, else the last partial; or what is known of it alone."""
 
-    async def source(self, result_id: str) -> Source | None:
+    async def source(self, result_id: str) -> PayloadSource | None:
         """The payload of a snapshot, to be read in pieces; None where there is none, or none any more."""
 
     async def views(self, result_id: str) -> str | None:
@@ -102,7 +102,7 @@ class OrgReads(Protocol):
     async def feed(self, wish: FeedRequest) -> FeedPage:
         """The next of the org's outbound events, over all jobs: none is ever passed over, however late it commits."""
 
-    async def endpoints(self) -> list[Endpoint]:
+    async def endpoints(self) -> list[WebhookEndpoint]:
         """Whom the org wants to be called, the oldest first."""
 
     async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
@@ -117,13 +117,13 @@ class OrgReads(Protocol):
     async def mail_marks(self, address: str | None = None) -> list[MailMark]:
         """What the org knows of receivers of mail, by address: of one of them, or of all."""
 
-    async def jobs(self, which: JobFilter) -> JobPage:
+    async def jobs(self, which: JobFilter) -> PageOfJobs:
         """The org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
 
     async def counts(self, *, most: int) -> dict[Status, int]:
         """How many of the org's jobs are in each state, counted no further than told; only states with some."""
 
-    async def failures(self, *, since: Instant, before: tuple[Instant, str] | None, limit: int) -> list[Failure]:
+    async def failures(self, *, since: Instant, before: tuple[Instant, str] | None, limit: int) -> list[FailedJob]:
         """The org's failed jobs that were accepted since an instant, newest first."""
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
@@ -141,7 +141,7 @@ class OrgReads(Protocol):
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
         """Completed jobs of an analysis whose results are still there, the last to end first, before a position."""
 
-    async def ranks(self) -> list[Rank]:
+    async def ranks(self) -> list[TicketRange]:
         """The first and the last waiting job of each analysis and class, found without a walk between them."""
 
     async def overview(self, *, since: Instant, most: int) -> Overview:
@@ -191,22 +191,22 @@ class Store(Protocol):
     def mail(self) -> MailStore:
         """Who may be written to by e-mail, and how often."""
 
-    async def submit(self, new: NewJob) -> Submitted:
+    async def submit(self, new: NewJob) -> SubmitOutcome:
         """Accepts a job with its input, its first event and its idempotency key."""
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         """Hands out as many jobs as there are free slots, in fair order, each with a lease."""
 
-    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
+    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
         """The same, and where nothing may start the request stands while `idle()` lasts.
 
         What is submitted in this process meanwhile may be claimed for it in the transaction that accepts it.
         """
 
-    async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
+    async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
         """Extends the leases that are still held and tells which jobs are wished to stop."""
 
-    async def record(self, lease: Lease, write: Write) -> Recorded:
+    async def record(self, lease: Lease, write: Write) -> WriteResult:
         """Writes for an attempt; false where its lease is gone and the write was refused.
 
         Past the bounds of the job, progress and partials change nothing, and the answer says so.
@@ -221,7 +221,7 @@ class Store(Protocol):
     async def hold(self, wish: HoldRequest) -> JobView | ResultGone | None:
         """Keeps the job of a result from retention, or no longer; None where there is no such result. Idempotent."""
 
-    async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
+    async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[SweptJob]:
         """Takes jobs back from workers that vanished, let them run out of time or did not stop them when asked to."""
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
@@ -231,7 +231,7 @@ class Store(Protocol):
         much.
         """
 
-    async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]:
+    async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ReferencedPayloads]:
         """What these jobs, by org and id, still name outside of the store; one that does not exist is not there.
 
         For whoever removes what nobody names: it is read as it is now, not as it was a moment ago.
@@ -240,19 +240,19 @@ class Store(Protocol):
     def tenant(self, org_id: str) -> TenantReads:
         """The reads of one org."""
 
-    async def depth(self) -> Depth:
+    async def depth(self) -> QueueDepth:
         """How many jobs wait and run."""
 
     async def paces(self) -> Mapping[str, float]:
         """What a run of each analysis took lately, in seconds; one that never completed is not there."""
 
-    async def load(self) -> Load:
+    async def load(self) -> QueueLoad:
         """All that waits and runs over all orgs, lane by lane: for estimates, not for every poll."""
 
     async def overview(self, *, since: Instant, most: int) -> Overview:
         """What waits, runs and ended over all orgs since then, at most so many of each kind: for operators."""
 
-    async def pulses(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Pulse]:
+    async def pulses(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], JobFingerprint]:
         """How many jobs are doing, by org and id, in one look; one that does not exist is not there.
 
         For whoever wakes those that follow them: what followers see, they read for themselves.
@@ -264,7 +264,7 @@ class Store(Protocol):
     async def backlog(self, *, orgs: bool) -> Backlog:
         """What waits and runs in figures, over all orgs, and by org where that is asked for: for metrics."""
 
-    def usage(self) -> Usage:
+    def usage(self) -> StoreUsage:
         """What the store has in hand in this process, without asking anybody."""
 
     async def whereabouts(self) -> Whereabouts:

@@ -11,7 +11,7 @@ import msgspec
 
 from langlauf.domain.event import Event
 from langlauf.domain.job import JobRecord
-from langlauf.domain.keys import Key
+from langlauf.domain.keys import ApiKey
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot
 from langlauf.domain.workers import WorkerReport
@@ -23,7 +23,7 @@ _RECORDS: dict[str, type[msgspec.Struct]] = {
     "event": Event,
     "snapshot": Snapshot,
     "notification": Notification,
-    "key": Key,
+    "key": ApiKey,
     "worker": WorkerReport,
 }
 

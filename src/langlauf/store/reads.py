@@ -4,16 +4,16 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Endpoint, Subscription
+from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Subscription, WebhookEndpoint
 from langlauf.domain.event import Event
-from langlauf.domain.failures import Failure
+from langlauf.domain.failures import FailedJob
 from langlauf.domain.instant import Instant
 from langlauf.domain.mail_rules import MailMark
 from langlauf.domain.notification import Channel, Notification
 from langlauf.domain.result import Snapshot
-from langlauf.domain.source import SMALL, Source
+from langlauf.domain.source import SMALL_PAYLOAD, PayloadSource
 from langlauf.domain.views import JobView
-from langlauf.domain.waiting import Rank
+from langlauf.domain.waiting import TicketRange
 from langlauf.store.blobs.reads import ResultReads
 from langlauf.store.bounded_scan import FIRST, LONGEST_MESSAGE, Position, unread_walk
 from langlauf.store.rows import endpoint_from, event_from, subscription_from
@@ -37,7 +37,7 @@ class SharedReads(ResultReads):
         """A job from a row."""
 
     @abstractmethod
-    def _large(self, result_id: str, size: int) -> Source:
+    def _large(self, result_id: str, size: int) -> PayloadSource:
         """A payload that a row holds and that is read in pieces."""
 
     async def _text(self, query: str, /, **values: str) -> str | None:
@@ -70,8 +70,8 @@ class SharedReads(ResultReads):
     async def results(self, job_id: str) -> list[Snapshot]:
         return [Snapshot(*row) for row in await self._ask("read_results", job_id=job_id)]
 
-    async def _source_in_rows(self, result_id: str) -> Source | None:
-        rows = await self._ask("read_payload_size", result_id=result_id, small=SMALL)
+    async def _source_in_rows(self, result_id: str) -> PayloadSource | None:
+        rows = await self._ask("read_payload_size", result_id=result_id, small=SMALL_PAYLOAD)
         if not rows:
             return None
         size, text = rows[0]
@@ -87,7 +87,7 @@ class SharedReads(ResultReads):
     async def subscriptions(self, job_id: str) -> tuple[Subscription, ...]:
         return tuple(subscription_from(row) for row in await self._ask("read_wishes", job_id=job_id))
 
-    async def endpoints(self) -> list[Endpoint]:
+    async def endpoints(self) -> list[WebhookEndpoint]:
         return [endpoint_from(row) for row in await self._ask("read_endpoints")]
 
     async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
@@ -114,11 +114,11 @@ class SharedReads(ResultReads):
     async def mail_marks(self, address: str | None = None) -> list[MailMark]:
         return [MailMark(*row) for row in await self._ask("read_mail_marks", address=address)]
 
-    async def failures(self, *, since: Instant, before: Position | None, limit: int) -> list[Failure]:
+    async def failures(self, *, since: Instant, before: Position | None, limit: int) -> list[FailedJob]:
         before_at, before_id = before or FIRST
         place = {"since": since, "before_at": before_at, "before_id": before_id}
         rows = await self._ask("read_failures", **place, longest=LONGEST_MESSAGE, limit=limit)
-        return [Failure(*(*columns, bool(repeated))) for *columns, repeated in rows]
+        return [FailedJob(*(*columns, bool(repeated))) for *columns, repeated in rows]
 
     async def held(self, *, before: Position | None, limit: int) -> list[JobView]:
         before_at, before_id = before or FIRST
@@ -129,5 +129,5 @@ class SharedReads(ResultReads):
         [(counted,)] = await self._ask("read_unread", walk=unread_walk(most))
         return min(most, int(counted))
 
-    async def ranks(self) -> list[Rank]:
-        return [Rank(*row) for row in await self._ask("read_ranks")]
+    async def ranks(self) -> list[TicketRange]:
+        return [TicketRange(*row) for row in await self._ask("read_ranks")]

@@ -7,11 +7,11 @@ from typing import Any, cast
 import msgspec
 
 from langlauf.domain.access import Scope
-from langlauf.domain.delivery import Delivery, Endpoint, Subject, Subscription
+from langlauf.domain.delivery import Delivery, Subject, Subscription, WebhookEndpoint
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.fields import JOB_FIELDS
 from langlauf.domain.job import JobRecord
-from langlauf.domain.keys import Key
+from langlauf.domain.keys import ApiKey
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView
 
@@ -57,11 +57,11 @@ def subjects_text(subjects: Sequence[str]) -> str:
     return f",{','.join(subjects)},"
 
 
-def endpoint_from(row: Sequence[Any]) -> Endpoint:
+def endpoint_from(row: Sequence[Any]) -> WebhookEndpoint:
     """An endpoint from its columns, and how its lane is doing behind them."""
     org_id, endpoint_id, url, name, subjects, created_at, version, former_until, disabled_at, reason, *lane = row
     failures, failing_since, paused_until = lane
-    return Endpoint(
+    return WebhookEndpoint(
         org_id=org_id,
         endpoint_id=endpoint_id,
         url=url,
@@ -92,7 +92,7 @@ def subscription_from(row: Sequence[Any]) -> Subscription:
     return Subscription(channel=channel, target=target, lane=lane, language=language)
 
 
-_SCOPES = Key.__struct_fields__.index("scopes")
+_SCOPES = ApiKey.__struct_fields__.index("scopes")
 
 
 def scopes_text(scopes: Iterable[Scope]) -> str:
@@ -100,8 +100,8 @@ def scopes_text(scopes: Iterable[Scope]) -> str:
     return " ".join(sorted(scopes))
 
 
-def key_from(row: Sequence[Any]) -> Key:
+def key_from(row: Sequence[Any]) -> ApiKey:
     """A key from its columns."""
     values = list(row)
     values[_SCOPES] = frozenset(Scope(word) for word in values[_SCOPES].split())
-    return Key(**dict(zip(Key.__struct_fields__, values, strict=True)))
+    return ApiKey(**dict(zip(ApiKey.__struct_fields__, values, strict=True)))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from langlauf.clock import monotonic
-from langlauf.domain.attempt import ClaimRequest, Handed
+from langlauf.domain.attempt import ClaimBatch, ClaimRequest
 from langlauf.domain.job import NewJob
 
 
@@ -14,7 +14,7 @@ class Offer:
 
     def __init__(self, request: ClaimRequest) -> None:
         self.request = request
-        self.handed: asyncio.Future[Handed] = asyncio.get_running_loop().create_future()
+        self.handed: asyncio.Future[ClaimBatch] = asyncio.get_running_loop().create_future()
         #: since when a batch is under way that asks for it
         self.asked_at: float | None = None
         #: set whenever no batch asks for it, and whether it goes with another one
@@ -28,7 +28,7 @@ class StandingClaims:
     def __init__(self) -> None:
         self._offers: list[Offer] = []
 
-    async def stand(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
+    async def stand(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
         """Waits while `idle()` lasts; a batch that is asking meanwhile is waited for."""
         offer = Offer(request)
         self._offers.append(offer)
@@ -39,7 +39,7 @@ class StandingClaims:
             offer.stands = False
             if offer.asked_at is not None:  # the batch may find nothing, and there may never be another
                 await offer.answered.wait()
-            return offer.handed.result() if offer.handed.done() else Handed([], monotonic())
+            return offer.handed.result() if offer.handed.done() else ClaimBatch([], monotonic())
         finally:
             idling.cancel()
             self._offers.remove(offer)
@@ -61,5 +61,5 @@ class StandingClaims:
         for offer, answer in zip(joined, answers, strict=True):
             asked_at, offer.asked_at = offer.asked_at, None
             if isinstance(answer, list) and answer and asked_at is not None:
-                offer.handed.set_result(Handed(answer, asked_at))
+                offer.handed.set_result(ClaimBatch(answer, asked_at))
             offer.answered.set()

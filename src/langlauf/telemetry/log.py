@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Any
 
 from langlauf.clock import SystemClock
-from langlauf.domain.errors import StoreUnwell
+from langlauf.domain.errors import StoreUnhealthy
 from langlauf.domain.instant import to_text
-from langlauf.domain.masking import masked
-from langlauf.domain.redact import redacted
+from langlauf.domain.masking import redact_json
+from langlauf.domain.redact import redact
 from langlauf.domain.text import escaped, escaped_lines
 
 _log = logging.getLogger("langlauf")
@@ -75,7 +75,7 @@ def log_event(event: LogEvent, level: int = logging.INFO, *, error: BaseExceptio
 
 def log_store_failure(error: Exception, *, otherwise: str = "no answer", trace: bool = False, **fields: Any) -> None:
     """Log that a store operation failed, unless the store's health check has logged the outage already."""
-    if not isinstance(error, StoreUnwell):
+    if not isinstance(error, StoreUnhealthy):
         reason = str(error) or otherwise
         log_event(LogEvent.STORE_UNAVAILABLE, logging.ERROR, error=error if trace else None, reason=reason, **fields)
 
@@ -87,9 +87,9 @@ class TextFormatter(logging.Formatter):
         fields = getattr(record, "fields", {})
         words = " ".join(f"{name}={value}" for name, value in fields.items())
         line = f"{to_text(_clock.now())} {record.levelname.lower():7} {record.getMessage()} {words}".rstrip()
-        line = escaped(redacted(line) if _may_hold_secrets(record, line) else line)
+        line = escaped(redact(line) if _may_hold_secrets(record, line) else line)
         if record.exc_info:
-            line += "\n" + escaped_lines(redacted(self.formatException(record.exc_info)))
+            line += "\n" + escaped_lines(redact(self.formatException(record.exc_info)))
         return line
 
 
@@ -107,7 +107,7 @@ class JsonFormatter(logging.Formatter):
             line["trace"] = self.formatException(record.exc_info)
         text = json.dumps(line, default=str)
         # Mask the values, not the JSON text, in which quotes and line ends are escaped.
-        return json.dumps(masked(json.loads(text))) if _may_hold_secrets(record, text) else text
+        return json.dumps(redact_json(json.loads(text))) if _may_hold_secrets(record, text) else text
 
 
 def _may_hold_secrets(record: logging.LogRecord, line: str) -> bool:

@@ -10,8 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from langlauf.domain.delivery import Delivery, subject_of
 from langlauf.domain.instant import Instant, seconds_between, to_datetime
 from langlauf.domain.job import JobRecord
-from langlauf.domain.mail import Ending, Letter
-from langlauf.domain.redact import redacted
+from langlauf.domain.mail import Email, JobEnding
+from langlauf.domain.redact import redact
 from langlauf.settings import Settings
 from langlauf.ui.formatting import SummaryRow, format_duration, summary_rows
 from langlauf.ui.language import LANGUAGES, Language, load_language
@@ -29,7 +29,7 @@ class EmailWriter:
         self._default = settings.mail_language
         self._desk = EmailTemplates()
 
-    def about(self, delivery: Delivery, ending: Ending, unsubscribe: str | None = None) -> Letter:
+    def about(self, delivery: Delivery, ending: JobEnding, unsubscribe: str | None = None) -> Email:
         """The letter of a message. What has been removed meanwhile is missing in it, and nothing else.
 
         `unsubscribe` is the page that ends such letters, where there is one.
@@ -105,10 +105,10 @@ class EmailTemplates:
         """The words of a language, or of the usual one where we do not have it."""
         return self._languages.get(code.lower().partition("-")[0]) or self._languages[default]
 
-    def write(self, template: str, values: Mapping[str, Any], language: Language) -> Letter:
+    def write(self, template: str, values: Mapping[str, Any], language: Language) -> Email:
         """A letter with its subject on one line and its text in both forms."""
         words = {**values, "t": language.plain, "language": language.code}
-        return Letter(
+        return Email(
             subject=one_line(values["subject"], _MAX_SUBJECT),
             text=self._templates.get_template(f"letters/{template}.txt").render(words),
             html=self._templates.get_template(f"letters/{template}.html").render(words),
@@ -116,7 +116,7 @@ class EmailTemplates:
         )
 
 
-def sample_email(code: str) -> Letter:
+def sample_email(code: str) -> Email:
     """What whoever tries the settings is sent."""
     desk = EmailTemplates()
     language = desk.language(code, code)
@@ -207,13 +207,13 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 def one_line(text: str, longest: int) -> str:
     """A text on one line, without secrets and without what cannot be seen, no longer than told."""
-    text = redacted(text)[: 4 * longest]  # before lines are joined: a key of several lines is known by them
+    text = redact(text)[: 4 * longest]  # before lines are joined: a key of several lines is known by them
     seen = "".join(" " if unicodedata.category(char) in _INVISIBLE else char for char in text)
-    line = redacted(" ".join(seen.split()))
+    line = redact(" ".join(seen.split()))
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
 def first_lines(text: str, longest: int, most: int) -> list[str]:
     """The same for a text that has lines: the first ones that hold something."""
-    lines = [one_line(line, longest) for line in redacted(text).splitlines()[: 4 * most]]
+    lines = [one_line(line, longest) for line in redact(text).splitlines()[: 4 * most]]
     return [line for line in lines if line][:most]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from langlauf.api.openapi.schema import Schema, ref_name
-from langlauf.domain.redact import secret_name
+from langlauf.domain.redact import is_secret_name
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 
 
@@ -141,7 +141,7 @@ def _form_field(name: str, field: Schema, components: Mapping[str, Schema], *, r
         choices=_field_choices(schema),
         limits=_html_limits(kind, schema),
         item=item or FieldKind.TEXT,
-        secret=kind is FieldKind.TEXT and secret_name(name),
+        secret=kind is FieldKind.TEXT and is_secret_name(name),
     )
 
 

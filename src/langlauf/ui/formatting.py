@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.job import Phase
-from langlauf.domain.redact import MASK, redacted, secret_name
+from langlauf.domain.redact import MASK, is_secret_name, redact
 from langlauf.domain.state import Status
 from langlauf.ui.language import Language
 
@@ -168,8 +168,8 @@ def summary_rows(json_text: str | None) -> list[SummaryRow]:
 
 def _summary_row(name: str, value: bytes) -> SummaryRow:
     """A line in which nothing secret stands."""
-    hidden = secret_name(name) and value[:1] in (b'"', b"[", b"{")
-    return SummaryRow(name, MASK if hidden else _truncate(redacted(_unquoted(value))))
+    hidden = is_secret_name(name) and value[:1] in (b'"', b"[", b"{")
+    return SummaryRow(name, MASK if hidden else _truncate(redact(_unquoted(value))))
 
 
 def result_summary(summary_json: str | None, payload: str | None) -> list[SummaryRow]:

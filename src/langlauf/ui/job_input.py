@@ -9,8 +9,8 @@ from langlauf.analysis.registry import Analysis
 from langlauf.api.context import Context
 from langlauf.auth.caller import DEFAULT_ORG, Caller
 from langlauf.domain.job import JobRecord
-from langlauf.domain.masking import masked
-from langlauf.domain.redact import redacted
+from langlauf.domain.masking import redact_json
+from langlauf.domain.redact import redact
 from langlauf.domain.state import Status
 from langlauf.service.read import Reads
 from langlauf.ui.form_fields import FormField, field_text
@@ -32,7 +32,7 @@ def job_subject(asked: str | None, analysis: Analysis | None) -> str:
     for field in msgspec.structs.fields(analysis.input_type):
         value = given.get(field.encode_name, NULL)
         text = raw_text(value).strip() if field.required and is_text(value) else ""
-        if text and "\n" not in text and not is_hidden(field.encode_name, value) and redacted(text) == text:
+        if text and "\n" not in text and not is_hidden(field.encode_name, value) and redact(text) == text:
             return truncate(text, _MAX_SUBJECT)
     return ""
 
@@ -80,7 +80,7 @@ class JobInput(msgspec.Struct, frozen=True, kw_only=True):
 
 def job_input(context: Context, visit: PageRequest, caller: Caller, job: JobRecord, payload: str) -> JobInput:
     """The input as its reader may see it."""
-    text = msgspec.json.encode(masked(msgspec.json.decode(payload))).decode()
+    text = msgspec.json.encode(redact_json(msgspec.json.decode(payload))).decode()
     body = f'{{"analysis":{msgspec.json.encode(job.analysis).decode()},"input":{text}}}'
     return JobInput(
         subject=job_subject(payload, context.services.registry.get(job.analysis)),
@@ -116,7 +116,7 @@ def prefilled_fields(entries: list[FormField], earlier: EarlierJob) -> tuple[dic
     texts, hidden = {}, []
     for entry in entries:
         value = earlier.input.get(entry.name)
-        if masked({entry.name: value}) != {entry.name: value}:
+        if redact_json({entry.name: value}) != {entry.name: value}:
             hidden.append(entry.field)
             value = None
         texts[entry.field] = "" if value is None else field_text(entry.kind, value)

@@ -18,8 +18,8 @@ from langlauf.auth.browser import CSRF_FIELD, Browsing, keep_cookie
 from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
 from langlauf.domain.access import Scope
-from langlauf.domain.errors import NoRoom, StoreUnavailable
-from langlauf.domain.keys import ALPHABET
+from langlauf.domain.errors import ResponseMemoryFull, StoreUnavailable
+from langlauf.domain.keys import KEY_ALPHABET
 from langlauf.problems import TITLES, VARY, Problem, not_found
 from langlauf.server.large_response import counted, no_room
 from langlauf.server.mounting import path_within
@@ -113,7 +113,7 @@ class PageRenderer:
                 mark = await self._context.services.sessions.form_mark(caller.grant.session_id)
                 visit = msgspec.structs.replace(visit, csrf=mark)
             return counted(await show(visit, caller), room, caller.org_id)
-        except NoRoom as error:
+        except ResponseMemoryFull as error:
             return self._error(visit, no_room(error), missing)
         except Problem as problem:
             if problem.code == "unauthorized":
@@ -150,7 +150,7 @@ class PageRenderer:
     ) -> Response:
         """The page that asks for a key, in the place of one that needs it, or at its own address."""
         kept = visit.request.cookies.get(NONCE_COOKIE, "")
-        nonce = kept if _NONCE.fullmatch(kept) else new_word(ALPHABET, 24)
+        nonce = kept if _NONCE.fullmatch(kept) else new_word(KEY_ALPHABET, 24)
         mark = await self._context.services.sessions.sign_in_mark(nonce)
         values = {"onward": onward, "signin_org": org, "flaw": flaw, "mark": mark}
         response = self.page(visit, "signin.html", status, headers=headers, **values)

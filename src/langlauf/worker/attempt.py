@@ -13,7 +13,7 @@ from langlauf.analysis.chunking import Chunks
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import monotonic
 from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress
-from langlauf.domain.bounds import Recorded
+from langlauf.domain.bounds import WriteResult
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.settings import Settings
 from langlauf.telemetry.log import LogEvent, log_event
@@ -37,7 +37,7 @@ _REFUSAL_SECONDS = 0.05
 #: About what a write takes that is stored: an analysis that tells more than its bounds allow has the event loop no more
 #: often than one that keeps to them.
 _PAST_BOUNDS_SECONDS = 0.002
-_LIMITS = {Recorded.PARTIALS_FULL: "partials", Recorded.EVENTS_FULL: "events"}
+_LIMITS = {WriteResult.PARTIALS_FULL: "partials", WriteResult.EVENTS_FULL: "events"}
 
 
 class Stop(StrEnum):
@@ -86,7 +86,7 @@ class RunningAttempt:
         self.asked_at = self._renewed_at = asked_at
         self._processes: set[Process] = set()
         #: the bound that the job is known to have reached
-        self._reached = Recorded.WRITTEN
+        self._reached = WriteResult.WRITTEN
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -191,10 +191,10 @@ class RunningAttempt:
         """The write with the bounds of the job; what is known to be past them is not even sent."""
         if isinstance(write, Checkpoint):
             return write
-        if self._reached is Recorded.EVENTS_FULL:
+        if self._reached is WriteResult.EVENTS_FULL:
             return None
         bounds = self._settings.bounds
-        if isinstance(write, Partial) and self._reached is Recorded.PARTIALS_FULL:
+        if isinstance(write, Partial) and self._reached is WriteResult.PARTIALS_FULL:
             return Progress(percent=write.percent, step=write.step, replayed=write.replayed, bounds=bounds)
         return msgspec.structs.replace(write, bounds=bounds)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from langlauf.domain.errors import AnalysisError, TransientError
 from langlauf.domain.outcome import Failure, classify
-from langlauf.domain.redact import clean_tail, clean_text, words_of
+from langlauf.domain.redact import clean_tail, clean_text, exception_text
 
 _LONGEST_TRACE = 8_000
 
@@ -67,7 +67,7 @@ def trace_of(error: BaseException) -> str:
             continue
         seen.add(id(one))
         frames = "".join(_Folded(traceback.extract_tb(one.__traceback__, -_MOST_FRAMES)).format())
-        parts.append(f"{_HEAD if frames else ''}{frames}{words_of(one)}\n")
+        parts.append(f"{_HEAD if frames else ''}{frames}{exception_text(one)}\n")
         if isinstance(one, BaseExceptionGroup):
             waiting += one.exceptions[:_MOST_ERRORS]
         before = one.__cause__ or (None if one.__suppress_context__ else one.__context__)

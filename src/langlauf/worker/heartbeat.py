@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Collection
 
 from langlauf.clock import monotonic
-from langlauf.domain.errors import StoreUnwell
+from langlauf.domain.errors import StoreUnhealthy
 from langlauf.domain.instant import Instant
 from langlauf.domain.workers import WorkerReport
 from langlauf.hints import Hints
@@ -155,7 +155,7 @@ class Presence:
     async def _tell(self, telling: Awaitable[None]) -> None:
         try:
             await telling
-        except StoreUnwell:
+        except StoreUnhealthy:
             return  # logged once, by the health of the store
         except Exception as error:  # noqa: BLE001 - the next report tries again
             log_event(LogEvent.UPKEEP_FAILED, logging.WARNING, duty="presence", reason=str(error))

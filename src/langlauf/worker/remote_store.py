@@ -16,8 +16,18 @@ import msgspec
 from langlauf.analysis.payload import LARGE, aside
 from langlauf.clock import Clock
 from langlauf.domain import errors
-from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Handed, Lease, Partial, Progress, Renewal, Write
-from langlauf.domain.bounds import Recorded
+from langlauf.domain.attempt import (
+    Checkpoint,
+    Claim,
+    ClaimBatch,
+    ClaimRequest,
+    Lease,
+    LeaseRenewal,
+    Partial,
+    Progress,
+    Write,
+)
+from langlauf.domain.bounds import WriteResult
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.outcome import Released
@@ -47,9 +57,9 @@ def _verb(arguments: Any, answer: Any) -> _Verb:
 
 
 _VERBS = {
-    "claim_next": _verb(tuple[ClaimRequest], Handed),
-    "renew": _verb(tuple[list[Lease], float], list[Renewal]),
-    "record": _verb(tuple[Lease, str, msgspec.Raw], Recorded),
+    "claim_next": _verb(tuple[ClaimRequest], ClaimBatch),
+    "renew": _verb(tuple[list[Lease], float], list[LeaseRenewal]),
+    "record": _verb(tuple[Lease, str, msgspec.Raw], WriteResult),
     "job": _verb(tuple[str, str], JobView | None),
     "chunk": _verb(tuple[str, str, str], str | None),
     "chunks": _verb(tuple[str, str, list[str]], dict[str, str]),
@@ -89,7 +99,7 @@ class RemoteStore:
         self.line.tell(Question(number, name, msgspec.Raw(_encode(arguments))))
         return future
 
-    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
+    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
         """Claims what may start; a claim that stands is withdrawn when `idle()` is over."""
         future = self._ask("claim_next", request)
         idling = asyncio.create_task(idle())
@@ -98,18 +108,18 @@ class RemoteStore:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not future.done() and self.line is not None:
                 self.line.tell(Withdrawal())
-            return cast("Handed", await future)
+            return cast("ClaimBatch", await future)
         finally:
             idling.cancel()
 
-    async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
+    async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
         """Extends leases."""
-        return cast("list[Renewal]", await self._ask("renew", leases, lease_seconds))
+        return cast("list[LeaseRenewal]", await self._ask("renew", leases, lease_seconds))
 
-    async def record(self, lease: Lease, write: Write) -> Recorded:
+    async def record(self, lease: Lease, write: Write) -> WriteResult:
         """Writes for an attempt."""
         raw = msgspec.Raw(_encode(write))
-        return cast("Recorded", await self._ask("record", lease, type(write).__name__, raw))
+        return cast("WriteResult", await self._ask("record", lease, type(write).__name__, raw))
 
     async def note(self, report: WorkerReport) -> None:
         """Tells that this worker is there."""
@@ -212,7 +222,7 @@ class Relay:
         if self.line is not None:
             self.line.tell(reply)
 
-    async def _claim_next(self, request: ClaimRequest) -> Handed:
+    async def _claim_next(self, request: ClaimRequest) -> ClaimBatch:
         handed = await self._claim_once(request)
         while not handed.claims and not self._withdrawn:
             handed = await self._claim_once(request)
@@ -220,21 +230,21 @@ class Relay:
         if self._closed:  # the worker never heard of them
             for claim in handed.claims:
                 await self._store.record(claim.lease, Released())
-            return Handed([], handed.asked_at)
+            return ClaimBatch([], handed.asked_at)
         self.held |= {claim.lease: claim for claim in handed.claims}
         return handed
 
-    async def _claim_once(self, request: ClaimRequest) -> Handed:
+    async def _claim_once(self, request: ClaimRequest) -> ClaimBatch:
         return await self._store.claim_next(request, lambda: self._hints.wait_for_work(self._poll_seconds))
 
-    async def _renew(self, leases: list[Lease], seconds: float) -> list[Renewal]:
+    async def _renew(self, leases: list[Lease], seconds: float) -> list[LeaseRenewal]:
         renewals = await self._store.renew(leases, lease_seconds=seconds)
         for renewal in renewals:
             if not renewal.held:
                 self.held.pop(renewal.lease, None)
         return renewals
 
-    async def _record(self, lease: Lease, kind: str, write: msgspec.Raw) -> Recorded:
+    async def _record(self, lease: Lease, kind: str, write: msgspec.Raw) -> WriteResult:
         decode = _WRITES[kind].decode
         decoded = await aside(decode, write) if memoryview(write).nbytes > LARGE else decode(write)
         recorded = await self._store.record(lease, decoded)

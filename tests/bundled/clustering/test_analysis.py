@@ -13,7 +13,7 @@ from langlauf.analysis.payload import encode, encode_views
 from langlauf.bundled.clustering import clustering
 from langlauf.bundled.clustering.choosing import best_of, elbow
 from langlauf.domain.errors import PermanentError
-from langlauf.domain.showing import Chart, File, Table
+from langlauf.domain.showing import ChartView, FileView, TableView
 from tests.bundled.conftest import RecordingJob, shown_or_code
 
 _LARGEST = 64 * 1024 * 1024
@@ -171,18 +171,18 @@ def test_views_show_what_the_result_holds() -> None:
         "Scatter", "Why this k", "Clusters", "Silhouette", "Measures", "Outliers", "Labels",
     ]  # fmt: skip
     curve, scatter = by_title["Silhouette"], by_title["Scatter"]
-    assert isinstance(curve, Chart)
-    assert isinstance(scatter, Chart)
+    assert isinstance(curve, ChartView)
+    assert isinstance(scatter, ChartView)
     best = [point["k"] for point in curve.spec["data"]["values"] if point["best"]]
     assert best == [shown.payload["best"]["k"]]
     assert len(scatter.spec["data"]["values"]) == 61
     assert scatter.summary.startswith("61 rows in ")
     clusters = by_title["Clusters"]
-    assert isinstance(clusters, Table)
+    assert isinstance(clusters, TableView)
     assert clusters.rows is not None
     assert all(column.name in row for column in clusters.columns for row in clusters.rows)
     labels = by_title["Labels"]
-    assert isinstance(labels, File)
+    assert isinstance(labels, FileView)
     lines = labels.data.decode().splitlines()
     assert (lines[0], len(lines)) == ("row,cluster", 62)
 
@@ -194,7 +194,7 @@ def test_a_large_table_is_shown_in_part() -> None:
     assert (len(result["labels"]), len(result["scatter"]["points"]), result["scatter"]["of"]) == (6_000, 1_500, 6_000)
     assert result["best"]["silhouette"] > 0.8
     assert any(
-        isinstance(view, Chart) and view.summary.startswith("A sample of 1,500 of 6,000") for view in shown.views
+        isinstance(view, ChartView) and view.summary.startswith("A sample of 1,500 of 6,000") for view in shown.views
     )
 
 

@@ -14,7 +14,7 @@ from langlauf.bundled.ontology import ontology
 from langlauf.bundled.ontology.comparing import MOST_LISTED, OTHERS
 from langlauf.bundled.ontology.terms import index_from
 from langlauf.domain.errors import PermanentError
-from langlauf.domain.showing import Chart, Markdown, Table
+from langlauf.domain.showing import ChartView, MarkdownView, TableView
 from tests.bundled.conftest import RecordingJob, shown_or_code
 from tests.bundled.ontology.documents import AFTER, BEFORE, large
 from tests.support.tiers import at_scale
@@ -161,10 +161,10 @@ def test_views_show_what_changed() -> None:
     """A summary in words, changes by namespace, and a table for each kind."""
     shown = ontology(RecordingJob(), AFTER, previous=BEFORE)
     summary, chart, *tables = shown.views
-    assert isinstance(summary, Markdown)
+    assert isinstance(summary, MarkdownView)
     assert "Compared with version 2026-01, which had 8 terms:" in summary.text
     assert "- Merged: 1" in summary.text
-    assert isinstance(chart, Chart)
+    assert isinstance(chart, ChartView)
     assert chart.summary == "9 changes in 2 namespaces."
     told = {(value["namespace"], value["kind"]): value["count"] for value in chart.spec["data"]["values"]}
     assert told["process", "Definition or synonyms"] == 2
@@ -174,14 +174,14 @@ def test_views_show_what_changed() -> None:
         "Definition changed (1)", "Synonyms changed (1)", "Findings",
     ]  # fmt: skip
     for table in tables:
-        assert isinstance(table, Table)
+        assert isinstance(table, TableView)
         rows = table.rows if table.at is None else shown.payload["changes"][table.at.rpartition("/")[2]]
         assert rows
         assert all(
             column.name in row and not isinstance(row[column.name], list) for column in table.columns for row in rows
         )
     first = ontology(RecordingJob(), BEFORE).views[1]
-    assert isinstance(first, Chart)
+    assert isinstance(first, ChartView)
     assert (first.title, first.summary) == ("By namespace", "8 terms in 2 namespaces.")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from langlauf.domain.attempt import Lease, Progress
-from langlauf.domain.bounds import Recorded
+from langlauf.domain.bounds import WriteResult
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from tests.faults.api import Api
@@ -126,7 +126,7 @@ class _Scene(NamedTuple):
             beside=sum(self._went_on(line) for line in mine),
             told_lost=self._told_lost(victim, mine),
             late=len(mine),
-            refused=answers.count(Recorded.REFUSED),
+            refused=answers.count(WriteResult.REFUSED),
         )
 
     async def cut_server(self) -> ServerCut:

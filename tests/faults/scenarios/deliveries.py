@@ -10,8 +10,8 @@ from typing import NamedTuple
 from standardwebhooks import WebhookVerificationError
 
 from langlauf.clock import SystemClock, new_id
-from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryFilter, Endpoint
-from langlauf.domain.signature import PURPOSE, endpoint_secret, secret_text
+from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryFilter, WebhookEndpoint
+from langlauf.domain.signature import ENDPOINT_SECRETS_PURPOSE, endpoint_secret, secret_text
 from langlauf.hints import Hints
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.faults.api import Api
@@ -77,10 +77,10 @@ class Judge:
         """Endpoints in a store that is about to be served."""
         opened = await SqliteStore.open(str(store), hints=Hints())
         try:
-            master = await opened.access.signing_secret(PURPOSE)
+            master = await opened.access.signing_secret(ENDPOINT_SECRETS_PURPOSE)
             for number in range(_ENDPOINTS):
                 path, endpoint_id = f"/{number}", new_id()
-                new = Endpoint(
+                new = WebhookEndpoint(
                     org_id=ORG,
                     endpoint_id=endpoint_id,
                     url=self.receiver.url(path),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from langlauf.clock import SystemClock, new_id, new_trace_id
 from langlauf.domain.attempt import Claim, ClaimRequest
-from langlauf.domain.job import INLINE, JobRecord, NewJob, payload_hash
+from langlauf.domain.job import INLINE_REF, JobRecord, NewJob, payload_hash
 from langlauf.domain.outcome import Completed
 from langlauf.domain.state import Status
 from langlauf.hints import Hints
@@ -188,7 +188,7 @@ def _new_job(now: int) -> NewJob:
         status=Status.QUEUED,
         priority_class="default",
         request_payload_hash=payload_hash(_ANALYSIS, _PAYLOAD),
-        request_payload_ref=INLINE,
+        request_payload_ref=INLINE_REF,
         queued_at=now,
         updated_at=now,
         timeout_seconds=_LONG_LEASE,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from langlauf.analysis.payload import encode_views
 from langlauf.bundled.address.geometry import distance_km, ring
 from langlauf.bundled.address.showing import rank_chart, surroundings_map, views
-from langlauf.domain.showing import Table, views_from
+from langlauf.domain.showing import TableView, views_from
 
 Analyse = Callable[..., dict[str, Any]]
 
@@ -59,13 +59,13 @@ def test_the_rank_is_told_in_words_and_figures(bern: dict[str, Any]) -> None:
 
 def test_tables_name_fields_that_are_there(bern: dict[str, Any]) -> None:
     """Both tables have rows, given with the table or where it points, and every column is a field of each row."""
-    peers, nearest = (view for view in views(bern) if isinstance(view, Table))
+    peers, nearest = (view for view in views(bern) if isinstance(view, TableView))
     assert (peers.at, nearest.at, nearest.rows) == (None, "/surroundings/nearest", None)
     assert_columns_in_rows(peers, peers.rows)
     assert_columns_in_rows(nearest, bern["surroundings"]["nearest"])
 
 
-def assert_columns_in_rows(table: Table, rows: list[dict[str, Any]] | None) -> None:
+def assert_columns_in_rows(table: TableView, rows: list[dict[str, Any]] | None) -> None:
     """There are columns and rows, and each row has each of the columns."""
     assert rows
     names = {column.name for column in table.columns}

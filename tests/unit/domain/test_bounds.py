@@ -3,7 +3,7 @@
 import pytest
 
 from langlauf.domain.attempt import Partial
-from langlauf.domain.bounds import LEAST_EVENTS, Bounds, Recorded, bytes_of, recorded
+from langlauf.domain.bounds import LEAST_EVENTS, JobBounds, WriteResult, utf8_size, write_result
 
 
 @pytest.mark.parametrize(
@@ -11,22 +11,22 @@ from langlauf.domain.bounds import LEAST_EVENTS, Bounds, Recorded, bytes_of, rec
 )
 def test_a_log_keeps_room_for_the_end(events: int, last_news: int) -> None:
     """A tenth of it, at least four events and at most a hundred."""
-    assert Bounds(events=events).last_news == last_news
+    assert JobBounds(events=events).last_news == last_news
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:
     """100,000 events and a gibibyte."""
-    assert Bounds() == Bounds(events=100_000, partial_bytes=1024**3)
+    assert JobBounds() == JobBounds(events=100_000, partial_bytes=1024**3)
 
 
 def test_only_a_refused_write_is_false() -> None:
     """A write past the bounds is none that an attempt has to stop for."""
-    assert not Recorded.REFUSED
-    assert [recorded(None), recorded("partials"), recorded("events")] == [1, 2, 3]
-    assert all(one for one in Recorded if one is not Recorded.REFUSED)
+    assert not WriteResult.REFUSED
+    assert [write_result(None), write_result("partials"), write_result("events")] == [1, 2, 3]
+    assert all(one for one in WriteResult if one is not WriteResult.REFUSED)
 
 
 def test_bytes_are_those_of_utf_8() -> None:
     """And nothing where there is no text."""
-    assert bytes_of("ab", None, "ä€😀") == 2 + 2 + 3 + 4
+    assert utf8_size("ab", None, "ä€😀") == 2 + 2 + 3 + 4
     assert Partial(result_id="r", payload=None, summary="ä", blob_bytes=100).stored_bytes == 102

@@ -3,20 +3,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.domain.eta import Run, remaining_seconds, retry_after, whole_run
+from langlauf.domain.eta import RunProgress, full_run_seconds, remaining_seconds, retry_after_seconds
 from langlauf.domain.instant import SECOND, Instant, after
 
 START: Instant = 1_770_000_000 * SECOND
 
 
-def _run(*, percent: int = 0, at: float = 0, from_percent: int = 0, from_at: float | None = 0) -> Run:
+def _run(*, percent: int = 0, at: float = 0, from_percent: int = 0, from_at: float | None = 0) -> RunProgress:
     """A run that started at START, got to a percent after so many seconds, and is measured from a point."""
     paced_at = None if from_at is None else after(START, from_at)
     progress_at = None if from_at is None else after(START, at)
-    return Run("org-a", "survey", START, percent, from_percent, paced_at, progress_at)
+    return RunProgress("org-a", "survey", START, percent, from_percent, paced_at, progress_at)
 
 
-def _left(run: Run, seconds: float, typical: float | None = None) -> float | None:
+def _left(run: RunProgress, seconds: float, typical: float | None = None) -> float | None:
     return remaining_seconds(run, after(START, seconds), typical)
 
 
@@ -97,16 +97,16 @@ def test_estimates_are_never_negative_and_null_only_where_nothing_is_known(
 
 def test_runs_that_skipped_something_count_as_whole_ones() -> None:
     """What resumed work took is brought up to a whole run; less than half of one tells too little."""
-    assert whole_run(0, START, after(START, 30)) == 30.0
-    assert whole_run(40, START, after(START, 30)) == 50.0
-    assert whole_run(60, START, after(START, 30)) is None
-    assert whole_run(60, None, after(START, 30)) is None
+    assert full_run_seconds(0, START, after(START, 30)) == 30.0
+    assert full_run_seconds(40, START, after(START, 30)) == 50.0
+    assert full_run_seconds(60, START, after(START, 30)) is None
+    assert full_run_seconds(60, None, after(START, 30)) is None
 
 
 @given(st.none() | st.floats(0, 1e9))
 def test_a_refused_client_is_told_whole_seconds_within_reason(until_room: float | None) -> None:
     """From 1 to 300, and 10 where nothing is known."""
-    seconds = retry_after(until_room)
+    seconds = retry_after_seconds(until_room)
     assert 1 <= seconds <= 300
     if until_room is None:
         assert seconds == 10

@@ -6,15 +6,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.domain.figures import Figures, figures
+from langlauf.domain.figures import OpsStatistics, ops_statistics
 from langlauf.domain.instant import SECOND, after
-from langlauf.domain.overview import NOTHING, Ended, Overview, Queue, Underway, overview_of
-from langlauf.domain.periods import Span, Times, edges, percentiles, period_of, waiting_at
+from langlauf.domain.overview import EMPTY_OVERVIEW, EndedJob, Overview, StartedJob, WaitingJobs, truncated_overview
+from langlauf.domain.periods import Percentiles, TimeRange, percentiles, period_edges, period_of, waiting_at
 
 NOW = 1_770_000_000_000_000
 
 
-def ended(ago: float, *, wait: float = 2.0, run: float = 10.0, status: str = "completed", **changes: Any) -> Ended:
+def ended(ago: float, *, wait: float = 2.0, run: float = 10.0, status: str = "completed", **changes: Any) -> EndedJob:
     """A job that ended so many seconds ago."""
     finished_at = after(NOW, -ago)
     started_at = after(finished_at, -run)
@@ -29,10 +29,10 @@ def ended(ago: float, *, wait: float = 2.0, run: float = 10.0, status: str = "co
         "error_code": "timeout" if failed else None,
         "job_id": f"job-{ago:g}" if failed else None,
     }
-    return Ended(**{**values, **changes})
+    return EndedJob(**{**values, **changes})
 
 
-def underway(ago: float, **changes: Any) -> Underway:
+def underway(ago: float, **changes: Any) -> StartedJob:
     """A job that started so many seconds ago, and was queued two seconds before."""
     values = {
         "org_id": "org-a",
@@ -44,18 +44,18 @@ def underway(ago: float, **changes: Any) -> Underway:
         "next_attempt_at": None,
         "lease_until": after(NOW, 10),
     }
-    return Underway(**{**values, **changes})
+    return StartedJob(**{**values, **changes})
 
 
-def look(*jobs: Ended, most: int = 100, **parts: Any) -> Overview:
+def look(*jobs: EndedJob, most: int = 100, **parts: Any) -> Overview:
     """What a store would give."""
     newest = sorted(jobs, key=lambda one: -one.finished_at)
-    return overview_of(newest, parts.get("queued", []), parts.get("queues", []), parts.get("underway", []), most)
+    return truncated_overview(newest, parts.get("queued", []), parts.get("queues", []), parts.get("underway", []), most)
 
 
-def made(seen: Overview, span: Span = Span.QUARTER) -> Figures:
+def made(seen: Overview, span: TimeRange = TimeRange.QUARTER) -> OpsStatistics:
     """The figures of a look."""
-    return figures(seen, span, NOW, cancel_seconds=60.0)
+    return ops_statistics(seen, span, NOW, cancel_seconds=60.0)
 
 
 def test_jobs_are_counted_by_analysis_and_by_org() -> None:
@@ -66,7 +66,7 @@ def test_jobs_are_counted_by_analysis_and_by_org() -> None:
             ended(2, status="failed"),
             ended(3, analysis="route", org_id="org-b"),
             ended(4, status="canceled", started_at=None),
-            queues=[Queue("org-b", "route", 7, after(NOW, -40))],
+            queues=[WaitingJobs("org-b", "route", 7, after(NOW, -40))],
             underway=[underway(5), underway(6, lease_until=None, next_attempt_at=after(NOW, 30))],
         )
     )
@@ -85,9 +85,9 @@ def test_jobs_are_counted_by_analysis_and_by_org() -> None:
     ]
     assert [(one.name, one.ended, one.running) for one in seen.orgs] == [("org-b", 1, 0), ("org-a", 3, 1)]
     assert seen.orgs[0].oldest_at == after(NOW, -40)
-    assert total.wait == Times(2.0, 2.0)
-    assert total.run == Times(10.0, 10.0)
-    assert made(NOTHING).total.wait is None
+    assert total.wait == Percentiles(2.0, 2.0)
+    assert total.run == Percentiles(10.0, 10.0)
+    assert made(EMPTY_OVERVIEW).total.wait is None
 
 
 def test_failures_are_by_code_with_the_latest_as_example() -> None:
@@ -135,10 +135,10 @@ def test_percentiles_are_values_that_were_seen(values: list[int]) -> None:
         assert sum(value < found for value in values) < len(values) * percent / 100
 
 
-@given(st.sampled_from(Span), st.integers(0, 604_800 * SECOND))
-def test_every_moment_is_in_one_period(span: Span, ago: int) -> None:
+@given(st.sampled_from(TimeRange), st.integers(0, 604_800 * SECOND))
+def test_every_moment_is_in_one_period(span: TimeRange, ago: int) -> None:
     """Within its edges where it is in the range, else in the first."""
-    begins = edges(span, NOW)
+    begins = period_edges(span, NOW)
     assert len(begins) == span.periods + 1
     assert all(one < other for one, other in pairwise(begins))
     number = period_of(NOW - ago, begins)
@@ -166,8 +166,8 @@ def test_how_many_waited_is_worked_out(
     jobs = [job for job in jobs if job.finished_at > after(NOW, -900)]
     held = [underway(ago, queued_at=after(NOW, -ago - wait)) for ago, wait in running]
     queued = sorted((after(NOW, -ago) for ago in waiting), reverse=True)
-    queues = [Queue("org-a", "survey", len(queued) + 2, None)]  # two wait since before the range
-    moments = edges(Span.QUARTER, NOW)[1:]
+    queues = [WaitingJobs("org-a", "survey", len(queued) + 2, None)]  # two wait since before the range
+    moments = period_edges(TimeRange.QUARTER, NOW)[1:]
     spans = [(job.queued_at, job.started_at or job.finished_at) for job in jobs]
     spans += [(job.queued_at, job.started_at) for job in held]
     counted = [
@@ -181,8 +181,8 @@ def test_how_many_waited_is_worked_out(
 def test_where_too_many_wait_the_past_is_not_told() -> None:
     """Only from the oldest on that was read."""
     queued = [after(NOW, -ago) for ago in range(1, 102)]
-    seen = look(queued=queued, queues=[Queue("org-a", "survey", 5_000, None)])
+    seen = look(queued=queued, queues=[WaitingJobs("org-a", "survey", 5_000, None)])
     assert seen.queued_more
-    levels = waiting_at(seen, edges(Span.QUARTER, NOW)[1:], after(NOW, -900))
+    levels = waiting_at(seen, period_edges(TimeRange.QUARTER, NOW)[1:], after(NOW, -900))
     assert levels[:26] == [None] * 26
     assert levels[-1] == 5_000

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from langlauf.domain.figures import Figures
-from langlauf.domain.health import FEW_ENDED, FINDINGS, LONG_WAIT_SECONDS, Level, health
+from langlauf.domain.figures import OpsStatistics
+from langlauf.domain.health import FEW_ENDED, FINDINGS, LONG_WAIT_SECONDS, Severity, check_health
 from langlauf.domain.instant import after
-from langlauf.domain.overview import Overview, Queue
-from langlauf.domain.workers import WorkerReport, WorkerSeen
+from langlauf.domain.overview import Overview, WaitingJobs
+from langlauf.domain.workers import WorkerReport, WorkerStatus
 from tests.unit.domain.test_figures import NOW, ended, look, made, underway
 
 
-def worker(quiet: float = 0.0, *, held: int = 0, **changes: Any) -> WorkerSeen:
+def worker(quiet: float = 0.0, *, held: int = 0, **changes: Any) -> WorkerStatus:
     """A worker of which nothing was heard for so long."""
     values: dict[str, Any] = {
         "worker_id": "w",
@@ -24,21 +24,23 @@ def worker(quiet: float = 0.0, *, held: int = 0, **changes: Any) -> WorkerSeen:
         "started_at": NOW,
         "stopping": False,
     }
-    return WorkerSeen(WorkerReport(**{**values, **changes}), after(NOW, -quiet), held, after(NOW, 5) if held else None)
+    return WorkerStatus(
+        WorkerReport(**{**values, **changes}), after(NOW, -quiet), held, after(NOW, 5) if held else None
+    )
 
 
-def found(seen: Overview | Figures, *workers: WorkerSeen) -> list[tuple[str, Level]]:
+def found(seen: Overview | OpsStatistics, *workers: WorkerStatus) -> list[tuple[str, Severity]]:
     """What is wrong, by name."""
     shown = made(seen) if isinstance(seen, Overview) else seen
-    result = health(shown, workers or [worker()])
+    result = check_health(shown, workers or [worker()])
     assert {one.name for one in result.findings} <= set(FINDINGS)
-    assert result.level == (result.findings[0].level if result.findings else Level.OK)
+    assert result.level == (result.findings[0].level if result.findings else Severity.OK)
     return [(one.name, one.level) for one in result.findings]
 
 
 def waiting(seconds: float, analysis: str = "survey") -> Overview:
     """One job that waits for so long."""
-    return look(queues=[Queue("org-a", analysis, 1, after(NOW, -seconds))])
+    return look(queues=[WaitingJobs("org-a", analysis, 1, after(NOW, -seconds))])
 
 
 def test_nothing_wrong_is_healthy() -> None:
@@ -49,32 +51,32 @@ def test_nothing_wrong_is_healthy() -> None:
 
 def test_a_store_that_takes_no_writes_comes_first() -> None:
     """Whatever else is wrong follows from it, or can wait."""
-    result = health(made(waiting(999, "route")), [worker()], writable=False)
+    result = check_health(made(waiting(999, "route")), [worker()], writable=False)
     first, *others = result.findings
-    assert (first.name, first.level, len(others)) == ("store_unwell", Level.BAD, 1)
+    assert (first.name, first.level, len(others)) == ("store_unwell", Severity.BAD, 1)
 
 
 def test_somebody_must_work() -> None:
     """A worker that stops or is silent takes nothing; a silent one is graver where it holds jobs."""
-    alone = [("no_worker", Level.BAD)]
+    alone = [("no_worker", Severity.BAD)]
     assert found(look(), worker(stopping=True)) == alone
     assert found(look(), worker(11.1)) == alone
     assert found(look(), worker(11.0)) == []
-    assert found(look(), worker(), worker(60)) == [("silent", Level.WARN)]
-    assert found(look(), worker(), worker(60, held=2)) == [("silent", Level.BAD)]
+    assert found(look(), worker(), worker(60)) == [("silent", Severity.WARN)]
+    assert found(look(), worker(), worker(60, held=2)) == [("silent", Severity.BAD)]
 
 
 def test_what_waits_must_be_known_to_a_worker() -> None:
     """However short it waits; a long wait besides is not said twice."""
-    assert found(waiting(1, "route")) == [("nobody_knows", Level.BAD)]
-    assert found(waiting(999, "route")) == [("nobody_knows", Level.BAD)]
+    assert found(waiting(1, "route")) == [("nobody_knows", Severity.BAD)]
+    assert found(waiting(999, "route")) == [("nobody_knows", Severity.BAD)]
     assert found(waiting(1, "route"), worker(), worker(analyses=("route",))) == []
 
 
 def test_a_long_wait_is_worth_a_word() -> None:
     """Beyond its threshold."""
     assert found(waiting(LONG_WAIT_SECONDS)) == []
-    assert found(waiting(LONG_WAIT_SECONDS + 0.1)) == [("long_wait", Level.WARN)]
+    assert found(waiting(LONG_WAIT_SECONDS + 0.1)) == [("long_wait", Severity.WARN)]
 
 
 def test_many_failures_are_worth_a_word() -> None:
@@ -82,14 +84,14 @@ def test_many_failures_are_worth_a_word() -> None:
     bad = [ended(number, status="failed") for number in range(3)]
     good = [ended(number) for number in range(FEW_ENDED)]
     assert found(look(*bad[:2], *good[: FEW_ENDED - 2])) == []
-    assert found(look(*bad, *good[: FEW_ENDED - 3])) == [("failing", Level.WARN)]
+    assert found(look(*bad, *good[: FEW_ENDED - 3])) == [("failing", Severity.WARN)]
     assert found(look(*bad, *good[: FEW_ENDED - 4])) == []
 
 
 def test_the_gravest_comes_first() -> None:
     """Whatever the order of the rules."""
     stuck = underway(900, cancel_requested_at=after(NOW, -90))
-    late = Queue("org-a", "survey", 1, after(NOW, -999))
-    seen = look(underway=[stuck], queues=[late, Queue("org-a", "route", 1, NOW)])
-    names = [("nobody_knows", Level.BAD), ("long_wait", Level.WARN), ("canceling", Level.WARN)]
+    late = WaitingJobs("org-a", "survey", 1, after(NOW, -999))
+    seen = look(underway=[stuck], queues=[late, WaitingJobs("org-a", "route", 1, NOW)])
+    names = [("nobody_knows", Severity.BAD), ("long_wait", Severity.WARN), ("canceling", Severity.WARN)]
     assert found(seen) == names

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from langlauf.auth.tokens import LONGEST, JobToken, Statements
 from langlauf.clock import new_word
-from langlauf.domain.keys import ALPHABET, ID_LENGTH, PREFIX, SECRET_LENGTH, is_key_id, key_id_of, key_text
-from langlauf.domain.redact import MASK, redacted
+from langlauf.domain.keys import ID_LENGTH, KEY_ALPHABET, KEY_PREFIX, SECRET_LENGTH, is_key_id, key_id_of, key_text
+from langlauf.domain.redact import MASK, redact
 
-words = st.text(ALPHABET, min_size=SECRET_LENGTH, max_size=SECRET_LENGTH)
-ids = st.text(ALPHABET, min_size=ID_LENGTH, max_size=ID_LENGTH).map(lambda word: PREFIX + word)
+words = st.text(KEY_ALPHABET, min_size=SECRET_LENGTH, max_size=SECRET_LENGTH)
+ids = st.text(KEY_ALPHABET, min_size=ID_LENGTH, max_size=ID_LENGTH).map(lambda word: KEY_PREFIX + word)
 TOKENS = Statements(JobToken, "llt_", b"a secret")
 
 
@@ -26,7 +26,7 @@ def test_a_key_names_its_id(key_id: str, secret: str) -> None:
     assert not is_key_id(text)
 
 
-@given(ids, words, st.integers(0, 53), st.sampled_from(ALPHABET))
+@given(ids, words, st.integers(0, 53), st.sampled_from(KEY_ALPHABET))
 def test_a_slip_of_the_pen_is_found(key_id: str, secret: str, place: int, letter: str) -> None:
     """One letter that is another one, anywhere, is no key; nor is one that is missing or too many."""
     text = key_text(key_id, secret)
@@ -44,8 +44,8 @@ def test_any_other_text_is_no_key(text: str) -> None:
 
 def test_a_secret_cannot_be_guessed() -> None:
     """At least 160 bits, drawn anew each time."""
-    assert len(ALPHABET) ** SECRET_LENGTH > 2**160
-    assert len({new_word(ALPHABET, SECRET_LENGTH) for _ in range(100)}) == 100
+    assert len(KEY_ALPHABET) ** SECRET_LENGTH > 2**160
+    assert len({new_word(KEY_ALPHABET, SECRET_LENGTH) for _ in range(100)}) == 100
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_a_secret_cannot_be_guessed() -> None:
 )
 def test_secrets_are_masked_wherever_they_turn_up(secret: str) -> None:
     """Also where nothing around them says what they are; the id of a key may be read."""
-    assert redacted(f"upstream said {secret} is wrong") == f"upstream said {MASK} is wrong"
-    assert redacted("made llk_abcdefghijkl today") == "made llk_abcdefghijkl today"
+    assert redact(f"upstream said {secret} is wrong") == f"upstream said {MASK} is wrong"
+    assert redact("made llk_abcdefghijkl today") == "made llk_abcdefghijkl today"
 
 
 @given(st.text(max_size=40), st.text(max_size=40), st.integers(0, 2**53))

@@ -5,7 +5,7 @@ import pytest
 
 from langlauf.domain.event import STATE_AFTER, EventType
 from langlauf.domain.instant import from_text
-from langlauf.domain.outbound import OUTBOUND, cloud_event, source_of
+from langlauf.domain.outbound import OUTBOUND, cloud_event, event_source
 
 _NAMES = {"queued": "queued", "running": "started"} | {
     name: name for name in ("partial", "completed", "failed", "canceled")
@@ -61,4 +61,4 @@ def test_what_goes_out_is_what_moves_a_job() -> None:
     ],
 )
 def test_the_source_is_the_address_of_the_api_or_its_path(public: str | None, source: str) -> None:
-    assert source_of(public, "/analyze") == source
+    assert event_source(public, "/analyze") == source

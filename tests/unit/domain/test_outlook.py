@@ -6,35 +6,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.domain.eta import Run
+from langlauf.domain.eta import RunProgress
 from langlauf.domain.instant import SECOND, after
 from langlauf.domain.job import JobRecord, PriorityClass
-from langlauf.domain.outlook import Outlook, Ramps
+from langlauf.domain.outlook import Ramps, WaitForecast
 from langlauf.domain.state import Status
-from langlauf.domain.waiting import Lane, Limits, Load, Rank, own_before
+from langlauf.domain.waiting import Lane, QueueLoad, RunningLimits, TicketRange, jobs_ahead
 
 NOW = 1_770_000_000 * SECOND
 PACES = {"survey": 10.0, "census": 100.0}
 
 
-def _running(org: str, analysis: str = "survey", *, since: float = 0) -> Run:
+def _running(org: str, analysis: str = "survey", *, since: float = 0) -> RunProgress:
     started_at = after(NOW, -since)
-    return Run(org, analysis, started_at, 0, 0, started_at, started_at)
+    return RunProgress(org, analysis, started_at, 0, 0, started_at, started_at)
 
 
 def _outlook(
     lanes: list[Lane],
-    runs: list[Run],
+    runs: list[RunProgress],
     *,
     slots: int = 1,
     per_org: int | None = None,
     per_analysis: dict[str, int] | None = None,
     paces: dict[str, float] = PACES,
-) -> Outlook:
-    return Outlook(Load(NOW, lanes, runs, paces, 0), Limits(slots, per_org, per_analysis or {}))
+) -> WaitForecast:
+    return WaitForecast(QueueLoad(NOW, lanes, runs, paces, 0), RunningLimits(slots, per_org, per_analysis or {}))
 
 
-def _wait(outlook: Outlook, org: str = "org-a", analysis: str = "survey", **before: float) -> float:
+def _wait(outlook: WaitForecast, org: str = "org-a", analysis: str = "survey", **before: float) -> float:
     return outlook.wait(org, analysis, before, NOW)
 
 
@@ -153,27 +153,27 @@ def _job(ticket: int, priority: PriorityClass = "default", analysis: str = "surv
 def test_the_place_in_the_own_queue_comes_from_tickets() -> None:
     """The first one has none before it; urgent ones go before; other analyses count by their times."""
     ranks = [
-        Rank("survey", "default", 13, 5, 14, NOW, after(NOW, 10)),
-        Rank("survey", "expedite", 13, 1, 3, NOW, after(NOW, 10)),
-        Rank("census", "default", 4, 1, 4, after(NOW, 20), after(NOW, 30)),
+        TicketRange("survey", "default", 13, 5, 14, NOW, after(NOW, 10)),
+        TicketRange("survey", "expedite", 13, 1, 3, NOW, after(NOW, 10)),
+        TicketRange("census", "default", 4, 1, 4, after(NOW, 20), after(NOW, 30)),
     ]
-    assert own_before(_job(5), ranks) == {"survey": 3, "census": 0}
-    assert own_before(_job(9), ranks) == {"survey": 7, "census": 0}
-    assert own_before(_job(2, "expedite"), ranks) == {"survey": 1, "census": 0}
-    assert own_before(_job(15, at=after(NOW, 25)), ranks) == {"survey": 13, "census": 2}
-    assert own_before(_job(0, at=after(NOW, 40)), ranks) == {"survey": 13, "census": 4}
+    assert jobs_ahead(_job(5), ranks) == {"survey": 3, "census": 0}
+    assert jobs_ahead(_job(9), ranks) == {"survey": 7, "census": 0}
+    assert jobs_ahead(_job(2, "expedite"), ranks) == {"survey": 1, "census": 0}
+    assert jobs_ahead(_job(15, at=after(NOW, 25)), ranks) == {"survey": 13, "census": 2}
+    assert jobs_ahead(_job(0, at=after(NOW, 40)), ranks) == {"survey": 13, "census": 4}
 
 
 def test_a_job_may_be_newer_than_what_is_known_of_its_queue() -> None:
     """Behind a last one that is known, it is further behind; where none is known, tickets began with 1."""
-    ranks = [Rank("survey", "default", 10, 5, 14, NOW, after(NOW, 10))]
-    assert own_before(_job(30), ranks) == {"survey": 25}
-    assert own_before(_job(3, "expedite"), ranks) == {"survey": 2}
-    assert own_before(_job(1), []) == {"survey": 0}
-    assert own_before(_job(4), []) == {"survey": 3}
+    ranks = [TicketRange("survey", "default", 10, 5, 14, NOW, after(NOW, 10))]
+    assert jobs_ahead(_job(30), ranks) == {"survey": 25}
+    assert jobs_ahead(_job(3, "expedite"), ranks) == {"survey": 2}
+    assert jobs_ahead(_job(1), []) == {"survey": 0}
+    assert jobs_ahead(_job(4), []) == {"survey": 3}
 
 
 def test_canceled_jobs_are_not_waited_for() -> None:
     """Of a hundred tickets ten are left: the one in the middle has five before it."""
-    ranks = [Rank("survey", "default", 10, 1, 100, NOW, after(NOW, 10))]
-    assert own_before(_job(51), ranks) == {"survey": 5.0}
+    ranks = [TicketRange("survey", "default", 10, 1, 100, NOW, after(NOW, 10))]
+    assert jobs_ahead(_job(51), ranks) == {"survey": 5.0}

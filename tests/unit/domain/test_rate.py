@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langlauf.domain.rate import Rate, Standing, read_rate, take
+from langlauf.domain.rate import Rate, RateStatus, read_rate, take_one
 
 RATES = st.builds(Rate, st.integers(1, 200), st.integers(1, 100))
 PAUSES = st.lists(st.floats(0, 20), min_size=1, max_size=60)
@@ -32,13 +32,13 @@ def test_the_quota_may_be_taken_at_once_and_no_more(rate: Rate) -> None:
     """Each tells how many remain; the next one is refused, and told when it is not."""
     full_at = 0.0
     for left in reversed(range(rate.quota)):
-        standing = take(rate, full_at, 50.0)
+        standing = take_one(rate, full_at, 50.0)
         assert (standing.allowed, standing.remaining) == (True, left)
         full_at = standing.full_at
-    refused = take(rate, full_at, 50.0)
+    refused = take_one(rate, full_at, 50.0)
     assert not refused.allowed
     assert refused.full_at == full_at
-    assert take(rate, full_at, 50.0 + refused.seconds).allowed
+    assert take_one(rate, full_at, 50.0 + refused.seconds).allowed
 
 
 @settings(deadline=None)
@@ -48,7 +48,7 @@ def test_what_is_told_is_true(rate: Rate, pauses: list[float]) -> None:
     now, full_at, passed = 100.0, 0.0, 0
     for pause in pauses:
         now += pause
-        standing = take(rate, full_at, now)
+        standing = take_one(rate, full_at, now)
         passed += standing.allowed
         full_at = standing.full_at
         assert passed <= rate.quota + (now - 100.0) * rate.quota / rate.window + 1e-3
@@ -60,11 +60,11 @@ def test_what_is_told_is_true(rate: Rate, pauses: list[float]) -> None:
 def _passing(rate: Rate, full_at: float, now: float) -> int:
     """How many pass at one moment."""
     count = 0
-    while (standing := take(rate, full_at, now)).allowed:
+    while (standing := take_one(rate, full_at, now)).allowed:
         full_at, count = standing.full_at, count + 1
     return count
 
 
 def test_idle_time_is_not_saved_up() -> None:
     """A day without a request is worth one quota."""
-    assert take(Rate(3, 60), 0.0, 86_400.0) == Standing(True, 2, 20, 86_420.0)
+    assert take_one(Rate(3, 60), 0.0, 86_400.0) == RateStatus(True, 2, 20, 86_420.0)

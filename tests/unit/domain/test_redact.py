@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from langlauf.domain.masking import masked
-from langlauf.domain.redact import MASK, clean_tail, clean_text, redacted, secret_name
+from langlauf.domain.masking import redact_json
+from langlauf.domain.redact import MASK, clean_tail, clean_text, is_secret_name, redact
 
 _TEXTS = Path(__file__).parent / "secrets"
 _MARKED = re.compile("«[^»]*»")
@@ -39,14 +39,14 @@ def test_every_listed_secret_is_masked_and_nothing_around_it() -> None:
     wrong = []
     for kind, marked in SECRETS:
         text, expected = marked.replace("«", "").replace("»", ""), _MARKED.sub(MASK, marked)
-        if redacted(text) != expected or redacted(expected) != expected:
-            wrong.append((kind, expected, redacted(text)))
+        if redact(text) != expected or redact(expected) != expected:
+            wrong.append((kind, expected, redact(text)))
     assert wrong == []
 
 
 def test_no_harmless_text_changes() -> None:
     """What only speaks of secrets, counts them or is spelt like them can still be read."""
-    assert [(kind, text, redacted(text)) for kind, text in HARMLESS if redacted(text) != text] == []
+    assert [(kind, text, redact(text)) for kind, text in HARMLESS if redact(text) != text] == []
 
 
 @pytest.mark.parametrize("before", ["", "Fehler beim Lesen: ", "x" * 300 + " ", "İ ", "(", "\n\n"])
@@ -54,7 +54,7 @@ def test_no_harmless_text_changes() -> None:
 def test_secrets_are_masked_wherever_they_stand(before: str, after: str) -> None:
     """The text around a secret does not hide it."""
     for secret in ("password='a b c'", "redis://:pw@host", "token=a1b2c3d4", "sk-MadeUp0MadeUp0MadeUp0"):
-        assert redacted(before + secret + after) == before + redacted(secret) + after
+        assert redact(before + secret + after) == before + redact(secret) + after
 
 
 #: Pieces that begin something and never end it, or that look like something again and again.
@@ -72,13 +72,13 @@ HOSTILE = [
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_a_hostile_text_is_done_in_linear_time(piece: str) -> None:
     """Nothing is looked at again and again: what is done for a text is done for one of twice its length, too."""
-    assert len(redacted(piece * (16_384 // len(piece)))) > 0
+    assert len(redact(piece * (16_384 // len(piece)))) > 0
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_a_hostile_mebibyte_is_done(piece: str) -> None:
     """Quadratic work on a text of this length would take the suite past its limit."""
-    assert len(redacted(piece * (1_048_576 // len(piece)))) > 0
+    assert len(redact(piece * (1_048_576 // len(piece)))) > 0
 
 
 @pytest.mark.parametrize("longest", range(60, 110))
@@ -88,7 +88,7 @@ def test_a_long_text_is_masked_before_it_is_cut(longest: int) -> None:
     for shown in (clean_text(text, longest), clean_tail(text, longest)):
         assert len(shown) <= longest
         assert not re.search("Made|b c|d e", shown)
-    assert redacted(clean_text(text, longest)) == clean_text(text, longest)
+    assert redact(clean_text(text, longest)) == clean_text(text, longest)
 
 
 def test_masks_that_shorten_a_text_show_nothing_of_what_follows() -> None:
@@ -113,8 +113,8 @@ def test_masks_that_shorten_a_text_show_nothing_of_what_follows() -> None:
 )
 def test_names_of_secrets_are_known(name: str) -> None:
     """Whatever stands under such a name is hidden."""
-    assert secret_name(name)
-    assert masked({name: "some words"}) == {name: MASK}
+    assert is_secret_name(name)
+    assert redact_json({name: "some words"}) == {name: MASK}
 
 
 @pytest.mark.parametrize(
@@ -135,5 +135,5 @@ def test_names_of_secrets_are_known(name: str) -> None:
 )
 def test_other_names_are_left_alone(name: str) -> None:
     """A name that only begins like one is none."""
-    assert not secret_name(name)
-    assert masked({name: "some words"}) == {name: "some words"}
+    assert not is_secret_name(name)
+    assert redact_json({name: "some words"}) == {name: "some words"}

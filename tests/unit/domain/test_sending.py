@@ -7,18 +7,18 @@ import pytest
 from langlauf.domain.delivery import Delivery
 from langlauf.domain.instant import SECOND, from_text
 from langlauf.domain.sending import (
-    HOPELESS_SECONDS,
+    DISABLE_AFTER_SECONDS,
     LONGEST_RETRY_AFTER,
-    Outcome,
+    DeliveryOutcome,
     outcome_of_status,
     pause_after,
     read_retry_after,
-    settle,
+    settle_delivery,
 )
 
 NOW = from_text("2026-03-01T12:00:00Z")
 SCHEDULE = (5.0, 300.0, 1_800.0)
-FAILED = Outcome(verdict="later", error="the receiver answered 500", status_code=500, lane_failed=True)
+FAILED = DeliveryOutcome(verdict="later", error="the receiver answered 500", status_code=500, lane_failed=True)
 
 
 def delivery(try_number: int = 1, lane_failures: int = 0) -> Delivery:
@@ -42,9 +42,9 @@ def delivery(try_number: int = 1, lane_failures: int = 0) -> Delivery:
     )
 
 
-def settled(one: Delivery, outcome: Outcome, **values: Any) -> Any:
+def settled(one: Delivery, outcome: DeliveryOutcome, **values: Any) -> Any:
     given = {"schedule": SCHEDULE, "draw": 0.0, "seconds": 0.1, "now": NOW, **values}
-    return settle(one, outcome, **given)
+    return settle_delivery(one, outcome, **given)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_lane_is_left_alone_for_longer_and_longer(failures: int, pause: float 
     ("verdict", "status"), [("sent", "sent"), ("suppressed", "suppressed"), ("never", "failed"), ("later", "pending")]
 )
 def test_what_says_nothing_about_its_lane_leaves_it_alone(verdict: Any, status: str) -> None:
-    end = settled(delivery(lane_failures=9), Outcome(verdict=verdict, error="x"), failing_since=0)
+    end = settled(delivery(lane_failures=9), DeliveryOutcome(verdict=verdict, error="x"), failing_since=0)
     assert (end.status, end.lane_failed, end.pause_seconds, end.disable) == (status, False, None, None)
 
 
@@ -132,7 +132,7 @@ def test_an_endpoint_that_is_gone_is_not_called_any_more() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "failures", "disabled"),
-    [(HOPELESS_SECONDS, 9, True), (HOPELESS_SECONDS - 1, 9, False), (HOPELESS_SECONDS, 2, False)],
+    [(DISABLE_AFTER_SECONDS, 9, True), (DISABLE_AFTER_SECONDS - 1, 9, False), (DISABLE_AFTER_SECONDS, 2, False)],
 )
 def test_nor_one_that_was_not_reached_for_days(seconds: float, failures: int, disabled: bool) -> None:
     end = settled(delivery(lane_failures=failures), FAILED, failing_since=NOW - int(seconds * SECOND))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langlauf.domain.event import STATE_AFTER, EventType
-from langlauf.domain.state import LEGAL, STARTED, TERMINAL, Status, allowed
+from langlauf.domain.state import LEGAL, STARTED, TERMINAL, Status, is_legal
 from langlauf.hints import Hints
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
@@ -38,13 +38,13 @@ def test_the_terminal_states_are_those_nothing_leaves() -> None:
     """Derived, and as the contract says."""
     assert {Status.COMPLETED, Status.FAILED, Status.CANCELED} == TERMINAL
     assert {Status.RUNNING, Status.PARTIAL} == STARTED
-    assert not any(allowed(state, target) for state in TERMINAL for target in Status)
+    assert not any(is_legal(state, target) for state in TERMINAL for target in Status)
 
 
 def test_a_job_cannot_complete_without_running() -> None:
     """The jump that the sources forbid by name."""
-    assert not allowed(Status.QUEUED, Status.COMPLETED)
-    assert not allowed(None, Status.RUNNING)
+    assert not is_legal(Status.QUEUED, Status.COMPLETED)
+    assert not is_legal(None, Status.RUNNING)
 
 
 def test_the_constraints_of_the_schema_name_every_state() -> None:
@@ -163,7 +163,7 @@ class Player:
         for event in events:
             target = STATE_AFTER.get(event.event_type, state)
             assert target is not None
-            assert target is state or allowed(state, target), (state, event.event_type)
+            assert target is state or is_legal(state, target), (state, event.event_type)
             assert state not in TERMINAL
             state = target
         assert state is view.job.status

@@ -4,8 +4,8 @@ from ipaddress import ip_network
 
 import pytest
 
-from langlauf.domain.errors import TargetRefused
-from langlauf.domain.target import LONGEST_URL, check_url
+from langlauf.domain.errors import WebhookUrlRefused
+from langlauf.domain.target import LONGEST_WEBHOOK_URL, read_webhook_url
 
 HOME = (ip_network("127.0.0.0/8"), ip_network("10.1.0.0/16"), ip_network("::1/128"))
 
@@ -80,14 +80,14 @@ REFUSED = [
     *("https://exa$mple.com/", "https://example.com,127.0.0.1/", "https://example.com;127.0.0.1/", "https://*.com/"),
     *("https://example.com/%", "https://example.com/%zz", "https://example.com/a\\b", "https://example.com/<x>"),
     "",
-    f"https://example.com/{'a' * LONGEST_URL}",
+    f"https://example.com/{'a' * LONGEST_WEBHOOK_URL}",
 ]
 
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_refused_with_a_reason(text: str) -> None:
-    with pytest.raises(TargetRefused) as refused:
-        check_url(text)
+    with pytest.raises(WebhookUrlRefused) as refused:
+        read_webhook_url(text)
     assert len(str(refused.value)) > 10
 
 
@@ -104,16 +104,16 @@ def test_refused_with_a_reason(text: str) -> None:
     ],
 )
 def test_read_and_spelled_in_one_way(text: str, url: str) -> None:
-    target = check_url(text)
+    target = read_webhook_url(text)
     assert target.url == url
-    assert check_url(target.url) == target
+    assert read_webhook_url(target.url) == target
     assert target.ordinary
 
 
 def test_the_origin_is_the_lane() -> None:
-    assert check_url("https://Example.com/a").origin == check_url("https://example.com:443/b?c").origin
-    assert check_url("http://127.0.0.1:8000/a", HOME).origin == "http://127.0.0.1:8000"
-    assert check_url("https://[2606:4700::1111]/x").origin == "https://[2606:4700::1111]"
+    assert read_webhook_url("https://Example.com/a").origin == read_webhook_url("https://example.com:443/b?c").origin
+    assert read_webhook_url("http://127.0.0.1:8000/a", HOME).origin == "http://127.0.0.1:8000"
+    assert read_webhook_url("https://[2606:4700::1111]/x").origin == "https://[2606:4700::1111]"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_the_origin_is_the_lane() -> None:
     ],
 )
 def test_inside_named_ranges_http_and_any_port(text: str) -> None:
-    assert check_url(text, HOME).url == text
+    assert read_webhook_url(text, HOME).url == text
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_inside_named_ranges_http_and_any_port(text: str) -> None:
     ],
 )
 def test_and_nothing_else(text: str) -> None:
-    with pytest.raises(TargetRefused):
-        check_url(text, HOME)
+    with pytest.raises(WebhookUrlRefused):
+        read_webhook_url(text, HOME)
 
 
 @pytest.mark.parametrize(
@@ -154,11 +154,11 @@ def test_and_nothing_else(text: str) -> None:
     ],
 )
 def test_this_server_does_not_call_itself(text: str, own: str) -> None:
-    with pytest.raises(TargetRefused, match="own"):
-        check_url(text, HOME, own=own)
-    assert check_url("https://other.example.com/x", HOME, own=own).scheme == "https"
+    with pytest.raises(WebhookUrlRefused, match="own"):
+        read_webhook_url(text, HOME, own=own)
+    assert read_webhook_url("https://other.example.com/x", HOME, own=own).scheme == "https"
 
 
 def test_another_port_of_this_host_is_another_server() -> None:
-    assert check_url("http://127.0.0.1:9000/", HOME, own="http://127.0.0.1:8080").scheme == "http"
-    assert check_url("https://example.com/", own="https://größe.example").scheme == "https"
+    assert read_webhook_url("http://127.0.0.1:9000/", HOME, own="http://127.0.0.1:8080").scheme == "http"
+    assert read_webhook_url("https://example.com/", own="https://größe.example").scheme == "https"

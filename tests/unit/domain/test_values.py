@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from langlauf.clock import new_id
 from langlauf.domain.errors import PermanentError, ResultTooLarge, ResultUnstorable, StoreUnavailable, TransientError
-from langlauf.domain.eta import poll_after
-from langlauf.domain.fairness import Queue, share
+from langlauf.domain.eta import poll_seconds
+from langlauf.domain.fairness import OrgQueue, share_slots
 from langlauf.domain.instant import SECOND, from_text, to_text
 from langlauf.domain.job import JobRecord, Phase, phase
 from langlauf.domain.outcome import (
@@ -32,7 +32,7 @@ from langlauf.domain.outcome import (
     classify,
 )
 from langlauf.domain.progress import stored_percent
-from langlauf.domain.redact import MASK, clean_message, redacted
+from langlauf.domain.redact import MASK, clean_message, redact
 from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER, first_flaw, is_plain
@@ -94,8 +94,8 @@ def test_a_time_with_an_offset_is_the_same_instant() -> None:
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=8), st.integers(0, 40))
 def test_free_slots_are_shared_out_one_by_one(lanes: list[tuple[int, int]], room: int) -> None:
     """All room is used while anybody waits, nobody starts more than wait, and turns stay within one of each other."""
-    waiting = [Queue(start, start, 0, index, count) for index, (start, count) in enumerate(lanes)]
-    turns = share(waiting, room)
+    waiting = [OrgQueue(start, start, 0, index, count) for index, (start, count) in enumerate(lanes)]
+    turns = share_slots(waiting, room)
     assert sum(one.starts for one in turns) == min(room, sum(queue.waiting for queue in waiting))
     assert all(one.starts <= one.queue.waiting for one in turns)
     started = {one.queue.org: one.starts for one in turns}
@@ -125,7 +125,7 @@ def test_the_phase_tells_what_is_going_on(fields: dict[str, Any], lease: int | N
 @given(st.none() | st.floats(0, 1e9))
 def test_clients_are_told_whole_seconds_within_reason(remaining: float | None) -> None:
     """Retry-After is a whole number from 1 to 30 while the job goes on."""
-    assert 1 <= poll_after(_job(), remaining) <= 30
+    assert 1 <= poll_seconds(_job(), remaining) <= 30
 
 
 @pytest.mark.parametrize(
@@ -328,9 +328,9 @@ def test_what_looks_plain_has_no_flaw(value: Any, ascii_only: bool, deepest: int
 )
 def test_secrets_are_masked(text: str) -> None:
     """Nothing that looks like a secret is stored, and masking twice changes nothing."""
-    cleaned = redacted(text)
+    cleaned = redact(text)
     assert MASK in cleaned
-    assert redacted(cleaned) == cleaned
+    assert redact(cleaned) == cleaned
     for secret in ("abcdefghijkl", "s3cret@", "s3cretpass", "abc123def", "hunter2secret", "abcdefgh12345", "MfKQ9r8"):
         assert secret not in cleaned
 

@@ -10,12 +10,12 @@ from langlauf.api import response_schemas as responses
 from langlauf.api.openapi.schema import Document
 from langlauf.api.openapi.webhook_examples import webhook_answers
 from langlauf.domain.event import ActorType, EventType
-from langlauf.domain.fields import SEEN_FIELDS, defaults
+from langlauf.domain.fields import VISIBLE_FIELDS, field_defaults
 from langlauf.domain.instant import from_text
 from langlauf.domain.job import Phase
 from langlauf.domain.outbound import CloudEvent
 from langlauf.domain.outbound import cloud_event as outbound_event
-from langlauf.domain.showing import Column, Markdown, Table
+from langlauf.domain.showing import Column, MarkdownView, TableView
 from langlauf.domain.state import Status
 
 JOB_ID = "01a1e22d-5758-78bb-9977-e0f332d3442e"
@@ -91,7 +91,7 @@ def _queued(prefix: str) -> records.JobOut:
         "event_seq": 1,
         "status_url": f"{prefix}/jobs/{JOB_ID}",
     }
-    return records.JobOut(**{**defaults(SEEN_FIELDS), **known, "result_url": None})
+    return records.JobOut(**{**field_defaults(VISIBLE_FIELDS), **known, "result_url": None})
 
 
 def _completed(prefix: str) -> records.JobOut:
@@ -191,7 +191,10 @@ def _shown() -> responses.ViewsResponse:
         job_id=JOB_ID,
         result_kind="final",
         result_seq=1,
-        views=[Table(at="/found", columns=[Column(name="place")], title="Found"), Markdown(text="**Three** fit.")],
+        views=[
+            TableView(at="/found", columns=[Column(name="place")], title="Found"),
+            MarkdownView(text="**Three** fit."),
+        ],
     )
 
 

@@ -7,7 +7,7 @@ from langlauf.api import request_schemas as bodies
 from langlauf.api.openapi.examples import cloud_event
 from langlauf.api.openapi.schema import Document, Struct, input_schemas, json_content, ref, required_example
 from langlauf.api.operations import OPERATIONS, Operation
-from langlauf.domain.outbound import CLOUD_EVENT, CloudEvent
+from langlauf.domain.outbound import CLOUD_EVENT_MEDIA_TYPE, CloudEvent
 
 ANALYZE = "AnalyzeRequest"
 #: What to send; without one, what the schema gives away.
@@ -151,7 +151,9 @@ def webhook() -> Document:
                     ],
                     "requestBody": {
                         "required": True,
-                        "content": json_content(ref(CloudEvent), {"completed": {"value": cloud_event()}}, CLOUD_EVENT),
+                        "content": json_content(
+                            ref(CloudEvent), {"completed": {"value": cloud_event()}}, CLOUD_EVENT_MEDIA_TYPE
+                        ),
                     },
                     "responses": {
                         "2XX": {"description": "Taken. Anything else is tried again, a redirect included."},

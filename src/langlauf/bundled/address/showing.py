@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from langlauf.domain.showing import AnyView, Chart, Column, Map, Table
+from langlauf.domain.showing import AnyView, ChartView, Column, MapView, TableView
 
 from .geometry import ring
 from .surroundings import RADII_KM
@@ -32,12 +32,12 @@ def views(results: Results) -> list[AnyView]:
     return found
 
 
-def surroundings_map(results: Results) -> Map:
+def surroundings_map(results: Results) -> MapView:
     """The place and its neighbours, with rings and the middle of the region's people as far as these reach."""
     place, around = results["locate"]["place"], results["surroundings"]
     reach = _BEYOND * max((other["distance_km"] for other in around["nearest"]), default=RADII_KM[-1])
     features = [*_rings(place, reach), *_region(results, reach), *around["map"]["features"]]
-    return Map(title=f"Around {place['name']}", geojson={"type": "FeatureCollection", "features": features})
+    return MapView(title=f"Around {place['name']}", geojson={"type": "FeatureCollection", "features": features})
 
 
 def _rings(place: dict[str, Any], reach: float) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ def _region(results: Results, reach: float) -> list[dict[str, Any]]:
     ]
 
 
-def rank_chart(results: Results) -> Chart:
+def rank_chart(results: Results) -> ChartView:
     """How many of the listed places are smaller, in the region, the country and the world."""
     place, region = results["locate"]["place"], results["region"]["region"]
     country = place["country_name"] or place["country"]
@@ -85,31 +85,31 @@ def rank_chart(results: Results) -> Chart:
     in_country = results["rank"]["country"]["size"]
     spec = _bars(values, "scope", "smaller", "Places that are smaller (%)", domain=[0, 100])
     summary = f"By people {place['name']} is number {in_country['rank']:,} of {in_country['of']:,} in {country}."
-    return Chart(title="Rank by size", spec=spec, summary=summary)
+    return ChartView(title="Rank by size", spec=spec, summary=summary)
 
 
-def peers_table(results: Results) -> Table:
+def peers_table(results: Results) -> TableView:
     """Places of about the same size."""
     near = [{"where": "same country", **place} for place in results["comparable"]["in_country"]]
     far = [{"where": "abroad", **place} for place in results["comparable"]["abroad"]]
     columns = [*_columns(_PLACE), Column(name="size_ratio", title="Size ratio"), Column(name="where", title="Where")]
     names = [column.name for column in columns]
     rows = [{name: place[name] for name in names} for place in [*near, *far]]
-    return Table(title="Places of the same size", rows=rows, columns=columns)
+    return TableView(title="Places of the same size", rows=rows, columns=columns)
 
 
-def neighbours_table() -> Table:
+def neighbours_table() -> TableView:
     """The nearest places."""
     columns = [*_columns(_PLACE), Column(name="direction", title="Direction")]
-    return Table(title="Nearest places", at="/surroundings/nearest", columns=columns)
+    return TableView(title="Nearest places", at="/surroundings/nearest", columns=columns)
 
 
-def risk_chart(results: Results) -> Chart:
+def risk_chart(results: Results) -> ChartView:
     """What each component adds to the score."""
     assessment = results["assessment"]
     values = [{"component": one["name"], "points": one["contribution"]} for one in assessment["components"]]
     summary = f"The components add up to a score of {assessment['score']:g} of 100, which is {assessment['level']}."
-    return Chart(title="Parts of the score", spec=_bars(values, "component", "points", "Points"), summary=summary)
+    return ChartView(title="Parts of the score", spec=_bars(values, "component", "points", "Points"), summary=summary)
 
 
 def _bars(

@@ -4,7 +4,7 @@ import csv
 from io import StringIO
 from typing import Any
 
-from langlauf.domain.showing import AnyView, Chart, Column, File, Markdown, Table
+from langlauf.domain.showing import AnyView, ChartView, Column, FileView, MarkdownView, TableView
 
 Result = dict[str, Any]
 
@@ -27,16 +27,16 @@ def final_views(result: Result) -> list[AnyView]:
     ]
 
 
-def answer(result: Result) -> Markdown:
+def answer(result: Result) -> MarkdownView:
     """The best k, its reasons, and what should be known about it."""
     best = result["best"]
     lines = [f"**{best['k']} clusters** fit these rows best.", "", *(f"- {reason}" for reason in best["reasons"])]
     if result["notes"]:
         lines += ["", "Worth knowing:", "", *(f"- {note}" for note in result["notes"])]
-    return Markdown(title="Why this k", text="\n".join(lines))
+    return MarkdownView(title="Why this k", text="\n".join(lines))
 
 
-def curve_chart(result: Result) -> Chart:
+def curve_chart(result: Result) -> ChartView:
     """The silhouette of every k, the best one marked."""
     best = result["best"]["k"] if result["best"] else None
     values = [
@@ -56,18 +56,18 @@ def curve_chart(result: Result) -> Chart:
         ],
     }
     found = f"k = {best} fits best, with {result['best']['silhouette']:.3f}" if best else "none could be measured"
-    return Chart(title="Silhouette", spec=spec, summary=f"Silhouettes of {len(values)} values of k: {found}.")
+    return ChartView(title="Silhouette", spec=spec, summary=f"Silhouettes of {len(values)} values of k: {found}.")
 
 
-def curve_table(result: Result) -> Table:
+def curve_table(result: Result) -> TableView:
     """The same as figures, with the other measures."""
     measured = [key for key in ("silhouette", "inertia", "bic") if any(one[key] is not None for one in result["curve"])]
     titles = {"silhouette": "Silhouette", "inertia": "Inertia", "bic": "BIC"}
     columns = [Column(name="k", title="k"), *(Column(name=key, title=titles[key]) for key in measured)]
-    return Table(title="Measures", at="/curve", columns=columns)
+    return TableView(title="Measures", at="/curve", columns=columns)
 
 
-def scatter_chart(result: Result) -> Chart:
+def scatter_chart(result: Result) -> ChartView:
     """The rows on their first two principal components, coloured by cluster."""
     scatter = result["scatter"]
     shares = [*scatter["explained"], 0.0][:2]
@@ -88,10 +88,10 @@ def scatter_chart(result: Result) -> Chart:
     summary = (
         f"{rows} in {len(result['clusters'])} clusters, on two axes that hold {sum(shares):.0%} of their variance."
     )
-    return Chart(title="Scatter", spec=spec, summary=summary)
+    return ChartView(title="Scatter", spec=spec, summary=summary)
 
 
-def clusters_table(result: Result) -> Table:
+def clusters_table(result: Result) -> TableView:
     """A row per cluster, with its centre in the units of the table."""
     rows = [
         {"cluster": one["cluster"], "size": one["size"], "share": one["share"], "silhouette": one["silhouette"]}
@@ -105,7 +105,7 @@ def clusters_table(result: Result) -> Table:
         Column(name="silhouette", title="Silhouette"),
         *(Column(name=f"center:{used['column']}", title=used["column"]) for used in result["table"]["used"]),
     ]
-    return Table(title="Clusters", rows=rows, columns=columns)
+    return TableView(title="Clusters", rows=rows, columns=columns)
 
 
 def _center(value: Any) -> Any:
@@ -115,7 +115,7 @@ def _center(value: Any) -> Any:
     return ", ".join(f"{text} {share:.0%}" for text, share in value.items())
 
 
-def outliers_table(result: Result) -> list[Table]:
+def outliers_table(result: Result) -> list[TableView]:
     """The rows furthest from the others of their cluster, where there are any."""
     furthest = result["outliers"]["furthest"]
     if not furthest:
@@ -126,13 +126,13 @@ def outliers_table(result: Result) -> list[Table]:
         Column(name="cluster", title="Cluster"),
         Column(name="deviations", title="Deviations from the typical distance"),
     ]
-    return [Table(title="Outliers", at="/outliers/furthest", columns=columns)]
+    return [TableView(title="Outliers", at="/outliers/furthest", columns=columns)]
 
 
-def labels_file(result: Result) -> File:
+def labels_file(result: Result) -> FileView:
     """The cluster of every row, as CSV."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["row", "cluster"])
     writer.writerows((row, "" if label is None else label) for row, label in enumerate(result["labels"], start=1))
-    return File(title="Labels", name="labels.csv", media_type="text/csv", data=text.getvalue().encode())
+    return FileView(title="Labels", name="labels.csv", media_type="text/csv", data=text.getvalue().encode())

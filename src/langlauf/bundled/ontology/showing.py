@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from langlauf.domain.showing import AnyView, Chart, Column, Markdown, Table
+from langlauf.domain.showing import AnyView, ChartView, Column, MarkdownView, TableView
 
 from .comparing import KINDS
 
@@ -70,7 +70,7 @@ def final_views(result: Result) -> list[AnyView]:
     ]
 
 
-def summary(result: Result) -> Markdown:
+def summary(result: Result) -> MarkdownView:
     """The changes and findings in words."""
     version = f", version {result['version']}" if result["version"] else ""
     lines = [f"**{result['ontology']}**{version}: {result['terms']:,} terms."]
@@ -86,10 +86,10 @@ def summary(result: Result) -> Markdown:
             f"- {_FINDINGS[kind]}: {each['count']:,}" for kind, each in result["findings"].items() if each["count"]
         ]
         lines += ["", "Findings:", "", *found] if found else ["", "No findings in its structure."]
-    return Markdown(title="Summary", text="\n".join(lines))
+    return MarkdownView(title="Summary", text="\n".join(lines))
 
 
-def namespaces_chart(result: Result) -> Chart:
+def namespaces_chart(result: Result) -> ChartView:
     """Changes by namespace and kind; without an earlier version, terms by namespace."""
     first = result["first_run"]
     if first:
@@ -118,14 +118,14 @@ def namespaces_chart(result: Result) -> Chart:
     }
     total = sum(value["count"] for value in values)
     what = "terms" if first else "changes"
-    return Chart(
+    return ChartView(
         title="By namespace",
         spec=spec,
         summary=f"{total:,} {what} in {len(result['namespaces'])} namespaces.",
     )
 
 
-def changes_table(result: Result, kind: str) -> Table:
+def changes_table(result: Result, kind: str) -> TableView:
     """The terms of one kind of change, where they stand in the result; lists in them are put into words."""
     listed = result["changes"][kind]
     known = [name for name in _COLUMNS if name in listed[0]]
@@ -133,12 +133,12 @@ def changes_table(result: Result, kind: str) -> Table:
     count = result["counts"][kind]
     of = f" ({len(listed):,} of {count:,})" if len(listed) < count else f" ({count:,})"
     if not any(isinstance(listed[0][name], list) for name in known):
-        return Table(title=TITLES[kind] + of, at=f"/changes/{kind}", columns=columns)
+        return TableView(title=TITLES[kind] + of, at=f"/changes/{kind}", columns=columns)
     rows = [{name: _text(row[name]) for name in known} for row in listed]
-    return Table(title=TITLES[kind] + of, rows=rows, columns=columns)
+    return TableView(title=TITLES[kind] + of, rows=rows, columns=columns)
 
 
-def findings_tables(result: Result) -> list[Table]:
+def findings_tables(result: Result) -> list[TableView]:
     """One table of all findings, where there are any."""
     rows = [
         {"finding": _FINDINGS[kind], "term": one.get("id") or ", ".join(one["terms"]), "other": _other(one)}
@@ -149,7 +149,7 @@ def findings_tables(result: Result) -> list[Table]:
         return []
     titles = {"finding": "Finding", "term": "Term", "other": "Refers to"}
     columns = [Column(name=name, title=title) for name, title in titles.items()]
-    return [Table(title="Findings", rows=rows, columns=columns)]
+    return [TableView(title="Findings", rows=rows, columns=columns)]
 
 
 def _other(finding: dict[str, Any]) -> str:

@@ -8,23 +8,23 @@ from langlauf.delivery.mail.ending import ending_of
 from langlauf.delivery.mail.message import mail_bytes, unsubscribe_by_mail
 from langlauf.delivery.mail.smtp import Answer, send
 from langlauf.domain.delivery import MAIL_SUBJECTS, Delivery, subject_of
-from langlauf.domain.mail import Ending, Letter, MailServer, Sender, message_id
+from langlauf.domain.mail import Email, JobEnding, MailSender, MailServer, message_id
 from langlauf.domain.mail_address import read_mail_address
 from langlauf.domain.mail_rules import (
-    REASONS,
+    MAIL_REFUSALS,
     MailAdmission,
+    MailRefusal,
     MailRules,
-    Refusal,
     domain_allowed,
-    receiver_of,
+    normalized_address,
 )
-from langlauf.domain.sending import Outcome
+from langlauf.domain.sending import DeliveryOutcome
 from langlauf.service.mail_receivers import MailReceivers
 from langlauf.store.protocol import Store
 from langlauf.telemetry.log import LogEvent, log_event
 
 #: Writes the letter of a message, from what is known of its job, with the link that unsubscribes where there is one.
-Write = Callable[[Delivery, Ending, str | None], Letter]
+Write = Callable[[Delivery, JobEnding, str | None], Email]
 #: How long the mail of an org is left alone where no mail at all gets through: somebody has to look at the settings.
 _PAUSE_SECONDS = 300.0
 _RECEIVER = "[receiver]"
@@ -41,7 +41,7 @@ class Mails:
         receivers: MailReceivers,
         rules: MailRules,
         server: MailServer,
-        sender: Sender,
+        sender: MailSender,
         seconds: float,
     ) -> None:
         self._store = store
@@ -52,17 +52,17 @@ class Mails:
         self._sender = sender
         self._seconds = seconds
 
-    async def send(self, delivery: Delivery) -> Outcome:
+    async def send(self, delivery: Delivery) -> DeliveryOutcome:
         """Sends it once; whatever goes wrong is an outcome."""
         try:
             to = read_mail_address(delivery.target)
         except ValueError as error:
-            return Outcome(verdict="never", error=f"the address {error}")
+            return DeliveryOutcome(verdict="never", error=f"the address {error}")
         if subject_of(delivery.template_key) not in MAIL_SUBJECTS:
-            return Outcome(verdict="never", error=f"there is no letter for {delivery.template_key}")
+            return DeliveryOutcome(verdict="never", error=f"there is no letter for {delivery.template_key}")
         refusal = await self._refusal(delivery, to)
         if refusal is not None:
-            return Outcome(verdict="suppressed", error=REASONS[refusal])
+            return DeliveryOutcome(verdict="suppressed", error=MAIL_REFUSALS[refusal])
         link = await self._receivers.link(delivery.org_id, to)
         mail = mail_bytes(
             self._write(delivery, await ending_of(self._store, delivery), link),
@@ -75,7 +75,7 @@ class Mails:
         answer = await send(self._server, self._sender, to, mail, seconds=self._seconds)
         return self._outcome(answer, re.sub(re.escape(to), _RECEIVER, answer.said, flags=re.IGNORECASE))
 
-    async def _refusal(self, delivery: Delivery, to: str) -> Refusal | None:
+    async def _refusal(self, delivery: Delivery, to: str) -> MailRefusal | None:
         """Why this mail must not go out. A further try of one that was let out before is not counted again."""
         if not domain_allowed(to, self._rules.domains):
             return "domain"
@@ -84,7 +84,7 @@ class Mails:
                 org_id=delivery.org_id,
                 notification_id=delivery.notification_id,
                 attempt=delivery.attempt,
-                address=receiver_of(to),
+                address=normalized_address(to),
                 counted=delivery.try_number == 1,
                 only_listed=self._rules.only_listed,
                 org_rate=self._rules.org_rate,
@@ -92,18 +92,18 @@ class Mails:
             )
         )
 
-    def _outcome(self, answer: Answer, said: str) -> Outcome:
+    def _outcome(self, answer: Answer, said: str) -> DeliveryOutcome:
         """What the server's answer means. Whom it is about does not stand in it: it is also logged."""
         if answer.verdict == "taken":
-            return Outcome(verdict="sent", status_code=answer.code, reply=said)
+            return DeliveryOutcome(verdict="sent", status_code=answer.code, reply=said)
         error = said if answer.code is None else f"the mail server answered {answer.code}: {said}"
         if answer.verdict == "never":
-            return Outcome(verdict="never", status_code=answer.code, reply=said, error=error)
+            return DeliveryOutcome(verdict="never", status_code=answer.code, reply=said, error=error)
         patience = None
         if answer.verdict == "settings":
             log_event(LogEvent.MAIL_MISCONFIGURED, logging.ERROR, server=self._server.shown, reason=error)
             patience = _PAUSE_SECONDS
-        return Outcome(
+        return DeliveryOutcome(
             verdict="later",
             status_code=answer.code,
             reply=said,

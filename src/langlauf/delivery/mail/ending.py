@@ -2,17 +2,17 @@
 
 from langlauf.domain.delivery import Delivery
 from langlauf.domain.job import JobRecord
-from langlauf.domain.mail import Ending
+from langlauf.domain.mail import JobEnding
 from langlauf.store.protocol import JobReads, Store
 
 
-async def ending_of(store: Store, delivery: Delivery) -> Ending:
+async def ending_of(store: Store, delivery: Delivery) -> JobEnding:
     """The job with what its result says at a glance; the result itself is not read."""
     reads = store.tenant(delivery.org_id)
     view = await reads.job(delivery.job_id)
     if view is None:
-        return Ending()
-    return Ending(job=view.job, summary_json=await _summary(reads, view.job))
+        return JobEnding()
+    return JobEnding(job=view.job, summary_json=await _summary(reads, view.job))
 
 
 async def _summary(reads: JobReads, job: JobRecord) -> str | None:

@@ -13,7 +13,7 @@ from email.utils import format_datetime, formataddr
 from urllib.parse import quote
 
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.domain.mail import Letter, Sender
+from langlauf.domain.mail import Email, MailSender
 
 #: What an address is made of; anything else is written as %XX.
 _OF_ADDRESSES = "%/:?#[]@!$&'()*+,;=~"
@@ -21,7 +21,7 @@ _POLICY = compat32.clone(linesep="\r\n")
 
 
 def mail_bytes(
-    letter: Letter, *, sender: Sender, to: str, message_id: str, now: Instant, unsubscribe: str | None = None
+    letter: Email, *, sender: MailSender, to: str, message_id: str, now: Instant, unsubscribe: str | None = None
 ) -> bytes:
     """The mail with both forms of its text; all of it is ASCII, so that any server can pass it on.
 
@@ -55,7 +55,7 @@ def _unsubscribing(address: str | None) -> bytes:
     return "".join(f"{line}\r\n" for line in lines).encode("ascii")
 
 
-def unsubscribe_by_mail(sender: Sender, org_id: str) -> str:
+def unsubscribe_by_mail(sender: MailSender, org_id: str) -> str:
     """Where there is no page for it, a mail to the sender, which a person has to read."""
     return f"mailto:{quote(sender.address, safe='@')}?subject={quote(f'unsubscribe {org_id}')}"
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from langlauf.domain.mail import MailServer, Sender
+from langlauf.domain.mail import MailSender, MailServer
 from langlauf.domain.redact import clean_text
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class _GivenUp(Exception):
     """The deadline is over: nothing more is to be said to the server."""
 
 
-async def send(server: MailServer, sender: Sender, to: str, mail: bytes, *, seconds: float) -> Answer:
+async def send(server: MailServer, sender: MailSender, to: str, mail: bytes, *, seconds: float) -> Answer:
     """Hands one mail to the server. It has left this process, or it never will, when this returns."""
     call = _Call(server, sender, to, mail, seconds)
     loop = asyncio.get_running_loop()
@@ -73,7 +73,7 @@ async def send(server: MailServer, sender: Sender, to: str, mail: bytes, *, seco
 class _Call:
     """One connection, from greeting to farewell."""
 
-    def __init__(self, server: MailServer, sender: Sender, to: str, mail: bytes, seconds: float) -> None:
+    def __init__(self, server: MailServer, sender: MailSender, to: str, mail: bytes, seconds: float) -> None:
         self._server = server
         self.sender = sender
         self._to = to

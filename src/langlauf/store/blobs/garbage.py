@@ -7,12 +7,12 @@ it cannot see, such as a copy of the store that knows less than the original: yo
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from langlauf.domain.result import KeptPayloads
+from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.blobs.names import Place, read_ref
 from langlauf.store.blobs.payloads import Payloads
 
 #: What jobs, by org and id, still name: read as it is now.
-Kept = Callable[[Sequence[tuple[str, str]]], Awaitable[Mapping[tuple[str, str], KeptPayloads]]]
+Kept = Callable[[Sequence[tuple[str, str]]], Awaitable[Mapping[tuple[str, str], ReferencedPayloads]]]
 
 
 async def collect(kept_payloads: Kept, payloads: Payloads, *, min_age: float = 0.0) -> int:
@@ -27,7 +27,7 @@ async def collect(kept_payloads: Kept, payloads: Payloads, *, min_age: float = 0
     return removed
 
 
-def is_garbage(place: Place, job: KeptPayloads | None) -> bool:
+def is_garbage(place: Place, job: ReferencedPayloads | None) -> bool:
     """Whether no row names a blob, and none ever will."""
     if job is None:
         return True

@@ -7,12 +7,12 @@ from typing import Protocol, TypeGuard
 import msgspec
 
 from langlauf.domain.attempt import Lease, Partial, Write
-from langlauf.domain.bounds import bytes_of
+from langlauf.domain.bounds import utf8_size
 from langlauf.domain.errors import SettingsError, StoreError
-from langlauf.domain.job import INLINE
+from langlauf.domain.job import INLINE_REF
 from langlauf.domain.outcome import Completed
-from langlauf.domain.result import KeptPayloads, Snapshot
-from langlauf.domain.source import Source
+from langlauf.domain.result import ReferencedPayloads, Snapshot
+from langlauf.domain.source import PayloadSource
 from langlauf.store.admin import AccessStore
 from langlauf.store.blobs.garbage import collect
 from langlauf.store.blobs.names import IDENTITY, read_ref, store_name
@@ -28,7 +28,7 @@ class Rows(Protocol):
     @property
     def access(self) -> AccessStore: ...
     async def whereabouts(self) -> Whereabouts: ...
-    async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]: ...
+    async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ReferencedPayloads]: ...
 
 
 class LargePayloads:
@@ -95,7 +95,7 @@ class LargePayloads:
         ref = await payloads.keep(lease.org_id, lease.job_id, payload)
         if isinstance(write, Completed):
             return msgspec.structs.replace(write, payload=None, payload_ref=ref)
-        return msgspec.structs.replace(write, payload=None, payload_ref=ref, blob_bytes=bytes_of(payload))
+        return msgspec.structs.replace(write, payload=None, payload_ref=ref, blob_bytes=utf8_size(payload))
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class LargePayloads:
             return None
         return await self._payloads.read(org_id, snapshot.job_id, snapshot.result_payload_ref, seconds=seconds)
 
-    async def source(self, org_id: str, snapshot: Snapshot, missing: Callable[[], Awaitable[None]]) -> Source:
+    async def source(self, org_id: str, snapshot: Snapshot, missing: Callable[[], Awaitable[None]]) -> PayloadSource:
         """The same to be read in pieces; `missing` raises where there is no blob and should be one."""
         found = self._reachable(org_id, snapshot)
         return await found.source(org_id, snapshot.job_id, snapshot.result_payload_ref, missing=missing)
@@ -160,7 +160,7 @@ class LargePayloads:
 
 def is_apart(snapshot: Snapshot) -> bool:
     """Whether there is something to bring back: the payload is not in a row, and retention did not take it."""
-    return snapshot.result_payload_ref != INLINE and snapshot.removed_at is None
+    return snapshot.result_payload_ref != INLINE_REF and snapshot.removed_at is None
 
 
 def _is_over(text: str, limit: int) -> bool:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from langlauf.clock import SystemClock
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.domain.instant import SECOND
-from langlauf.domain.source import Source
+from langlauf.domain.source import PayloadSource
 from langlauf.store.blobs.names import Place, Ref, escaped, read_key, read_ref, ref_of
 from langlauf.store.blobs.protocol import Blobs, Listed
 from langlauf.store.source import Pieces
@@ -64,7 +64,9 @@ class Payloads:
             raise unavailable(org_id, job_id, f"the blob {known.digest} does not hold what was written")
         return text
 
-    async def source(self, org_id: str, job_id: str, ref: str, *, missing: Callable[[], Awaitable[None]]) -> Source:
+    async def source(
+        self, org_id: str, job_id: str, ref: str, *, missing: Callable[[], Awaitable[None]]
+    ) -> PayloadSource:
         """The payload behind a reference, to be read in pieces.
 
         Whether it is there is seen by the first of them; `missing` raises where there is no blob and should be one.

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import msgspec
 
 from langlauf.domain.errors import PayloadUnavailable
-from langlauf.domain.source import Source
+from langlauf.domain.source import PayloadSource
 from langlauf.domain.state import Status
 from langlauf.domain.views import JobView, ResultView, StatusView
 from langlauf.store.blobs.large import LargePayloads, is_apart
@@ -26,7 +26,7 @@ class ResultReads(ABC):
         """A snapshot as the rows have it."""
 
     @abstractmethod
-    async def _source_in_rows(self, result_id: str) -> Source | None:
+    async def _source_in_rows(self, result_id: str) -> PayloadSource | None:
         """The payload of a snapshot where a row holds it."""
 
     @abstractmethod
@@ -49,7 +49,7 @@ class ResultReads(ABC):
             raise unavailable(self._org_id, found.job.job_id, f"there is no blob for {ref}")
         return msgspec.structs.replace(found, delivered=msgspec.structs.replace(found.delivered, payload=text))
 
-    async def source(self, result_id: str) -> Source | None:
+    async def source(self, result_id: str) -> PayloadSource | None:
         found = await self._source_in_rows(result_id)
         if found is not None:
             return found

@@ -5,7 +5,7 @@ from typing import Literal, cast
 
 from langlauf.clock import new_secret
 from langlauf.domain.instant import Instant
-from langlauf.domain.keys import HashedKey, Key, KeyChanges
+from langlauf.domain.keys import ApiKey, HashedKey, KeyChanges
 from langlauf.store.admin import Owner, SessionEnd
 from langlauf.store.postgres.batch import storable_or_none
 from langlauf.store.postgres.pool import PooledStore
@@ -15,15 +15,15 @@ from langlauf.store.rows import key_from, scopes_text
 class PostgresAccess(PooledStore):
     """API keys, ended sessions and signing secrets."""
 
-    async def create_key(self, new: HashedKey) -> Key | None:
+    async def create_key(self, new: HashedKey) -> ApiKey | None:
         key = new.key
         values = (key.key_id, key.org_id, key.name, new.secret_hash, scopes_text(key.scopes), key.expires_at)
         return await self._key("create_key", self._at(), *values)
 
-    async def revoke_key(self, key_id: str, *, org_id: str | None) -> Key | None:
+    async def revoke_key(self, key_id: str, *, org_id: str | None) -> ApiKey | None:
         return await self._key("revoke_key", self._at(), storable_or_none(key_id), org_id)
 
-    async def keys(self, org_id: str | None) -> list[Key]:
+    async def keys(self, org_id: str | None) -> list[ApiKey]:
         return [key_from(row) for row in await self._pool.rows("list_keys", org_id)]
 
     async def key_changes(self, after: int) -> KeyChanges:
@@ -47,6 +47,6 @@ class PostgresAccess(PooledStore):
         rows = await self._pool.rows("owners", kind, storable_or_none(record_id))
         return Owner(*rows[0]) if len(rows) == 1 else None
 
-    async def _key(self, function: str, *values: object) -> Key | None:
+    async def _key(self, function: str, *values: object) -> ApiKey | None:
         rows = await self._pool.rows(function, *values)
         return key_from(rows[0]) if rows else None

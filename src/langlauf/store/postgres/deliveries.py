@@ -8,13 +8,13 @@ from langlauf.domain.delivery import (
     Delivery,
     DeliveryClaim,
     DeliveryEnd,
-    DeliveryFigures,
-    Endpoint,
+    DeliveryReplay,
+    DeliveryStatistics,
     EndpointChange,
-    Replay,
+    WebhookEndpoint,
 )
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.mail_rules import MailAdmission, Mark, Refusal
+from langlauf.domain.mail_rules import AddressMark, MailAdmission, MailRefusal
 from langlauf.store.postgres.batch import storable, storable_or_none
 from langlauf.store.postgres.connection import DatabaseConnection
 from langlauf.store.postgres.pool import PooledStore, ReadPool
@@ -30,12 +30,12 @@ class PostgresDeliveries(PooledStore):
         super().__init__(pool, at)
         self._claims = claims
 
-    async def add_endpoint(self, new: Endpoint) -> Endpoint | None:
+    async def add_endpoint(self, new: WebhookEndpoint) -> WebhookEndpoint | None:
         values = (new.org_id, new.endpoint_id, new.url, new.name, subjects_text(new.subjects), MOST_ENDPOINTS)
         rows = await self._pool.rows("add_endpoint", self._at(), *values)
         return endpoint_from(rows[0]) if rows else None
 
-    async def change_endpoint(self, change: EndpointChange) -> Endpoint | None:
+    async def change_endpoint(self, change: EndpointChange) -> WebhookEndpoint | None:
         rows = await self._pool.rows(
             "change_endpoint",
             self._at(),
@@ -83,16 +83,16 @@ class PostgresDeliveries(PooledStore):
         )
         return cast("bool", recorded)
 
-    async def replay(self, wish: Replay) -> int:
+    async def replay(self, wish: DeliveryReplay) -> int:
         if not all(map(storable, filter(None, (wish.notification_id, wish.endpoint_id)))):
             return 0
         since = _BEGINNING if wish.since is None else wish.since
         values = (wish.org_id, wish.notification_id, wish.endpoint_id, since, wish.sent_too, wish.most)
         return cast("int", await self._pool.call("replay", self._at(), *values))
 
-    async def figures(self) -> DeliveryFigures:
+    async def figures(self) -> DeliveryStatistics:
         [(channels, counts, oldest_due, paused, disabled)] = await self._pool.rows("delivery_figures", self._at())
-        return DeliveryFigures(
+        return DeliveryStatistics(
             pending=dict(zip(channels or (), counts or (), strict=True)),
             oldest_due=oldest_due,
             paused_lanes=paused,
@@ -103,15 +103,15 @@ class PostgresDeliveries(PooledStore):
 class PostgresMail(PooledStore):
     """Who may be mailed, and how often."""
 
-    async def add_mark(self, org_id: str, address: str, mark: Mark) -> bool:
+    async def add_mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
         return cast("bool", await self._pool.call("add_mail_mark", self._at(), org_id, address, mark))
 
-    async def remove_mark(self, org_id: str, address: str, mark: Mark) -> bool:
+    async def remove_mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
         if not storable(address):
             return False
         return cast("bool", await self._pool.call("remove_mail_mark", org_id, address, mark))
 
-    async def admit(self, wish: MailAdmission) -> Refusal | None:
+    async def admit(self, wish: MailAdmission) -> MailRefusal | None:
         refusal = await self._pool.call(
             "admit_mail",
             self._at(),
@@ -126,7 +126,7 @@ class PostgresMail(PooledStore):
             wish.address_rate.quota,
             after(0, wish.address_rate.window),
         )
-        return cast("Refusal | None", refusal)
+        return cast("MailRefusal | None", refusal)
 
 
 def _microseconds(seconds: float | None) -> int | None:

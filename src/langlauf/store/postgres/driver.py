@@ -12,22 +12,22 @@ from typing import Any, Self, cast
 from uuid import uuid4
 
 from langlauf.clock import Clock, made_at, monotonic
-from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Renewal, Write
-from langlauf.domain.backlog import Backlog, Usage
-from langlauf.domain.bounds import Recorded
-from langlauf.domain.duties import PROBE
+from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write
+from langlauf.domain.backlog import Backlog, StoreUsage
+from langlauf.domain.bounds import WriteResult
+from langlauf.domain.duties import WRITE_PROBE
 from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.job import JobRecord, NewJob, Submitted
+from langlauf.domain.job import JobRecord, NewJob, SubmitOutcome
 from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES
 from langlauf.domain.overview import Overview
-from langlauf.domain.result import KeptPayloads
+from langlauf.domain.result import ReferencedPayloads
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
-from langlauf.domain.views import CancelRequest, Depth, JobView, Pulse, Swept
-from langlauf.domain.waiting import Load
+from langlauf.domain.views import CancelRequest, JobFingerprint, JobView, QueueDepth, SweptJob
+from langlauf.domain.waiting import QueueLoad
 from langlauf.hints import Hints
 from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
 from langlauf.store.blobs.large import LargePayloads
@@ -121,7 +121,7 @@ class PostgresStore:
             raise StoreUnavailable(half_copied("the database", source))
 
     async def _probe(self) -> None:
-        await self.duties.note(PROBE, socket.gethostname())
+        await self.duties.note(WRITE_PROBE, socket.gethostname())
 
     @property
     def _at(self) -> int | None:
@@ -134,10 +134,10 @@ class PostgresStore:
 
     # -- the life of a job ---------------------------------------------------------------------------------------------
 
-    async def submit(self, new: NewJob) -> Submitted:
+    async def submit(self, new: NewJob) -> SubmitOutcome:
         if self._submits.waiting >= MOST_WAITING:
             raise Overloaded(f"{self._submits.waiting} writes wait already; nothing more is accepted")
-        return cast("Submitted", await self._submits.do(new))
+        return cast("SubmitOutcome", await self._submits.do(new))
 
     async def _submit_batch(self, batch: Sequence[NewJob]) -> list[Any]:
         return await run_rounds(batch, submit.keys_of_batch(batch), submit.size_of, self._send_submits)
@@ -177,13 +177,13 @@ class PostgresStore:
         announce(self._notifier, request, claims)
         return claims
 
-    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
+    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
         asked_at = monotonic()
         # Waiting submissions are sent together with the claim.
         claims = [] if self._submits.waiting else await self.claim(request)
-        return Handed(claims, asked_at) if claims else await self._standing.stand(request, idle)
+        return ClaimBatch(claims, asked_at) if claims else await self._standing.stand(request, idle)
 
-    async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
+    async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
         if not leases:
             return []
         asked = sorted(leases, key=record.lock_order)
@@ -196,10 +196,10 @@ class PostgresStore:
         found = dict(zip(asked, answers, strict=True))
         return [_renewal_of(lease, found[lease]) for lease in leases]
 
-    async def record(self, lease: Lease, write: Write) -> Recorded:
+    async def record(self, lease: Lease, write: Write) -> WriteResult:
         if self.blobs.wants(write):
             write = await self.blobs.keep(lease, write)
-        return cast("Recorded", await self._records.do(Recording(lease, write)))
+        return cast("WriteResult", await self._records.do(Recording(lease, write)))
 
     async def _record_batch(self, batch: Sequence[Recording]) -> list[Any]:
         return await run_rounds(batch, record.keys_of, record.size_of, self._send_records)
@@ -243,8 +243,8 @@ class PostgresStore:
             announce(self._notifier, wish, view)
         return views[0] if views else None
 
-    async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
-        swept: list[Swept] = []
+    async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[SweptJob]:
+        swept: list[SweptJob] = []
         connection = self._connections["maintenance"]
         while True:
             rows = await connection.rows(
@@ -257,7 +257,7 @@ class PostgresStore:
                 MOST_LOST_LEASES,
                 limit,
             )
-            page = [Swept(*row) for row in rows]
+            page = [SweptJob(*row) for row in rows]
             for one in page:
                 announce(self._notifier, None, one)
             swept += page
@@ -283,22 +283,22 @@ class PostgresStore:
     def tenant(self, org_id: str) -> TenantReads:
         return PostgresTenantReads(org_id, self._pool, self._payload_cache, self.blobs)
 
-    async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
+    async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], ReferencedPayloads]:
         return await overview.kept_payloads(self._pool, jobs)
 
-    async def depth(self) -> Depth:
+    async def depth(self) -> QueueDepth:
         return await overview.depth(self._pool, self._at)
 
     async def paces(self) -> dict[str, float]:
         return await overview.paces(self._pool)
 
-    async def load(self) -> Load:
+    async def load(self) -> QueueLoad:
         return await overview.load(self._pool, self._at)
 
     async def overview(self, *, since: Instant, most: int) -> Overview:
         return await overview.read_overview(self._pool.rows, "all", since, most)
 
-    async def pulses(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Pulse]:
+    async def pulses(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobFingerprint]:
         return await overview.pulses(self._pool, jobs)
 
     async def org_pulses(self, org_ids: Sequence[str]) -> dict[str, str]:
@@ -307,7 +307,7 @@ class PostgresStore:
     async def backlog(self, *, orgs: bool) -> Backlog:
         return await overview.backlog(self._pool, self._at, orgs=orgs)
 
-    def usage(self) -> Usage:
+    def usage(self) -> StoreUsage:
         connections = [*self._connections.values(), *self._pool.connections]
         return overview.usage((self._submits, self._records, self._cancels), connections)
 
@@ -327,9 +327,9 @@ class PostgresStore:
         await self.blobs.close()
 
 
-def _renewal_of(lease: Lease, answer: str | None) -> Renewal:
+def _renewal_of(lease: Lease, answer: str | None) -> LeaseRenewal:
     reason = answer[5:] if answer and answer.startswith("stop ") else None
-    return Renewal(lease, held=answer is not None, cancel_reason=reason)
+    return LeaseRenewal(lease, held=answer is not None, cancel_reason=reason)
 
 
 def _claim_values(request: ClaimRequest) -> tuple[Any, ...]:

@@ -7,8 +7,8 @@ from typing import Any
 from langlauf.clock import SystemClock, monotonic
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.overview import Queue
-from langlauf.domain.result import KeptPayloads
+from langlauf.domain.overview import WaitingJobs
+from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.blobs.owner import Whereabouts
 from langlauf.store.migrate import migrations_in
 from langlauf.store.postgres.blocking_connection import BlockingConnection, Row
@@ -117,8 +117,8 @@ class PostgresExaminer(SharedExaminer):
         round_trip = monotonic() - sent_at
         return ClockSeen(database_time, after(machine, round_trip / 2), round_trip)
 
-    def queues(self, most: int) -> list[Queue]:
-        return [Queue(*row) for row in self._call("all_queues", most)]
+    def queues(self, most: int) -> list[WaitingJobs]:
+        return [WaitingJobs(*row) for row in self._call("all_queues", most)]
 
     def kept_beyond(self, kind: Taken, before: Instant, most: int) -> tuple[int, int]:
         [[looked, kept]] = self._call("kept_beyond", kind, before, most)
@@ -127,10 +127,10 @@ class PostgresExaminer(SharedExaminer):
     def has_keys(self) -> bool:
         return bool(self._call("key_changes", 0))
 
-    def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]:
+    def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ReferencedPayloads]:
         orgs, ids = [org for org, _ in jobs], [job for _, job in jobs]
         rows = self._call("kept_payloads", orgs, ids)
-        return {(org, job): KeptPayloads(ended, frozenset(refs)) for org, job, ended, refs in rows}
+        return {(org, job): ReferencedPayloads(ended, frozenset(refs)) for org, job, ended, refs in rows}
 
     def _ask(self, query: str, /, **values: Any) -> list[Any]:
         return self._call(query, *values.values())

@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from langlauf.domain.backlog import MOST_RETRYING, Backlog, Usage
-from langlauf.domain.duties import DutyDone
+from langlauf.domain.backlog import MOST_RETRYING, Backlog, StoreUsage
+from langlauf.domain.duties import DutySuccess
 from langlauf.domain.errors import StoreError, StoreUnavailable
-from langlauf.domain.eta import Run
+from langlauf.domain.eta import RunProgress
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.overview import MOST_QUEUES, Ended, Overview, Queue, Underway, overview_of
-from langlauf.domain.result import KeptPayloads
-from langlauf.domain.views import Depth, Pulse
-from langlauf.domain.waiting import Lane, Load
-from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, WorkerSeen
+from langlauf.domain.overview import MOST_QUEUES, EndedJob, Overview, StartedJob, WaitingJobs, truncated_overview
+from langlauf.domain.result import ReferencedPayloads
+from langlauf.domain.views import JobFingerprint, QueueDepth
+from langlauf.domain.waiting import Lane, QueueLoad
+from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, WorkerStatus
 from langlauf.store.admin import worker_from, worker_values
 from langlauf.store.group_commit import GroupCommit
 from langlauf.store.migrate import migrations_in
@@ -27,10 +27,10 @@ JobKey = tuple[str, str]
 _JOBS_PER_CALL = 1_000
 
 
-async def depth(pool: ReadPool, at: Instant | None) -> Depth:
+async def depth(pool: ReadPool, at: Instant | None) -> QueueDepth:
     """Return how many jobs wait and run."""
     [row] = await pool.rows("depth", at)
-    return Depth(*row)
+    return QueueDepth(*row)
 
 
 async def paces(pool: ReadPool) -> dict[str, float]:
@@ -38,21 +38,23 @@ async def paces(pool: ReadPool) -> dict[str, float]:
     return {analysis: seconds for analysis, seconds in await pool.rows("paces")}  # noqa: C416 - a row is no pair
 
 
-async def load(pool: ReadPool, at: Instant | None) -> Load:
+async def load(pool: ReadPool, at: Instant | None) -> QueueLoad:
     """Return everything that waits and runs."""
     [(seen_at, virtual_now, lanes, runs)] = await pool.rows("load", at)
-    return Load(seen_at, [Lane(*row) for row in lanes], [Run(*row) for row in runs], await paces(pool), virtual_now)
+    return QueueLoad(
+        seen_at, [Lane(*row) for row in lanes], [RunProgress(*row) for row in runs], await paces(pool), virtual_now
+    )
 
 
 async def read_overview(
     rows: Callable[..., Awaitable[list[Any]]], prefix: Literal["read", "all"], since: Instant, most: int
 ) -> Overview:
     """Return the overview of one org or of all, by the functions with that prefix; each scans one index."""
-    return overview_of(
-        [Ended(*row) for row in await rows(f"{prefix}_ended", since, most + 1)],
+    return truncated_overview(
+        [EndedJob(*row) for row in await rows(f"{prefix}_ended", since, most + 1)],
         [queued_at for (queued_at,) in await rows(f"{prefix}_queued", since, most + 1)],
-        [Queue(*row) for row in await rows(f"{prefix}_queues", MOST_QUEUES + 1)],
-        [Underway(*row) for row in await rows(f"{prefix}_underway", most + 1)],
+        [WaitingJobs(*row) for row in await rows(f"{prefix}_queues", MOST_QUEUES + 1)],
+        [StartedJob(*row) for row in await rows(f"{prefix}_underway", most + 1)],
         most,
     )
 
@@ -60,8 +62,8 @@ async def read_overview(
 async def backlog(pool: ReadPool, at: Instant | None, *, orgs: bool) -> Backlog:
     """Return the figures for metrics: as many rows as queues, running jobs and jobs that wait for a retry."""
     seen = await load(pool, at)
-    queues = [Queue(*row) for row in await pool.rows("all_queues", MOST_QUEUES)]
-    underway = [Underway(*row) for row in await pool.rows("all_underway", MOST_RETRYING)]
+    queues = [WaitingJobs(*row) for row in await pool.rows("all_queues", MOST_QUEUES)]
+    underway = [StartedJob(*row) for row in await pool.rows("all_underway", MOST_RETRYING)]
     waiting, org_waiting = Counter[str](), Counter[str]()
     for lane in seen.lanes:
         waiting[lane.analysis] += lane.waiting
@@ -80,21 +82,21 @@ async def backlog(pool: ReadPool, at: Instant | None, *, orgs: bool) -> Backlog:
     )
 
 
-def usage(queues: Iterable[GroupCommit[Any, Any]], connections: Sequence[DatabaseConnection]) -> Usage:
+def usage(queues: Iterable[GroupCommit[Any, Any]], connections: Sequence[DatabaseConnection]) -> StoreUsage:
     """Return the lengths of the write queues, and how many connections are open and busy."""
-    return Usage(
+    return StoreUsage(
         kind="postgresql",
         queues={queue.queue: queue.waiting for queue in queues},
         connections={"open": sum(one.open for one in connections), "busy": sum(one.busy for one in connections)},
     )
 
 
-async def pulses(pool: ReadPool, jobs: Sequence[JobKey]) -> dict[JobKey, Pulse]:
+async def pulses(pool: ReadPool, jobs: Sequence[JobKey]) -> dict[JobKey, JobFingerprint]:
     """Return the progress of followed jobs."""
-    found: dict[JobKey, Pulse] = {}
+    found: dict[JobKey, JobFingerprint] = {}
     for orgs, ids in _columns_per_call(jobs):
         rows = await pool.rows("pulses", orgs, ids)
-        found |= {(org_id, job_id): Pulse(*rest) for org_id, job_id, *rest in rows}
+        found |= {(org_id, job_id): JobFingerprint(*rest) for org_id, job_id, *rest in rows}
     return found
 
 
@@ -103,12 +105,12 @@ async def org_pulses(pool: ReadPool, org_ids: Sequence[str]) -> dict[str, str]:
     return {org_id: mark for org_id, mark in await pool.rows("org_pulses", list(org_ids))}  # noqa: C416 - as above
 
 
-async def kept_payloads(pool: ReadPool, jobs: Sequence[JobKey]) -> dict[JobKey, KeptPayloads]:
+async def kept_payloads(pool: ReadPool, jobs: Sequence[JobKey]) -> dict[JobKey, ReferencedPayloads]:
     """Return the blobs that these jobs still refer to."""
-    found: dict[JobKey, KeptPayloads] = {}
+    found: dict[JobKey, ReferencedPayloads] = {}
     for orgs, ids in _columns_per_call(jobs):
         rows = await pool.rows("kept_payloads", orgs, ids)
-        found |= {(org_id, job_id): KeptPayloads(ended, frozenset(refs)) for org_id, job_id, ended, refs in rows}
+        found |= {(org_id, job_id): ReferencedPayloads(ended, frozenset(refs)) for org_id, job_id, ended, refs in rows}
     return found
 
 
@@ -141,7 +143,7 @@ class PostgresWorkers(PooledStore):
     async def forget(self, worker_id: str) -> None:
         await self._pool.call("forget_worker", worker_id)
 
-    async def seen(self) -> list[WorkerSeen]:
+    async def seen(self) -> list[WorkerStatus]:
         return [worker_from(tuple(row)) for row in await self._pool.rows("all_workers")]
 
 
@@ -151,5 +153,5 @@ class PostgresDuties(PooledStore):
     async def note(self, name: str, host: str) -> None:
         await self._pool.call("note_duty", self._at(), name, host)
 
-    async def seen(self) -> list[DutyDone]:
-        return [DutyDone(*row) for row in await self._pool.rows("all_duties")]
+    async def seen(self) -> list[DutySuccess]:
+        return [DutySuccess(*row) for row in await self._pool.rows("all_duties")]

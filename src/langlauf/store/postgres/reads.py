@@ -7,16 +7,25 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from langlauf.domain.errors import PayloadGone
-from langlauf.domain.event import LAST_WORDS
-from langlauf.domain.feed import MOST_LOOKED_AT, OVERLAP, FeedEvent, FeedPage, FeedRequest, Place
-from langlauf.domain.inbox import InboxPage, Message
+from langlauf.domain.event import FINAL_EVENTS
+from langlauf.domain.feed import FEED_OVERLAP, FEED_SCAN_LIMIT, FeedEvent, FeedPage, FeedPosition, FeedRequest
+from langlauf.domain.inbox import InboxMessage, InboxPage
 from langlauf.domain.instant import Instant
 from langlauf.domain.notification import Notification
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
-from langlauf.domain.source import Source
+from langlauf.domain.source import PayloadSource
 from langlauf.domain.state import Status
-from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView, LogPage, PastRun, ResultView, StatusView
+from langlauf.domain.views import (
+    EventLogPage,
+    HistoryEntry,
+    JobFilter,
+    JobView,
+    PageOfJobs,
+    PastRun,
+    ResultView,
+    StatusView,
+)
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.bounded_scan import (
     FEW,
@@ -36,7 +45,7 @@ from langlauf.store.rows import event_from, view_from_database
 from langlauf.store.source import PIECE
 
 #: The start of a feed.
-_FEED_START = Place("", 0, -1, "", 0)
+_FEED_START = FeedPosition("", 0, -1, "", 0)
 #: Large payloads fetched at the same time; the other connections are for small reads.
 _LARGE_FETCHES = 2
 
@@ -118,11 +127,11 @@ class PostgresTenantReads(SharedReads):
         view, latest, result = rows[0]
         return StatusView(view_from_database(view), [event_from(row) for row in reversed(latest)], result)
 
-    async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
+    async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> EventLogPage:
         [(rows, more, gone)] = await self._rows("read_log", job_id, after, limit, most_bytes)
         events = [event_from(row) for row in rows]
-        over = gone or (bool(events) and not more and events[-1].event_type in LAST_WORDS)
-        return LogPage(events, more, over)
+        over = gone or (bool(events) and not more and events[-1].event_type in FINAL_EVENTS)
+        return EventLogPage(events, more, over)
 
     async def _result_in_rows(self, result_id: str, *, latest: bool, payload: bool) -> ResultView | None:
         rows = await self._rows("read_result", result_id, latest, payload)
@@ -132,16 +141,16 @@ class PostgresTenantReads(SharedReads):
         given = StoredResult(snapshot=Snapshot(*delivered), payload=text, views=views)
         return ResultView(view_from_database(view).job, Snapshot(*requested), given)
 
-    def _large(self, result_id: str, size: int) -> Source:
+    def _large(self, result_id: str, size: int) -> PayloadSource:
         fetch = partial(self._pool.call, "read_payload_bytes", self._org_id, storable_or_none(result_id))
         return SharedPayload(size, (self._org_id, result_id), self._payload_cache.get(self._org_id, result_id, fetch))
 
     # -- lists ---------------------------------------------------------------------------------------------------------
 
-    async def jobs(self, which: JobFilter) -> JobPage:
+    async def jobs(self, which: JobFilter) -> PageOfJobs:
         text = folded(which.text) if which.text else None
         if not all(map(storable, filter(None, (text, which.analysis, which.error_code)))):
-            return JobPage([], None)
+            return PageOfJobs([], None)
         status = wanted_status(which)
         few = None if status is None else await self._pool.call("read_few", self._org_id, status, FEW)
         filters = (few, status, which.analysis, which.error_code, text, LARGEST_SEARCHED, which.since or 0)
@@ -169,7 +178,9 @@ class PostgresTenantReads(SharedReads):
 
     async def inbox(self, *, before: Position | None, limit: int) -> InboxPage:
         rows = await self._rows("read_inbox", *(before or FIRST), limit + 1)
-        messages = [Message(Notification(*message), view_from_database(view), unread) for message, view, unread in rows]
+        messages = [
+            InboxMessage(Notification(*message), view_from_database(view), unread) for message, view, unread in rows
+        ]
         return inbox_page(messages, limit)
 
     async def overview(self, *, since: Instant, most: int) -> Overview:
@@ -178,17 +189,17 @@ class PostgresTenantReads(SharedReads):
     async def feed(self, wish: FeedRequest) -> FeedPage:
         if wish.latest:
             [(life, mark, at)] = await self._rows("read_feed_end")
-            return FeedPage([], Place(life, mark, at, "", 0), more=False)
+            return FeedPage([], FeedPosition(life, mark, at, "", 0), more=False)
         after = wish.after or _FEED_START
         values = (after.life, after.mark, after.at, after.job_id, after.event_seq)
         [(life, found, results, mark, at, job_id, seq, more, held)] = await self._rows(
-            "read_feed", *values, sorted(wish.kinds), MOST_LOOKED_AT, wish.limit, OVERLAP
+            "read_feed", *values, sorted(wish.kinds), FEED_SCAN_LIMIT, wish.limit, FEED_OVERLAP
         )
         events = [_feed_event(row, life, result_id) for row, result_id in zip(found, results, strict=True)]
-        end = wish.after if mark is None else Place(life, mark, at, job_id, seq)
+        end = wish.after if mark is None else FeedPosition(life, mark, at, job_id, seq)
         return FeedPage(events, end, more=more, held=held)
 
 
 def _feed_event(row: Any, life: str, result_id: str | None) -> FeedEvent:
     event, mark = event_from(row), row["feed_mark"] or 0
-    return FeedEvent(event, Place(life, mark, event.occurred_at, event.job_id, event.event_seq), result_id)
+    return FeedEvent(event, FeedPosition(life, mark, event.occurred_at, event.job_id, event.event_seq), result_id)

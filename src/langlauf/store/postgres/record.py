@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress
-from langlauf.domain.bounds import Recorded, recorded
+from langlauf.domain.bounds import WriteResult, write_result
 from langlauf.domain.instant import after
-from langlauf.domain.job import INLINE, JobRecord
+from langlauf.domain.job import INLINE_REF, JobRecord
 from langlauf.domain.outcome import (
     MOST_CRASHES,
     MOST_LOST_LEASES,
@@ -92,12 +92,14 @@ def columns_of(batch: Sequence[Recording]) -> list[Any]:
     ]
 
 
-def parse_outcome(text: str) -> Recorded:
+def parse_outcome(text: str) -> WriteResult:
     """Return whether a write was refused or made, or which limit its job has reached."""
-    return Recorded.REFUSED if text == "false" else recorded(None if text == "true" else text)
+    return WriteResult.REFUSED if text == "false" else write_result(None if text == "true" else text)
 
 
-async def accept_committed(batch: Sequence[Recording], outcomes: Sequence[Recorded], find: FindJobs) -> list[Recorded]:
+async def accept_committed(
+    batch: Sequence[Recording], outcomes: Sequence[WriteResult], find: FindJobs
+) -> list[WriteResult]:
     """Return the outcomes, with refused ends accepted that an earlier try had committed.
 
     A batch that timed out is sent again. If the first try was committed, its leases are gone and its ends are refused,
@@ -110,7 +112,7 @@ async def accept_committed(batch: Sequence[Recording], outcomes: Sequence[Record
         return list(outcomes)
     known = await find([(one.lease.org_id, one.lease.job_id) for one in refused])
     return [
-        outcome or Recorded(_is_committed(one, known.get((one.lease.org_id, one.lease.job_id))))
+        outcome or WriteResult(_is_committed(one, known.get((one.lease.org_id, one.lease.job_id))))
         for one, outcome in zip(batch, outcomes, strict=True)
     ]
 
@@ -172,7 +174,7 @@ def _result_columns(write: Partial | Completed) -> dict[str, Any]:
         "result": key_of(write.result_id),
         "result_name": name_unless_uuid(write.result_id),
         "payload": write.payload,
-        "ref": None if write.payload_ref == INLINE else write.payload_ref,
+        "ref": None if write.payload_ref == INLINE_REF else write.payload_ref,
         "summary": write.summary,
         "views": write.views,
     }

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import (
-    INLINE,
+    INLINE_REF,
     Accepted,
     Duplicate,
     JobRecord,
@@ -16,7 +16,7 @@ from langlauf.domain.job import (
     NewJob,
     QueueFull,
     Replayed,
-    Submitted,
+    SubmitOutcome,
 )
 from langlauf.store.postgres.batch import is_hex, is_uuid, key_of, name_unless_uuid, packed
 
@@ -62,7 +62,7 @@ def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
         [job.analysis for job in jobs],
         [job.priority_class for job in jobs],
         [bytes.fromhex(job.request_payload_hash) for job in jobs],
-        [None if job.request_payload_ref == INLINE else job.request_payload_ref for job in jobs],
+        [None if job.request_payload_ref == INLINE_REF else job.request_payload_ref for job in jobs],
         [new.payload for new in batch],
         [job.timeout_seconds for job in jobs],
         [job.max_retries for job in jobs],
@@ -101,7 +101,9 @@ def _wish_columns(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
     ]
 
 
-async def read_outcomes(batch: Sequence[NewJob], texts: Sequence[str], find: FindJobs) -> list[Submitted | StoreError]:
+async def read_outcomes(
+    batch: Sequence[NewJob], texts: Sequence[str], find: FindJobs
+) -> list[SubmitOutcome | StoreError]:
     """Return the outcome of each submission; jobs that existed before are looked up.
 
     If the lookup fails, only the submissions that need it get the error: the others are committed.
@@ -120,7 +122,7 @@ async def read_outcomes(batch: Sequence[NewJob], texts: Sequence[str], find: Fin
     ]
 
 
-def _outcome(new: NewJob, outcome: list[str], known: dict[tuple[str, str], JobRecord]) -> Submitted | StoreError:
+def _outcome(new: NewJob, outcome: list[str], known: dict[tuple[str, str], JobRecord]) -> SubmitOutcome | StoreError:
     match outcome:
         case ["accepted" | "known", at, ticket]:
             now: Instant = int(at)

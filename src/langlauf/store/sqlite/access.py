@@ -6,17 +6,17 @@ from typing import Literal, cast
 
 from langlauf.clock import new_secret
 from langlauf.domain.instant import Instant
-from langlauf.domain.keys import HashedKey, Key, KeyChanges
+from langlauf.domain.keys import ApiKey, HashedKey, KeyChanges
 from langlauf.store.admin import Owner, SessionEnd
 from langlauf.store.rows import key_from, scopes_text
 from langlauf.store.sqlite.desk import Desk
 from langlauf.store.sqlite.transaction import Transaction
 
-_COLUMNS = len(Key.__struct_fields__)
+_COLUMNS = len(ApiKey.__struct_fields__)
 _FIND = {"job": "find_job", "result": "find_result"}
 
 
-def create_key(tx: Transaction, new: HashedKey) -> Key | None:
+def create_key(tx: Transaction, new: HashedKey) -> ApiKey | None:
     """Keeps the key unless its id is taken."""
     key = new.key
     made = tx.run(
@@ -32,7 +32,7 @@ def create_key(tx: Transaction, new: HashedKey) -> Key | None:
     return _one(tx, key.key_id, None) if made else None
 
 
-def revoke_key(tx: Transaction, key_id: str, org_id: str | None) -> Key | None:
+def revoke_key(tx: Transaction, key_id: str, org_id: str | None) -> ApiKey | None:
     """Ends the key unless it has ended. For one that is not there nothing is written."""
     if _one(tx, key_id, org_id) is None:
         return None
@@ -61,13 +61,13 @@ def keep_secret(tx: Transaction, purpose: str, secret: bytes) -> bytes:
 class SqliteAccess(Desk):
     """Keys of orgs, over the connections of a store."""
 
-    async def create_key(self, new: HashedKey) -> Key | None:
+    async def create_key(self, new: HashedKey) -> ApiKey | None:
         return await self._change(partial(create_key, new=new))
 
-    async def revoke_key(self, key_id: str, *, org_id: str | None) -> Key | None:
+    async def revoke_key(self, key_id: str, *, org_id: str | None) -> ApiKey | None:
         return await self._change(partial(revoke_key, key_id=key_id, org_id=org_id), org_id)
 
-    async def keys(self, org_id: str | None) -> list[Key]:
+    async def keys(self, org_id: str | None) -> list[ApiKey]:
         query = "read_all_keys" if org_id is None else "read_keys_of_org"
         return [key_from(row) for row in await self._rows(query, org_id=org_id)]
 
@@ -93,6 +93,6 @@ class SqliteAccess(Desk):
         return Owner(*rows[0]) if len(rows) == 1 else None
 
 
-def _one(tx: Transaction, key_id: str, org_id: str | None) -> Key | None:
+def _one(tx: Transaction, key_id: str, org_id: str | None) -> ApiKey | None:
     row = tx.one("read_key", key_id=key_id, org_id=org_id)
     return None if row is None else key_from(row)

@@ -6,10 +6,10 @@ from typing import Any
 
 import apsw
 
-from langlauf.domain.backlog import MOST_RETRYING, Backlog, Usage
-from langlauf.domain.eta import Run
+from langlauf.domain.backlog import MOST_RETRYING, Backlog, StoreUsage
+from langlauf.domain.eta import RunProgress
 from langlauf.domain.instant import Instant
-from langlauf.domain.waiting import Lane, Load
+from langlauf.domain.waiting import Lane, QueueLoad
 from langlauf.store.group_commit import GroupCommit
 from langlauf.store.sqlite.connection import MEMORY
 
@@ -42,7 +42,7 @@ def paces(connection: apsw.Connection, queries: Mapping[str, str]) -> dict[str, 
     return dict(found)
 
 
-def load(connection: apsw.Connection, queries: Mapping[str, str], now: Instant) -> Load:
+def load(connection: apsw.Connection, queries: Mapping[str, str], now: Instant) -> QueueLoad:
     """As many rows as lanes that wait and jobs that run, whatever waits in a lane."""
 
     def rows(query: str) -> list[Any]:
@@ -50,16 +50,16 @@ def load(connection: apsw.Connection, queries: Mapping[str, str], now: Instant) 
 
     [(virtual_now,)] = rows("virtual_now")
     lanes = [Lane(*row) for row in rows("all_waiting_lanes")]
-    runs = [Run(*row) for row in rows("all_runs")]
-    return Load(now, lanes, runs, paces(connection, queries), virtual_now)
+    runs = [RunProgress(*row) for row in rows("all_runs")]
+    return QueueLoad(now, lanes, runs, paces(connection, queries), virtual_now)
 
 
-def usage(path: str, queues: Iterable[GroupCommit[Any, Any]]) -> Usage:
+def usage(path: str, queues: Iterable[GroupCommit[Any, Any]]) -> StoreUsage:
     """What the queues hold and what the files take; a store in memory has none."""
     waiting = {queue.queue: queue.waiting for queue in queues}
     if path == MEMORY:
-        return Usage(kind="memory", queues=waiting)
-    return Usage(kind="sqlite", queues=waiting, file_bytes=_size(path), log_bytes=_size(f"{path}-wal"))
+        return StoreUsage(kind="memory", queues=waiting)
+    return StoreUsage(kind="sqlite", queues=waiting, file_bytes=_size(path), log_bytes=_size(f"{path}-wal"))
 
 
 def _size(path: str) -> int:

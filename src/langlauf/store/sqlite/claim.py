@@ -4,7 +4,7 @@ from collections import Counter
 
 import msgspec
 
-from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Renewal
+from langlauf.domain.attempt import Claim, ClaimRequest, Lease, LeaseRenewal
 from langlauf.domain.event import EventType
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import LONGEST_TIMEOUT
@@ -72,7 +72,7 @@ def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
     )
 
 
-def renew(tx: Transaction, request: RenewRequest) -> list[Renewal]:
+def renew(tx: Transaction, request: RenewRequest) -> list[LeaseRenewal]:
     """Extends each lease that is still held."""
     expires_at = after(tx.now, request.lease_seconds)
     renewals = []
@@ -85,5 +85,5 @@ def renew(tx: Transaction, request: RenewRequest) -> list[Renewal]:
             expires_at=expires_at,
             now=tx.now,
         )
-        renewals.append(Renewal(lease, held=row is not None, cancel_reason=row[0] if row else None))
+        renewals.append(LeaseRenewal(lease, held=row is not None, cancel_reason=row[0] if row else None))
     return renewals

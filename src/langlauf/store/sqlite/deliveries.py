@@ -13,10 +13,10 @@ from langlauf.domain.delivery import (
     Delivery,
     DeliveryClaim,
     DeliveryEnd,
-    DeliveryFigures,
-    Endpoint,
+    DeliveryReplay,
+    DeliveryStatistics,
     EndpointChange,
-    Replay,
+    WebhookEndpoint,
 )
 from langlauf.domain.instant import Instant, after
 from langlauf.store.rows import delivery_from, endpoint_from, subjects_text
@@ -47,7 +47,7 @@ class _Lane(NamedTuple):
         return max(0, most - self.flying)
 
 
-def add_endpoint(tx: Transaction, new: Endpoint) -> Endpoint | None:
+def add_endpoint(tx: Transaction, new: WebhookEndpoint) -> WebhookEndpoint | None:
     """Keeps it unless its address is known or there are too many."""
     made = tx.run(
         "add_endpoint",
@@ -62,7 +62,7 @@ def add_endpoint(tx: Transaction, new: Endpoint) -> Endpoint | None:
     return _endpoint(tx, new.org_id, new.endpoint_id) if made else None
 
 
-def change_endpoint(tx: Transaction, change: EndpointChange) -> Endpoint | None:
+def change_endpoint(tx: Transaction, change: EndpointChange) -> WebhookEndpoint | None:
     """Changes it; one that is switched off gives up what waits, one that is switched on starts afresh."""
     rotates = change.rotate_seconds is not None
     changed = tx.run(
@@ -97,7 +97,7 @@ def _give_up(tx: Transaction, org_id: str, endpoint_id: str, reason: str) -> Non
     tx.run("forget_lane", org_id=org_id, lane=endpoint_id)
 
 
-def _endpoint(tx: Transaction, org_id: str, endpoint_id: str) -> Endpoint | None:
+def _endpoint(tx: Transaction, org_id: str, endpoint_id: str) -> WebhookEndpoint | None:
     row = tx.one("read_endpoints", org_id=org_id, endpoint_id=endpoint_id)
     return None if row is None else endpoint_from(row)
 
@@ -181,7 +181,7 @@ def finish(tx: Transaction, end: DeliveryEnd) -> bool:
     return True
 
 
-def replay(tx: Transaction, wish: Replay) -> int:
+def replay(tx: Transaction, wish: DeliveryReplay) -> int:
     """Makes settled messages due again."""
     if wish.notification_id is not None:
         found = [wish.notification_id]
@@ -214,10 +214,10 @@ class SqliteDeliveries(Desk):
         super().__init__(read, write, queries)
         self._now = now
 
-    async def add_endpoint(self, new: Endpoint) -> Endpoint | None:
+    async def add_endpoint(self, new: WebhookEndpoint) -> WebhookEndpoint | None:
         return await self._change(partial(add_endpoint, new=new), new.org_id)
 
-    async def change_endpoint(self, change: EndpointChange) -> Endpoint | None:
+    async def change_endpoint(self, change: EndpointChange) -> WebhookEndpoint | None:
         return await self._change(partial(change_endpoint, change=change), change.org_id)
 
     async def remove_endpoint(self, org_id: str, endpoint_id: str) -> bool:
@@ -233,13 +233,13 @@ class SqliteDeliveries(Desk):
     async def finish(self, end: DeliveryEnd) -> bool:
         return await self._change(partial(finish, end=end), end.org_id)
 
-    async def replay(self, wish: Replay) -> int:
+    async def replay(self, wish: DeliveryReplay) -> int:
         return await self._change(partial(replay, wish=wish), wish.org_id)
 
-    async def figures(self) -> DeliveryFigures:
+    async def figures(self) -> DeliveryStatistics:
         now = self._now()
 
-        def read(connection: apsw.Connection) -> DeliveryFigures:
+        def read(connection: apsw.Connection) -> DeliveryStatistics:
             def count(query: str) -> int:
                 found: Any = connection.execute(self._queries[query], {"now": now}).get
                 return int(found)
@@ -247,7 +247,7 @@ class SqliteDeliveries(Desk):
             pending: list[Row] = connection.execute(self._queries["pending_deliveries"]).fetchall()
             lanes = self._lanes(connection, now)
             due = [one.due_at for one in lanes if one.due_at <= now and (one.paused_until or now) <= now]
-            return DeliveryFigures(
+            return DeliveryStatistics(
                 pending=dict(pending),
                 oldest_due=min(due, default=None),
                 paused_lanes=count("count_paused_lanes"),

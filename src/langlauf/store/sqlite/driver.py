@@ -13,20 +13,20 @@ from typing import Any, NamedTuple, Self, TypeVar, cast
 import apsw
 
 from langlauf.clock import Clock, TimeSource, machine_time, monotonic
-from langlauf.domain.attempt import Claim, ClaimRequest, Handed, Lease, Renewal, Write
-from langlauf.domain.backlog import Backlog, Usage
-from langlauf.domain.bounds import Recorded
-from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable, StoreUnwell
+from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write
+from langlauf.domain.backlog import Backlog, StoreUsage
+from langlauf.domain.bounds import WriteResult
+from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable, StoreUnhealthy
 from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import NewJob, Submitted
+from langlauf.domain.job import NewJob, SubmitOutcome
 from langlauf.domain.overview import Overview
-from langlauf.domain.result import KeptPayloads
+from langlauf.domain.result import ReferencedPayloads
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.domain.retry import Backoff
-from langlauf.domain.views import CancelRequest, Depth, JobView, Pulse, Swept
-from langlauf.domain.waiting import Load
+from langlauf.domain.views import CancelRequest, JobFingerprint, JobView, QueueDepth, SweptJob
+from langlauf.domain.waiting import QueueLoad
 from langlauf.hints import Hints
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import Whereabouts
@@ -192,7 +192,7 @@ class SqliteStore:
 
     async def _look(self) -> None:
         """Notices a file that is not the opened one any more. In a thread: a file system may hang."""
-        with contextlib.suppress(StoreUnwell):
+        with contextlib.suppress(StoreUnhealthy):
             await asyncio.get_running_loop().run_in_executor(self._reader_thread, self._refuse_moved, 0)
 
     def _refuse_moved(self, count: int) -> None:
@@ -209,7 +209,7 @@ class SqliteStore:
         if not self._inspection.finished:
             self._inspecting = health.in_background(self._inspection, self._damaged)
 
-    def _damaged(self, damage: str, count: int = 0) -> StoreUnwell:
+    def _damaged(self, damage: str, count: int = 0) -> StoreUnhealthy:
         return self.health.report(Ailment.DAMAGED, f"the store {self.path} is damaged: {damage}", count=count)
 
     def _failed(self, error: apsw.Error, what: str, count: int) -> StoreUnavailable:
@@ -223,26 +223,26 @@ class SqliteStore:
 
     # -- the life of a job ---------------------------------------------------------------------------------------------
 
-    async def submit(self, new: NewJob) -> Submitted:
+    async def submit(self, new: NewJob) -> SubmitOutcome:
         if self._writes.waiting >= MOST_WAITING:
             raise Overloaded(f"{self._writes.waiting} writes wait already; nothing more is accepted")
-        return cast("Submitted", await self._writes.do(new))
+        return cast("SubmitOutcome", await self._writes.do(new))
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         return cast("list[Claim]", await self._writes.do(request))
 
-    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> Handed:
+    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
         asked_at = monotonic()
         claims = await self.claim(request)
-        return Handed(claims, asked_at) if claims else await self._standing.stand(request, idle)
+        return ClaimBatch(claims, asked_at) if claims else await self._standing.stand(request, idle)
 
-    async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Renewal]:
-        return cast("list[Renewal]", await self._writes.do(claim.RenewRequest(tuple(leases), lease_seconds)))
+    async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
+        return cast("list[LeaseRenewal]", await self._writes.do(claim.RenewRequest(tuple(leases), lease_seconds)))
 
-    async def record(self, lease: Lease, write: Write) -> Recorded:
+    async def record(self, lease: Lease, write: Write) -> WriteResult:
         if self.blobs.wants(write):
             write = await self.blobs.keep(lease, write)
-        return cast("Recorded", await self._writes.do(Recording(lease, write)))
+        return cast("WriteResult", await self._writes.do(Recording(lease, write)))
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return cast("JobView | None", await self._writes.do(request))
@@ -253,8 +253,8 @@ class SqliteStore:
     async def hold(self, wish: HoldRequest) -> JobView | ResultGone | None:
         return cast("JobView | ResultGone | None", await self._writes.do(wish))
 
-    async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[Swept]:
-        swept: list[Swept] = []
+    async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[SweptJob]:
+        swept: list[SweptJob] = []
         run = sweep.Sweep(self._read, self._writes.do, self._queries["sweepable"])
         try:
             async for taken in run.pages(self.clock.now(), grace_seconds=grace_seconds, backoff=backoff, limit=limit):
@@ -296,7 +296,7 @@ class SqliteStore:
             await self.blobs.clean_up()
         return report
 
-    async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeptPayloads]:
+    async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], ReferencedPayloads]:
         return await retention.kept_payloads(self._read, self._queries, jobs)
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -309,20 +309,20 @@ class SqliteStore:
         run_long = run if self._long_reads is None else self._long_reads.run
         return SqliteTenantReads(org_id, run, self._queries, self.blobs, run_long=run_long)
 
-    async def depth(self) -> Depth:
+    async def depth(self) -> QueueDepth:
         now = self.clock.now()
 
-        def read(connection: apsw.Connection) -> Depth:
+        def read(connection: apsw.Connection) -> QueueDepth:
             waiting: Any = connection.execute(self._queries["waiting_of_all"]).get
             running: Any = connection.execute(self._queries["count_live_leases"], {"now": now}).get
-            return Depth(waiting, running)
+            return QueueDepth(waiting, running)
 
         return await self._read(read)
 
     async def paces(self) -> dict[str, float]:
         return await self._read(lambda connection: backlog.paces(connection, self._queries))
 
-    async def load(self) -> Load:
+    async def load(self) -> QueueLoad:
         now = self.clock.now()
         return await self._read(lambda connection: backlog.load(connection, self._queries, now))
 
@@ -332,16 +332,16 @@ class SqliteStore:
 
         return await self._read(lambda connection: overview.look(partial(rows, connection), "all", since, most))
 
-    async def pulses(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Pulse]:
+    async def pulses(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobFingerprint]:
         def read(connection: apsw.Connection, some: Sequence[tuple[str, str]]) -> list[Row]:
             return connection.execute(self._queries["pulses"], {"jobs": json_text(some)}).fetchall()
 
-        found: dict[tuple[str, str], Pulse] = {}
+        found: dict[tuple[str, str], JobFingerprint] = {}
         for start in range(0, len(jobs), _JOBS_AT_ONCE):  # other readers have their turn in between
             some = jobs[start : start + _JOBS_AT_ONCE]
             rows = await self._read_few(partial(read, some=some), len(jobs))
             found |= {
-                (org_id, job_id): Pulse(event_seq, bool(result_gone), bool(events_gone), lease_until, held_at)
+                (org_id, job_id): JobFingerprint(event_seq, bool(result_gone), bool(events_gone), lease_until, held_at)
                 for org_id, job_id, event_seq, result_gone, events_gone, lease_until, held_at in rows
             }
         return found
@@ -356,7 +356,7 @@ class SqliteStore:
         now = self.clock.now()
         return await self._read(lambda connection: backlog.backlog(connection, self._queries, now, orgs=orgs))
 
-    def usage(self) -> Usage:
+    def usage(self) -> StoreUsage:
         return backlog.usage(self.path, (self._writes, self._reads))
 
     async def whereabouts(self) -> Whereabouts:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langlauf.domain.attempt import Lease
-from langlauf.domain.eta import whole_run
+from langlauf.domain.eta import full_run_seconds
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.instant import after, to_text
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Lost, Outcome, Released, Retry, after_crash
@@ -26,7 +26,7 @@ def complete(tx: Transaction, ends: Sequence[tuple[Lease, Completed]]) -> list[b
         key = (job, asked[place][2], lease.job_id)
         tx.snapshot(key, seq, "final", partials + 1, 100, outcome)
         ended[analysis] += 1
-        seconds = whole_run(paced_percent, paced_at, now)
+        seconds = full_run_seconds(paced_percent, paced_at, now)
         if seconds is not None:
             tx.ran(analysis, seconds)
         changes.append((job, outcome.result_id, now, lease.attempt))

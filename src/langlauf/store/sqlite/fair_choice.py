@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from langlauf.domain.attempt import ClaimRequest
-from langlauf.domain.fairness import Queue, deal, share
+from langlauf.domain.fairness import OrgQueue, deal_jobs, share_slots
 from langlauf.domain.instant import Instant, after
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite.transaction import Transaction
@@ -199,14 +199,14 @@ def _in_turn(tx: Transaction, room: Room) -> list[int]:
     turns: dict[int, Turn] = {org: (max(due.turns[org][0], virtual_now), *due.turns[org]) for org in retries}
     waiting = _waiting_lanes(tx, room, turns, virtual_now)
     queues = [
-        Queue(*turn, org, min(room.of_org(org), len(retries[org]) + sum(count for _, count in waiting[org])))
+        OrgQueue(*turn, org, min(room.of_org(org), len(retries[org]) + sum(count for _, count in waiting[org])))
         for org, turn in turns.items()
     ]
     heads = {
         one.queue: retries[one.queue.org] + _heads(tx, room, one.queue.org, one.starts, waiting[one.queue.org])
-        for one in share(queues, room.slots)
+        for one in share_slots(queues, room.slots)
     }
-    dealt = {queue: taken for queue, taken in deal(heads, room.take).items() if taken}
+    dealt = {queue: taken for queue, taken in deal_jobs(heads, room.take).items() if taken}
     _pay(tx, dealt)
     for queue, taken in dealt.items():
         waited = {head.job for head in heads[queue][len(retries[queue.org]) :]}
@@ -217,7 +217,7 @@ def _in_turn(tx: Transaction, room: Room) -> list[int]:
     return picked
 
 
-def _pay(tx: Transaction, dealt: dict[Queue, list[Job]]) -> None:
+def _pay(tx: Transaction, dealt: dict[OrgQueue, list[Job]]) -> None:
     """Lets orgs pay for their turns: they were served one after the other."""
     if dealt:
         tx.run("clock_advance", virtual_now=max(queue.virtual_start for queue in dealt), turns=len(dealt))

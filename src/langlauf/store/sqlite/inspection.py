@@ -10,8 +10,8 @@ import apsw
 from langlauf.clock import SystemClock, machine_time
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
-from langlauf.domain.overview import Queue
-from langlauf.domain.result import KeptPayloads
+from langlauf.domain.overview import WaitingJobs
+from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.blobs.owner import Whereabouts
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
@@ -135,10 +135,10 @@ class SqliteExaminer(SharedExaminer):
             raise StoreUnavailable(f"{self._path} cannot be read: {error}") from error
         return ClockSeen(store, SystemClock().now(), 0.0)
 
-    def queues(self, most: int) -> list[Queue]:
+    def queues(self, most: int) -> list[WaitingJobs]:
         rows = self._ask("all_queues", most=most)
         return [
-            Queue(org, analysis, waiting, min((head for head in heads if head is not None), default=None))
+            WaitingJobs(org, analysis, waiting, min((head for head in heads if head is not None), default=None))
             for org, analysis, waiting, *heads in rows
         ]
 
@@ -150,7 +150,7 @@ class SqliteExaminer(SharedExaminer):
         [(any_key,)] = self._ask("any_key")
         return bool(any_key)
 
-    def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]:
+    def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ReferencedPayloads]:
         return payloads_from(self._ask("kept_payloads", jobs=json_text(jobs)))
 
     def _secret(self, purpose: str) -> bytes | None:

@@ -6,10 +6,10 @@ from typing import Any, Protocol, TypeVar
 
 import apsw
 
-from langlauf.domain.inbox import InboxPage, Message
+from langlauf.domain.inbox import InboxMessage, InboxPage
 from langlauf.domain.notification import Notification
 from langlauf.domain.state import Status
-from langlauf.domain.views import HistoryEntry, JobFilter, JobPage, JobView
+from langlauf.domain.views import HistoryEntry, JobFilter, JobView, PageOfJobs
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.bounded_scan import (
     FEW,
@@ -69,7 +69,7 @@ class SqliteLists(SharedReads):
         rows = self._rows(connection, "read_job", job_id=job_id)
         return view_from(rows[0]) if rows else None
 
-    async def jobs(self, which: JobFilter) -> JobPage:
+    async def jobs(self, which: JobFilter) -> PageOfJobs:
         path = await self._run(partial(self._path, status=wanted_status(which)))
 
         async def step(before: Position, rows: int, wanted: int) -> tuple[list[JobView], Position | None]:
@@ -135,7 +135,7 @@ class SqliteLists(SharedReads):
                 notification = Notification(*columns)
                 view = self._job(connection, notification.job_id)
                 if view is not None:
-                    messages.append(Message(notification, view, bool(unread)))
+                    messages.append(InboxMessage(notification, view, bool(unread)))
             return inbox_page(messages, limit)
 
         return await self._run(read)

@@ -3,12 +3,12 @@
 from functools import partial
 
 from langlauf.domain.instant import after
-from langlauf.domain.mail_rules import MailAdmission, Mark, Refusal, refused_by
+from langlauf.domain.mail_rules import AddressMark, MailAdmission, MailRefusal, mail_refusal
 from langlauf.store.sqlite.desk import Desk
 from langlauf.store.sqlite.transaction import Transaction
 
 
-def change_mark(tx: Transaction, org_id: str, address: str, mark: Mark, *, wanted: bool) -> bool:
+def change_mark(tx: Transaction, org_id: str, address: str, mark: AddressMark, *, wanted: bool) -> bool:
     """Tells whether something changed."""
     ids = {"org_id": org_id, "address": address, "mark": mark}
     if wanted:
@@ -16,10 +16,10 @@ def change_mark(tx: Transaction, org_id: str, address: str, mark: Mark, *, wante
     return bool(tx.run("remove_mail_mark", **ids))
 
 
-def admit(tx: Transaction, wish: MailAdmission) -> Refusal | None:
+def admit(tx: Transaction, wish: MailAdmission) -> MailRefusal | None:
     """Counts a mail where it may go out."""
     found = tx.rows("read_mail_marks", org_id=wish.org_id, address=wish.address)
-    refusal = refused_by([mark for _, _, mark, _ in found], only_listed=wish.only_listed)
+    refusal = mail_refusal([mark for _, _, mark, _ in found], only_listed=wish.only_listed)
     if refusal is not None or not wish.counted:
         return refusal
     attempt = {"org_id": wish.org_id, "notification_id": wish.notification_id, "attempt": wish.attempt}
@@ -44,11 +44,11 @@ def admit(tx: Transaction, wish: MailAdmission) -> Refusal | None:
 class SqliteMail(Desk):
     """Receivers of e-mail, over the connections of a store."""
 
-    async def add_mark(self, org_id: str, address: str, mark: Mark) -> bool:
+    async def add_mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
         return await self._change(lambda tx: change_mark(tx, org_id, address, mark, wanted=True), org_id)
 
-    async def remove_mark(self, org_id: str, address: str, mark: Mark) -> bool:
+    async def remove_mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
         return await self._change(lambda tx: change_mark(tx, org_id, address, mark, wanted=False), org_id)
 
-    async def admit(self, wish: MailAdmission) -> Refusal | None:
+    async def admit(self, wish: MailAdmission) -> MailRefusal | None:
         return await self._change(partial(admit, wish=wish), wish.org_id)

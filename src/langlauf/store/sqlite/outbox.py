@@ -5,7 +5,7 @@ from typing import Any
 
 import apsw
 
-from langlauf.domain.event import LAST_WORDS, EventType
+from langlauf.domain.event import FINAL_EVENTS, EventType
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite.memory import Memory
 
@@ -22,7 +22,7 @@ def fill_outbox(
     listening = memory.listening
     if memory.any_wishes is None:
         memory.any_wishes = bool(connection.execute(queries["wishes_exist"]).get)
-    ends = [job for job, _, kind in events if kind in LAST_WORDS] if memory.any_wishes else []
+    ends = [job for job, _, kind in events if kind in FINAL_EVENTS] if memory.any_wishes else []
     wished: set[Any] = set()
     if ends:
         wished = {job for (job,) in connection.execute(queries["any_wishes"], {"jobs": json_text(ends)})}
@@ -30,7 +30,7 @@ def fill_outbox(
         return
     for job, seq, kind in events:
         row = connection.execute(queries["outgoing_event"], {"job": job, "event_seq": seq}).fetchall()
-        if row and (row[0][0] in listening or (job in wished and kind in LAST_WORDS)):
+        if row and (row[0][0] in listening or (job in wished and kind in FINAL_EVENTS)):
             names = (
                 "org_id", "job_id", "event_seq", "event_id", "event_type", "occurred_at", "trace_id", "result_id",
             )  # fmt: skip

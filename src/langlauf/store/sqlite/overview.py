@@ -6,7 +6,7 @@ from itertools import islice, takewhile
 from typing import Literal, Protocol
 
 from langlauf.domain.instant import Instant
-from langlauf.domain.overview import MOST_QUEUES, Ended, Overview, Queue, Underway, overview_of
+from langlauf.domain.overview import MOST_QUEUES, EndedJob, Overview, StartedJob, WaitingJobs, truncated_overview
 from langlauf.store.sqlite.transaction import Row
 
 Whose = Literal["read", "all"]
@@ -23,11 +23,11 @@ class Rows(Protocol):
 def look(rows: Rows, whose: Whose, since: Instant, most: int) -> Overview:
     """Looks over the jobs of one org, by the queries for that, or of all."""
     queues = rows(f"{whose}_queues", since=since, most=MOST_QUEUES + 1)
-    return overview_of(
-        [Ended(*row) for row in rows(f"{whose}_ended", since=since, most=most + 1)],
+    return truncated_overview(
+        [EndedJob(*row) for row in rows(f"{whose}_ended", since=since, most=most + 1)],
         _queued(rows, whose, since, most + 1),
-        [Queue(org, analysis, waiting, _first(heads)) for org, analysis, waiting, *heads in queues],
-        [Underway(*row) for row in rows(f"{whose}_underway", since=since, most=most + 1)],
+        [WaitingJobs(org, analysis, waiting, _first(heads)) for org, analysis, waiting, *heads in queues],
+        [StartedJob(*row) for row in rows(f"{whose}_underway", since=since, most=most + 1)],
         most,
     )
 

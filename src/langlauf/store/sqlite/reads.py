@@ -7,14 +7,14 @@ from typing import Any
 
 import apsw
 
-from langlauf.domain.delivery import Endpoint
-from langlauf.domain.event import LAST_WORDS, Event
-from langlauf.domain.feed import MOST_LOOKED_AT, OVERLAP, FeedEvent, FeedPage, FeedRequest, Place
+from langlauf.domain.delivery import WebhookEndpoint
+from langlauf.domain.event import FINAL_EVENTS, Event
+from langlauf.domain.feed import FEED_OVERLAP, FEED_SCAN_LIMIT, FeedEvent, FeedPage, FeedPosition, FeedRequest
 from langlauf.domain.instant import Instant
 from langlauf.domain.overview import Overview
 from langlauf.domain.result import Snapshot, StoredResult
-from langlauf.domain.source import Source
-from langlauf.domain.views import LogPage, PastRun, ResultView, StatusView
+from langlauf.domain.source import PayloadSource
+from langlauf.domain.views import EventLogPage, PastRun, ResultView, StatusView
 from langlauf.store.bounded_scan import FIRST, Position
 from langlauf.store.rows import endpoint_from, event_from, json_text, view_from
 from langlauf.store.source import Pieces
@@ -41,14 +41,14 @@ class SqliteTenantReads(SqliteLists):
 
         return await self._run(read)
 
-    async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> LogPage:
-        def read(connection: apsw.Connection) -> LogPage:
+    async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> EventLogPage:
+        def read(connection: apsw.Connection) -> EventLogPage:
             events, more = self._bounded_events(connection, job_id, after, limit, most_bytes)
             if events:
-                return LogPage(events, more, over=not more and events[-1].event_type in LAST_WORDS)
+                return EventLogPage(events, more, over=not more and events[-1].event_type in FINAL_EVENTS)
             view = self._job(connection, job_id)
             over = view is None or view.job.terminal or view.job.events_expired_at is not None
-            return LogPage([], more=False, over=over)
+            return EventLogPage([], more=False, over=over)
 
         return await self._run(read)
 
@@ -92,10 +92,10 @@ class SqliteTenantReads(SqliteLists):
 
         return await self._run(read)
 
-    async def endpoints(self) -> list[Endpoint]:
+    async def endpoints(self) -> list[WebhookEndpoint]:
         return [endpoint_from(row) for row in await self._ask("read_endpoints", endpoint_id=None)]
 
-    def _large(self, result_id: str, size: int) -> Source:
+    def _large(self, result_id: str, size: int) -> PayloadSource:
         return Pieces(size, partial(self._piece, result_id))
 
     async def _piece(self, result_id: str, start: int, length: int) -> bytes | None:
@@ -149,25 +149,28 @@ def read_feed(look: Look, wish: FeedRequest) -> FeedPage:
     events: list[FeedEvent] = []
     after, looked_at = wish.after, 0
     mark = _start(wish.after, life, began_at)
-    with closing(look("read_feed", mark=mark, limit=MOST_LOOKED_AT)) as rows:
+    with closing(look("read_feed", mark=mark, limit=FEED_SCAN_LIMIT)) as rows:
         for *columns, place_mark, result_id in rows:
             event = event_from(columns)
-            after, looked_at = Place(life, place_mark, event.occurred_at, event.job_id, event.event_seq), looked_at + 1
+            after, looked_at = (
+                FeedPosition(life, place_mark, event.occurred_at, event.job_id, event.event_seq),
+                looked_at + 1,
+            )
             if event.event_type in wish.kinds:
                 events.append(FeedEvent(event, after, result_id))
                 if len(events) == wish.limit:
                     return FeedPage(events, after, more=True)
-    return FeedPage(events, after, more=looked_at == MOST_LOOKED_AT)
+    return FeedPage(events, after, more=looked_at == FEED_SCAN_LIMIT)
 
 
-def _start(after: Place | None, life: str, began_at: int) -> int:
+def _start(after: FeedPosition | None, life: str, began_at: int) -> int:
     """What the walk begins behind. A place of another store is one in time; all that was made here came after it."""
     if after is None:
         return -1
-    return after.mark if after.life == life else min(after.at, began_at) - OVERLAP
+    return after.mark if after.life == life else min(after.at, began_at) - FEED_OVERLAP
 
 
-def _end(look: Look, life: str) -> Place | None:
+def _end(look: Look, life: str) -> FeedPosition | None:
     """Behind the last event; where there is none, whatever comes is new."""
     rows = look("read_feed_end").fetchall()
-    return Place(life, *rows[0]) if rows else None
+    return FeedPosition(life, *rows[0]) if rows else None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress
-from langlauf.domain.bounds import Recorded, recorded
+from langlauf.domain.bounds import WriteResult, write_result
 from langlauf.domain.event import EventType
 from langlauf.domain.outcome import Completed
 from langlauf.domain.progress import stored_percent
@@ -14,9 +14,9 @@ from langlauf.store.sqlite.end import complete, write_end
 from langlauf.store.sqlite.transaction import Key, Row, Transaction
 
 
-def record(tx: Transaction, batch: Sequence[Recording]) -> list[Recorded]:
+def record(tx: Transaction, batch: Sequence[Recording]) -> list[WriteResult]:
     """What became of the writes: refused where an attempt's lease is gone. Writes of one kind are made together."""
-    answers = [Recorded.REFUSED] * len(batch)
+    answers = [WriteResult.REFUSED] * len(batch)
     for places in rounds(batch, lambda one: [one.lease.job_id]):
         tx.write_snapshots()  # a snapshot that comes twice is seen the second time
         kinds: defaultdict[type, list[int]] = defaultdict(list)
@@ -28,33 +28,33 @@ def record(tx: Transaction, batch: Sequence[Recording]) -> list[Recorded]:
     return answers
 
 
-def _record(tx: Transaction, kind: type, batch: Sequence[Recording]) -> Sequence[Recorded]:
+def _record(tx: Transaction, kind: type, batch: Sequence[Recording]) -> Sequence[WriteResult]:
     writes: list[tuple[Lease, Any]] = [(one.lease, one.write) for one in batch]
     if kind is Completed:
-        return [Recorded(done) for done in complete(tx, writes)]
+        return [WriteResult(done) for done in complete(tx, writes)]
     if kind is Progress:
         return _progress(tx, writes)
     if kind is Partial:
         return _partials(tx, writes)
     if kind is Checkpoint:
         return [_checkpoint(tx, lease, write) for lease, write in writes]
-    return [Recorded(write_end(tx, lease, write)) for lease, write in writes]
+    return [WriteResult(write_end(tx, lease, write)) for lease, write in writes]
 
 
-def _progress(tx: Transaction, writes: Sequence[tuple[Lease, Progress]]) -> list[Recorded]:
+def _progress(tx: Transaction, writes: Sequence[tuple[Lease, Progress]]) -> list[WriteResult]:
     values = [(*_shared(tx, place, *one), one[1].bounds.last_news) for place, one in enumerate(writes)]
-    answers: list[Recorded | None] = [None] * len(writes)
+    answers: list[WriteResult | None] = [None] * len(writes)
     changes: list[Row] = []
     for place, job, seq, percent, step, limit in tx.each("reporting_jobs", values):
         key = (job, values[place][2], writes[place][0].job_id)
         _tell_progress(tx, key, seq, percent, step, limit if limit == "events" else None)
         changes.append((job, *values[place][1:]))
-        answers[place] = recorded(limit)
+        answers[place] = write_result(limit)
     _change(tx, "record_progress", changes)
     return _with_standing(tx, writes, answers)
 
 
-def _partials(tx: Transaction, writes: Sequence[tuple[Lease, Partial]]) -> list[Recorded]:
+def _partials(tx: Transaction, writes: Sequence[tuple[Lease, Partial]]) -> list[WriteResult]:
     values = [
         (
             *_shared(tx, place, lease, write),
@@ -65,13 +65,13 @@ def _partials(tx: Transaction, writes: Sequence[tuple[Lease, Partial]]) -> list[
         )
         for place, (lease, write) in enumerate(writes)
     ]
-    answers: list[Recorded | None] = [None] * len(writes)
+    answers: list[WriteResult | None] = [None] * len(writes)
     changes: list[Row] = []
     for place, job, seq, percent, step, limit, result_seq in tx.each("showing_jobs", values):
         lease, write = writes[place]
         key = (job, values[place][2], lease.job_id)
         changes.append((job, *values[place][1:]))
-        answers[place] = recorded(limit)
+        answers[place] = write_result(limit)
         if limit is not None:
             _tell_progress(tx, key, seq, percent, step, limit)
             continue
@@ -92,8 +92,8 @@ def _change(tx: Transaction, statement: str, changes: Sequence[Row]) -> None:
 
 
 def _with_standing(
-    tx: Transaction, writes: Sequence[tuple[Lease, Any]], answers: Sequence[Recorded | None]
-) -> list[Recorded]:
+    tx: Transaction, writes: Sequence[tuple[Lease, Any]], answers: Sequence[WriteResult | None]
+) -> list[WriteResult]:
     """The answers. No news, a snapshot that was there, a job past its bounds are fine; a lease that is gone is not."""
     return [
         _standing(tx, tx.fenced(lease)) if answer is None else answer
@@ -101,18 +101,18 @@ def _with_standing(
     ]
 
 
-def _checkpoint(tx: Transaction, lease: Lease, write: Checkpoint) -> Recorded:
+def _checkpoint(tx: Transaction, lease: Lease, write: Checkpoint) -> WriteResult:
     held = tx.fenced(lease)
     if tx.run("record_checkpoint", **held, key=write.key, payload=write.payload):
-        return Recorded.WRITTEN
+        return WriteResult.WRITTEN
     # Nothing was inserted: either the chunk was there already, which is fine, or the lease is gone.
-    return Recorded(_standing(tx, held) is not Recorded.REFUSED)
+    return WriteResult(_standing(tx, held) is not WriteResult.REFUSED)
 
 
-def _standing(tx: Transaction, held: dict[str, Any]) -> Recorded:
+def _standing(tx: Transaction, held: dict[str, Any]) -> WriteResult:
     """What an attempt hears whose write changed nothing."""
     row = tx.one("holds_lease", **held)
-    return Recorded.REFUSED if row is None else recorded(row[0])
+    return WriteResult.REFUSED if row is None else write_result(row[0])
 
 
 def _tell_progress(tx: Transaction, key: Key, seq: int, percent: int, step: str | None, limit: str | None) -> None:

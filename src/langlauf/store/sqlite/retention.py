@@ -10,7 +10,7 @@ import apsw
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.instant import Instant
-from langlauf.domain.result import KeptPayloads
+from langlauf.domain.result import ReferencedPayloads
 from langlauf.domain.state import Status
 from langlauf.store.retention import NEVER, Cutoffs, Found, Kind, RetireBatch
 from langlauf.store.rows import json_text
@@ -112,21 +112,21 @@ class SqliteShelf:
 
 async def kept_payloads(
     read: RunRead, queries: Mapping[str, str], jobs: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], KeptPayloads]:
+) -> dict[tuple[str, str], ReferencedPayloads]:
     """What these jobs still name outside of the store."""
     query, asked = queries["kept_payloads"], {"jobs": json_text(jobs)}
     rows: list[Row] = await read(lambda connection: connection.execute(query, asked).fetchall())
     return payloads_from(rows)
 
 
-def payloads_from(rows: Sequence[Row]) -> dict[tuple[str, str], KeptPayloads]:
+def payloads_from(rows: Sequence[Row]) -> dict[tuple[str, str], ReferencedPayloads]:
     """What the query for them tells, by job."""
     refs: dict[tuple[str, str], set[str]] = {}
     ended: dict[tuple[str, str], bool] = {}
     for org_id, job_id, over, ref in rows:
         ended[org_id, job_id] = bool(over)
         refs.setdefault((org_id, job_id), set()).update({ref} - {None})
-    return {job: KeptPayloads(ended[job], frozenset(refs[job])) for job in ended}
+    return {job: ReferencedPayloads(ended[job], frozenset(refs[job])) for job in ended}
 
 
 def retire_batch(tx: Transaction, batch: RetireBatch) -> int:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from langlauf.domain.event import EventType
 from langlauf.domain.job import (
-    INLINE,
+    INLINE_REF,
     Accepted,
     Duplicate,
     JobRecord,
@@ -14,7 +14,7 @@ from langlauf.domain.job import (
     NewJob,
     QueueFull,
     Replayed,
-    Submitted,
+    SubmitOutcome,
 )
 from langlauf.store.sqlite.transaction import Row, Transaction
 
@@ -33,7 +33,7 @@ class Submissions:
         self._by_input: dict[tuple[str, str, str], JobRecord] = {}
         self._by_key: dict[tuple[str, str], JobRecord] = {}
 
-    def answer(self, new: NewJob, duplicate_of: str | None) -> Submitted:
+    def answer(self, new: NewJob, duplicate_of: str | None) -> SubmitOutcome:
         """Accepts a job, or tells why not; nothing is written in that case."""
         if new.idempotency_key is not None and (known := self._known(new.job, new.idempotency_key)):
             return known
@@ -94,7 +94,7 @@ class Submissions:
         job = replace(new.job, queued_at=tx.now, updated_at=tx.now, ticket=ticket)
         number = tx.next_job()
         in_row = len(new.payload) <= LARGEST_IN_ROW
-        ref = None if job.request_payload_ref == INLINE else job.request_payload_ref
+        ref = None if job.request_payload_ref == INLINE_REF else job.request_payload_ref
         self._rows.append((
             number, org, analysis, job.job_id, expedite, ticket, tx.now, bytes.fromhex(job.request_payload_hash), ref,
             job.timeout_seconds, job.max_retries,
@@ -127,7 +127,7 @@ class Submissions:
             tx.memory.any_wishes = True
 
 
-def submit(tx: Transaction, batch: Sequence[NewJob]) -> list[Submitted]:
+def submit(tx: Transaction, batch: Sequence[NewJob]) -> list[SubmitOutcome]:
     """Accepts jobs or tells why not, in the order they came."""
     asked = [
         (place, bytes.fromhex(new.job.request_payload_hash), org, tx.analysis(new.job.analysis))

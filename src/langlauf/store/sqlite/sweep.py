@@ -21,7 +21,7 @@ from langlauf.domain.outcome import (
     after_timeout,
 )
 from langlauf.domain.retry import Backoff
-from langlauf.domain.views import Swept
+from langlauf.domain.views import SweptJob
 from langlauf.store.sqlite.end import write_end
 from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
@@ -50,7 +50,7 @@ class Sweep:
 
     async def pages(
         self, now: Instant, *, grace_seconds: float, backoff: Backoff, limit: int
-    ) -> AsyncIterator[list[Swept]]:
+    ) -> AsyncIterator[list[SweptJob]]:
         """What was taken back, page by page. A job that cannot be is told of, and the others go on."""
         position = 0
         while rows := await self._page(now, grace_seconds, position, limit):
@@ -58,7 +58,7 @@ class Sweep:
             requests = [SweepOne(lease=one, grace_seconds=grace_seconds, backoff=backoff) for one in page]
             answers = await asyncio.gather(*map(self._write, requests), return_exceptions=True)
             _tell_failures(zip(page, answers, strict=True))
-            yield [answer for answer in answers if isinstance(answer, Swept)]
+            yield [answer for answer in answers if isinstance(answer, SweptJob)]
             position = rows[-1][-1]
 
     async def _page(self, now: Instant, grace_seconds: float, position: int, limit: int) -> list[Row]:
@@ -89,7 +89,7 @@ def tidy_lanes(tx: Transaction, _: TidyLanes) -> int:
     return tx.run("tidy_lanes")
 
 
-def sweep_one(tx: Transaction, request: SweepOne) -> Swept | None:
+def sweep_one(tx: Transaction, request: SweepOne) -> SweptJob | None:
     """Takes the job back, if that is still right; running it again does nothing."""
     lease = request.lease
     row = tx.one("sweepable_one", **tx.fenced(lease), **graces(request.grace_seconds))
@@ -98,7 +98,7 @@ def sweep_one(tx: Transaction, request: SweepOne) -> Swept | None:
     outcome = _decide(row, tx.now, request.backoff)
     # The log says that it was not the worker who ended it.
     if write_end(tx, lease, outcome, alive=False, actor="system"):
-        return Swept(lease.org_id, lease.job_id, _word(outcome))
+        return SweptJob(lease.org_id, lease.job_id, _word(outcome))
     return None
 
 

@@ -10,7 +10,7 @@ from langlauf.clock import new_id
 from langlauf.domain.attempt import Lease, Partial
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import INLINE
+from langlauf.domain.job import INLINE_REF
 from langlauf.domain.outbound import OUTBOUND
 from langlauf.domain.outcome import Completed
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind
@@ -154,7 +154,7 @@ class Transaction:
         told = json_text({"result_id": write.result_id, "result_seq": seq, "progress_percent": percent})
         self.event(key, event_seq, EventType.COMPLETED if kind == "final" else EventType.PARTIAL, "worker", told)
         job, org, _ = key
-        ref = None if write.payload_ref == INLINE else write.payload_ref
+        ref = None if write.payload_ref == INLINE_REF else write.payload_ref
         row = (job, seq, org, write.result_id, kind, SCHEMA_VERSION, ref, self.now, write.summary)
         self._results.append((*row, write.payload, write.views))
 

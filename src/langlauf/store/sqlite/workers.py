@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from langlauf.domain.duties import DutyDone
+from langlauf.domain.duties import DutySuccess
 from langlauf.domain.instant import after
-from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, WorkerSeen
+from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, WorkerStatus
 from langlauf.store.admin import worker_from, worker_values
 from langlauf.store.sqlite.desk import Desk
 from langlauf.store.sqlite.transaction import Transaction
@@ -30,7 +30,7 @@ class SqliteWorkers(Desk):
     async def forget(self, worker_id: str) -> None:
         await self._change(partial(forget_worker, worker_id=worker_id))
 
-    async def seen(self) -> list[WorkerSeen]:
+    async def seen(self) -> list[WorkerStatus]:
         return [worker_from(row) for row in await self._rows("all_workers")]
 
 
@@ -40,5 +40,5 @@ class SqliteDuties(Desk):
     async def note(self, name: str, host: str) -> None:
         await self._change(lambda tx: tx.run("note_duty", now=tx.now, name=name, host=host))
 
-    async def seen(self) -> list[DutyDone]:
-        return [DutyDone(*row) for row in await self._rows("all_duties")]
+    async def seen(self) -> list[DutySuccess]:
+        return [DutySuccess(*row) for row in await self._rows("all_duties")]

@@ -7,9 +7,9 @@ import msgspec
 from langlauf.domain.event import STATE_AFTER, EventType
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord
-from langlauf.domain.masking import masked
-from langlauf.domain.redact import redacted
-from langlauf.domain.state import STARTED, TERMINAL, Status, allowed
+from langlauf.domain.masking import redact_json
+from langlauf.domain.redact import redact
+from langlauf.domain.state import STARTED, TERMINAL, Status, is_legal
 
 _decode = msgspec.json.Decoder().decode
 _TELL_PROGRESS = frozenset({EventType.PROGRESS, EventType.PARTIAL, EventType.COMPLETED})
@@ -86,7 +86,7 @@ class LogJudge:
             self._find("event_types", f"event {seq} has a payload that is not JSON: {error}")
             return {}
         # Text with escapes can hide a secret from a look at the raw JSON, and look like one where there is none.
-        if ("\\" in payload or redacted(payload) != payload) and masked(facts) != facts:
+        if ("\\" in payload or redact(payload) != payload) and redact_json(facts) != facts:
             self._find("no_secrets", f"the payload of event {seq}")
         return facts if isinstance(facts, dict) else {}
 
@@ -107,7 +107,7 @@ class LogJudge:
             target = target or Status.QUEUED  # a wrong beginning is told by its own rule
         elif target is None and self._state not in STARTED:
             self._find("legal_transitions", f"event {seq}, {kind}, in state {self._state}")
-        elif target is not None and not allowed(self._state, target):
+        elif target is not None and not is_legal(self._state, target):
             self._find("legal_transitions", f"event {seq}: {self._state} to {target}")
         self._state = target or self._state
         self._finals += target in TERMINAL

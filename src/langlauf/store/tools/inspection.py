@@ -10,11 +10,11 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from langlauf.domain.duties import DutyDone
+from langlauf.domain.duties import DutySuccess
 from langlauf.domain.instant import Instant
-from langlauf.domain.overview import Queue, Underway
-from langlauf.domain.result import KeptPayloads
-from langlauf.domain.workers import WorkerSeen
+from langlauf.domain.overview import StartedJob, WaitingJobs
+from langlauf.domain.result import ReferencedPayloads
+from langlauf.domain.workers import WorkerStatus
 from langlauf.store.admin import worker_from
 from langlauf.store.blobs.names import IDENTITY, store_name
 from langlauf.store.blobs.owner import INSTANCE, OwnerMark, Whereabouts, mark_of
@@ -172,16 +172,16 @@ class Examiner(Protocol):
     def clock(self) -> ClockSeen:
         """Both times."""
 
-    def workers(self) -> list[WorkerSeen]:
+    def workers(self) -> list[WorkerStatus]:
         """Who works, or did so lately."""
 
-    def queues(self, most: int) -> list[Queue]:
+    def queues(self, most: int) -> list[WaitingJobs]:
         """What waits, by org and analysis."""
 
-    def underway(self, most: int) -> list[Underway]:
+    def underway(self, most: int) -> list[StartedJob]:
         """What runs or waits for its next attempt."""
 
-    def duties(self) -> list[DutyDone]:
+    def duties(self) -> list[DutySuccess]:
         """When upkeep last succeeded."""
 
     def kept_beyond(self, kind: Taken, before: Instant, most: int) -> tuple[int, int]:
@@ -196,7 +196,7 @@ class Examiner(Protocol):
     def blobs(self, most: int) -> list[BlobNamed]:
         """What the jobs that ended last keep outside of the store."""
 
-    def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KeptPayloads]:
+    def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ReferencedPayloads]:
         """What these jobs still name outside of the store."""
 
     def blob_folder(self) -> str | None:
@@ -256,14 +256,14 @@ class SharedExaminer(ABC):
     def _whereabouts(self) -> Whereabouts:
         """Where the store is."""
 
-    def workers(self) -> list[WorkerSeen]:
+    def workers(self) -> list[WorkerStatus]:
         return [worker_from(row) for row in self._ask("all_workers")]
 
-    def underway(self, most: int) -> list[Underway]:
-        return [Underway(*row) for row in self._ask("all_underway", most=most)]
+    def underway(self, most: int) -> list[StartedJob]:
+        return [StartedJob(*row) for row in self._ask("all_underway", most=most)]
 
-    def duties(self) -> list[DutyDone]:
-        return [DutyDone(*row) for row in self._ask("all_duties")]
+    def duties(self) -> list[DutySuccess]:
+        return [DutySuccess(*row) for row in self._ask("all_duties")]
 
     def deliveries(self, now: Instant) -> DeliveriesSeen:
         [row] = self._ask("delivery_state", now=now)

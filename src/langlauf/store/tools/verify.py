@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from langlauf.domain.errors import PayloadUnavailable
-from langlauf.domain.fields import WORDS
+from langlauf.domain.fields import FREE_TEXT_FIELDS
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.job import JobRecord, payload_hash
-from langlauf.domain.redact import redacted
+from langlauf.domain.redact import redact
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.blobs.names import folder_of
 from langlauf.store.queries import parse
@@ -220,7 +220,7 @@ class _Check:
     def deliveries(self) -> Iterator[Violation]:
         """Looks at what receivers said, and at what is said of them."""
         for org_id, job_id, where, text in self._rows("delivery_texts"):
-            if redacted(text) != text:
+            if redact(text) != text:
                 yield Violation("no_secrets", org_id, job_id, where)
 
     def blobs(self, payloads: BlockingPayloads | None) -> Iterator[Violation]:
@@ -255,9 +255,9 @@ def place_of(org_id: str, job_id: str) -> tuple[str, str]:
 
 def _judged(job: JobRecord, judge: LogJudge) -> Iterator[Violation]:
     found = {} if job.events_expired_at is not None else judge.finish()
-    for field in WORDS:
+    for field in FREE_TEXT_FIELDS:
         text = getattr(job, field)
-        if text and redacted(text) != text:
+        if text and redact(text) != text:
             found["no_secrets"] = field
     for rule, evidence in found.items():
         yield Violation(rule, job.org_id, job.job_id, evidence)

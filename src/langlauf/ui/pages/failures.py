@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from langlauf.api.context import Context
 from langlauf.auth.caller import Caller
-from langlauf.domain.failures import PLACEHOLDER, FailureGroup, over_time
+from langlauf.domain.failures import PLACEHOLDER, FailureGroup, counts_over_time
 from langlauf.domain.instant import Instant, after
 from langlauf.problems import not_found
 from langlauf.service.control import MOST_AT_ONCE, repeat_many
@@ -124,7 +124,7 @@ def requested_range(text: str | None) -> str:
 
 def _failure_row(group: FailureGroup, back: str, now: Instant, *, alone: bool) -> FailureRow:
     start = after(now, -RANGES[back]) if back in RANGES else group.first_at
-    counts = over_time([one.failed_at for one in group.failures], start, now, _HISTOGRAM_BARS)
+    counts = counts_over_time([one.failed_at for one in group.failures], start, now, _HISTOGRAM_BARS)
     highest = max(counts)
     heights = [-(-count * _HISTOGRAM_HEIGHT // highest) for count in counts]
     bars = [

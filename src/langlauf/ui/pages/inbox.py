@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from langlauf.api.context import Context
 from langlauf.auth.caller import Caller
-from langlauf.domain.inbox import Message
+from langlauf.domain.inbox import InboxMessage
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord
 from langlauf.domain.notification import TEMPLATES
@@ -72,7 +72,7 @@ class InboxPages:
         way = visit.link("inbox", **({"at": at} if _CURSOR.fullmatch(at) else {}))
         return see_other(way)
 
-    def _entry(self, message: Message) -> InboxEntry:
+    def _entry(self, message: InboxMessage) -> InboxEntry:
         notification, job = message.notification, message.view.job
         has_result = job.result_id is not None and job.result_expired_at is None and job.terminal
         return InboxEntry(

@@ -12,8 +12,8 @@ from langlauf.api.wire import trace_of
 from langlauf.auth.caller import Caller
 from langlauf.domain.event import Event
 from langlauf.domain.instant import seconds_between
-from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed, Submitted
-from langlauf.domain.mail_address import shown_mail_address
+from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed, SubmitOutcome
+from langlauf.domain.mail_address import masked_mail_address
 from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
@@ -148,7 +148,7 @@ def masked_target(message: Notification) -> str:
     if message.target is None:
         return ""
     if message.channel == "email":
-        return shown_mail_address(message.target)
+        return masked_mail_address(message.target)
     whole = urlsplit(message.target)
     return f"{whole.scheme}://{whole.netloc}"
 
@@ -192,7 +192,7 @@ class JobActions:
             return self._refused(visit, view, 422, "validation_error", detail=error.message)
         return self._answer(visit, view, made)
 
-    def _answer(self, visit: PageRequest, view: JobView, made: Submitted | NotTerminal | None) -> Response:
+    def _answer(self, visit: PageRequest, view: JobView, made: SubmitOutcome | NotTerminal | None) -> Response:
         match made:
             case Accepted(job=job) | Replayed(job=job):
                 return self._go(visit, job.job_id)

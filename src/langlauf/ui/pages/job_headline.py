@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 from markupsafe import Markup
 
-from langlauf.domain.eta import Range, Step, remaining_range
+from langlauf.domain.eta import ProgressStep, RemainingRange, remaining_range
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import Instant, after, seconds_between
 from langlauf.domain.job import JobRecord
@@ -137,20 +137,20 @@ def _estimate(look: JobObservation, shown: str, language: Language) -> tuple[Mar
     return None, None
 
 
-def progress_steps(events: Sequence[Event]) -> list[Step]:
+def progress_steps(events: Sequence[Event]) -> list[ProgressStep]:
     """How far the current attempt said it was, and when. What an earlier one had reached is no step of this one."""
-    steps: list[Step] = []
+    steps: list[ProgressStep] = []
     for event in events:
         if event.event_type in _ATTEMPT_STARTS:
             steps = []
         elif event.event_type in _PROGRESS_EVENTS:
             percent = event_payload(event.payload_json).get("progress_percent")
             if isinstance(percent, int):
-                steps.append(Step(event.occurred_at, percent))
+                steps.append(ProgressStep(event.occurred_at, percent))
     return steps
 
 
-def format_remaining(left: Range, language: Language) -> Markup:
+def format_remaining(left: RemainingRange, language: Language) -> Markup:
     """A range in the unit that fits, rounded outwards."""
     if left.high < _MAX_IN_SECONDS:
         size, unit, per = 10, "s", 10

@@ -12,9 +12,9 @@ from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.job import JobRecord
-from langlauf.domain.keys import ALPHABET
+from langlauf.domain.keys import KEY_ALPHABET
 from langlauf.domain.state import STARTED, Status
-from langlauf.domain.views import JobPage, JobView
+from langlauf.domain.views import JobView, PageOfJobs
 from langlauf.service.control import MOST_AT_ONCE, cancel_many, repeat_many
 from langlauf.ui.formatting import display_state, format_duration, format_number
 from langlauf.ui.job_input import job_subjects
@@ -129,7 +129,7 @@ class JobListPage:
 
 
 def _page_links(
-    visit: PageRequest, caller: Caller, filters: ListFilters, place: ListPosition, page: JobPage
+    visit: PageRequest, caller: Caller, filters: ListFilters, place: ListPosition, page: PageOfJobs
 ) -> PageLinks:
     older = None
     if page.after is not None:
@@ -210,7 +210,7 @@ class BulkActionPages:
             most=MOST_AT_ONCE,
             back=filters.query(),
             back_to=visit.link("jobs", **filters.asked),
-            wish=new_word(ALPHABET, _KEY_LENGTH),
+            wish=new_word(KEY_ALPHABET, _KEY_LENGTH),
         )
 
     async def cancel(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:

@@ -8,11 +8,11 @@ from starlette.responses import Response
 from langlauf.api.context import Context
 from langlauf.auth.caller import Caller, usable_name
 from langlauf.domain.access import Scope
-from langlauf.domain.figures import Figures
-from langlauf.domain.health import CANCEL_SECONDS, FAILED_SHARE, FEW_ENDED, LONG_WAIT_SECONDS, Finding
+from langlauf.domain.figures import OpsStatistics
+from langlauf.domain.health import CANCEL_SECONDS, FAILED_SHARE, FEW_ENDED, LONG_WAIT_SECONDS, HealthFinding
 from langlauf.domain.instant import Instant, seconds_between
-from langlauf.domain.periods import Span
-from langlauf.domain.workers import MISSED_REPORTS, WorkerSeen
+from langlauf.domain.periods import TimeRange
+from langlauf.domain.workers import MISSED_REPORTS, WorkerStatus
 from langlauf.problems import bad_request, forbidden
 from langlauf.service.overview import Glance
 from langlauf.ui.formatting import UNKNOWN, format_number, format_seconds, format_share
@@ -21,7 +21,7 @@ from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.ops_tiles import ops_tiles
 from langlauf.ui.renderer import PageRenderer
 
-DEFAULT_SPAN = Span.HOUR
+DEFAULT_SPAN = TimeRange.HOUR
 #: Seconds after which an open page looks again: workers fall silent without an event, and other orgs have their own.
 _RELOAD_SECONDS = 5
 #: Rows of a table on the first page; the others are on a page of their own.
@@ -86,7 +86,7 @@ class OpsPages:
         shared: dict[str, Any] = {
             "glance": seen,
             "figures": seen.figures,
-            "spans": list(Span),
+            "spans": list(TimeRange),
             "operates": visit.may(Scope.OPERATE),
             "limit": self._context.settings.max_running,
             "again": _RELOAD_SECONDS,
@@ -97,7 +97,7 @@ class OpsPages:
         }
         return self._renderer.page(visit, template, **shared, **values)
 
-    def _analyses(self, figures: Figures) -> dict[str, Any]:
+    def _analyses(self, figures: OpsStatistics) -> dict[str, Any]:
         """Those that have jobs, with the most of them that run at once; and the names of the others."""
         registry = self._context.services.registry
         limits = {one.name: one.max_running for one in registry}
@@ -107,7 +107,7 @@ class OpsPages:
             "idle": [name for name in registry.names if name not in busy],
         }
 
-    def _first_workers(self, seen: Glance) -> list[WorkerSeen]:
+    def _first_workers(self, seen: Glance) -> list[WorkerStatus]:
         """Those that something is wrong with come first."""
         at = seen.figures.at
         return sorted(seen.workers, key=lambda one: (not one.silent(at), one.works(at)))[:_FIRST_ROWS]
@@ -133,10 +133,10 @@ def _health_rules() -> dict[str, str]:
     }
 
 
-def _requested_span(visit: PageRequest) -> Span:
+def _requested_span(visit: PageRequest) -> TimeRange:
     """The range that the address asks for; an unknown one is the usual one."""
     wished = visit.request.query_params.get("range", DEFAULT_SPAN)
-    return Span(wished) if wished in set(Span) else DEFAULT_SPAN
+    return TimeRange(wished) if wished in set(TimeRange) else DEFAULT_SPAN
 
 
 def _requested_org(visit: PageRequest) -> str | None:
@@ -152,7 +152,7 @@ def _require_operator(visit: PageRequest) -> None:
         raise forbidden("This page is for operators.")
 
 
-def finding_text(finding: Finding, language: Language) -> Markup:
+def finding_text(finding: HealthFinding, language: Language) -> Markup:
     """One thing that is wrong, as a sentence."""
     values = {
         name: format_seconds(value) if name == "seconds" else format_number(value) if isinstance(value, int) else value
@@ -161,7 +161,7 @@ def finding_text(finding: Finding, language: Language) -> Markup:
     return language.say(f"ops.health.{finding.name}", **values)
 
 
-def worker_text(worker: WorkerSeen, now: Instant, language: Language) -> Markup:
+def worker_text(worker: WorkerStatus, now: Instant, language: Language) -> Markup:
     """What a worker is worker_text, and of one that is silent what becomes of its jobs."""
     if not worker.silent(now):
         return language.say("ops.worker.stopping") if worker.report.stopping else language.say("ops.worker.works")

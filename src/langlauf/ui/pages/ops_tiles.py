@@ -6,8 +6,8 @@ from typing import NamedTuple
 import msgspec
 from markupsafe import Markup
 
-from langlauf.domain.figures import Figures
-from langlauf.domain.periods import Times
+from langlauf.domain.figures import OpsStatistics
+from langlauf.domain.periods import Percentiles
 from langlauf.ui.formatting import UNKNOWN, format_number, format_seconds
 from langlauf.ui.language import Language
 
@@ -22,7 +22,7 @@ class Tile(msgspec.Struct, frozen=True):
     chart: Markup
 
 
-def ops_tiles(seen: Figures, language: Language) -> list[Tile]:
+def ops_tiles(seen: OpsStatistics, language: Language) -> list[Tile]:
     """What waits, how much is done, and how long waiting and running take."""
     waits = [period.wait_p95 for period in seen.periods]
     runs = [period.run_p95 for period in seen.periods]
@@ -34,7 +34,7 @@ def ops_tiles(seen: Figures, language: Language) -> list[Tile]:
     ]
 
 
-def _waiting_tile(seen: Figures, language: Language) -> Tile:
+def _waiting_tile(seen: OpsStatistics, language: Language) -> Tile:
     label, values = language.say("ops.waiting"), [period.waiting for period in seen.periods]
     most = max((value for value in values if value is not None), default=None)
     sentence = language.say("ops.waiting.most", most=UNKNOWN if most is None else format_number(most))
@@ -42,7 +42,7 @@ def _waiting_tile(seen: Figures, language: Language) -> Tile:
     return Tile("waiting", label, format_number(seen.total.waiting), sentence, chart)
 
 
-def _throughput_tile(seen: Figures, language: Language) -> Tile:
+def _throughput_tile(seen: OpsStatistics, language: Language) -> Tile:
     label, total = language.say("ops.done"), seen.total
     sentence = language.say("ops.done.sum", ended=format_number(total.ended), failed=format_number(total.failed))
     values = [None if period.ended is None else BarValue(period.ended, period.failed or 0) for period in seen.periods]
@@ -51,7 +51,7 @@ def _throughput_tile(seen: Figures, language: Language) -> Tile:
 
 
 def _times_tile(
-    name: str, label: Markup, times: Times | None, values: Sequence[float | None], language: Language
+    name: str, label: Markup, times: Percentiles | None, values: Sequence[float | None], language: Language
 ) -> Tile:
     sentence = language.say("ops.half", half=format_seconds(times.p50 if times else None))
     chart = sparkline(name, f"{label}. {sentence}", values)

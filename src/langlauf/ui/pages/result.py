@@ -14,7 +14,7 @@ from langlauf.auth.caller import Caller
 from langlauf.domain.holding import ResultGone
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import JobRecord
-from langlauf.domain.masking import masked
+from langlauf.domain.masking import redact_json
 from langlauf.domain.result import Snapshot
 from langlauf.domain.views import JobView, ResultView
 from langlauf.problems import not_found
@@ -104,7 +104,7 @@ class ResultPage:
 def _input_excerpt(asked: str | None) -> Any:
     if asked is None:
         return None
-    return json_excerpt(msgspec.json.encode(masked(msgspec.json.decode(asked))).decode())
+    return json_excerpt(msgspec.json.encode(redact_json(msgspec.json.decode(asked))).decode())
 
 
 _MAX_HOLD_REASON = 500

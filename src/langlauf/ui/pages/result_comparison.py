@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from langlauf.api.context import Context
 from langlauf.auth.caller import Caller
-from langlauf.domain.redact import secret_name
+from langlauf.domain.redact import is_secret_name
 from langlauf.domain.result import StoredResult
 from langlauf.domain.showing import Column
 from langlauf.ui.page_request import PageRequest
@@ -89,7 +89,7 @@ def changed_rows(before: Sequence[Raw], after: Sequence[Raw], columns: Sequence[
 
 
 def _key_column(old: list[RowFields], new: list[RowFields]) -> str:
-    names = [name for name in column_names([*old[:1], *new[:1]]) if not secret_name(name)]
+    names = [name for name in column_names([*old[:1], *new[:1]]) if not is_secret_name(name)]
     likely = [name for name in _LIKELY_KEYS if name in names] + [name for name in names if name.endswith("_id")]
     return next((name for name in [*likely, *names] if _is_unique(name, old) and _is_unique(name, new)), "")
 
@@ -153,7 +153,12 @@ class _PathComparer:
         if self.left <= 0 or bytes(before) == bytes(after) or pointer_to(path) == self._without:
             return
         for kind in (is_object, is_list):
-            if kind(before) and kind(after) and len(path) < _MAX_COMPARE_DEPTH and not (path and secret_name(path[-1])):
+            if (
+                kind(before)
+                and kind(after)
+                and len(path) < _MAX_COMPARE_DEPTH
+                and not (path and is_secret_name(path[-1]))
+            ):
                 self._inside(_children(before), _children(after), path)
                 return
         self._add(path, before, after)

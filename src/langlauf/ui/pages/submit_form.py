@@ -17,7 +17,7 @@ from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
 from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed
-from langlauf.domain.keys import ALPHABET
+from langlauf.domain.keys import KEY_ALPHABET
 from langlauf.problems import Problem
 from langlauf.service.submit import Submissions
 from langlauf.settings import Settings
@@ -121,7 +121,7 @@ class SubmitOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def new_form_key() -> str:
     """What makes the forms of two visits two wishes."""
-    return new_word(ALPHABET, 24)
+    return new_word(KEY_ALPHABET, 24)
 
 
 def form_key(fields: Mapping[str, str]) -> str:

@@ -12,10 +12,17 @@ from langlauf.api.wire import shown_target
 from langlauf.auth.caller import Caller
 from langlauf.auth.rates import Kind, count_apart
 from langlauf.domain.access import Scope
-from langlauf.domain.delivery import FINAL_SUBJECTS, MOST_ENDPOINTS, SUBJECTS, DeliveryFilter, Endpoint, subject_of
-from langlauf.domain.keys import LONGEST_NAME
+from langlauf.domain.delivery import (
+    FINAL_SUBJECTS,
+    MOST_ENDPOINTS,
+    SUBJECTS,
+    DeliveryFilter,
+    WebhookEndpoint,
+    subject_of,
+)
+from langlauf.domain.keys import LONGEST_KEY_NAME
 from langlauf.domain.notification import DELIVERY_STATUSES, Notification
-from langlauf.domain.target import LONGEST_URL
+from langlauf.domain.target import LONGEST_WEBHOOK_URL
 from langlauf.problems import forbidden, not_found
 from langlauf.service.webhooks import (
     SWITCHED_OFF,
@@ -39,7 +46,7 @@ MAX_DELIVERIES = 25
 class EndpointRow(msgspec.Struct, frozen=True, kw_only=True):
     """An endpoint as the page shows it."""
 
-    endpoint: Endpoint
+    endpoint: WebhookEndpoint
     standing: Standing
 
 
@@ -170,7 +177,7 @@ class WebhookPages:
     def _count(self, visit: PageRequest, caller: Caller, kind: Kind, what: str) -> None:
         count_apart(self._context.rates, visit.request, kind, caller.org_id, what)
 
-    async def _existing(self, visit: PageRequest, caller: Caller) -> Endpoint:
+    async def _existing(self, visit: PageRequest, caller: Caller) -> WebhookEndpoint:
         found = await self._webhooks.one(caller.org_id, _endpoint_id(visit))
         if found is None:
             raise not_found()
@@ -200,15 +207,15 @@ class WebhookPages:
             "said": said or EndpointOutcome(),
             "most": MAX_DELIVERIES,
             "by_hand": SWITCHED_OFF,
-            "longest_url": LONGEST_URL,
-            "longest_name": LONGEST_NAME,
+            "longest_url": LONGEST_WEBHOOK_URL,
+            "longest_name": LONGEST_KEY_NAME,
             # A form of this page leads to an address below it; a change of language or colours leads back to the page.
             "back": "/webhooks",
         }
         return self._renderer.page(visit, "webhooks/index.html", status, **values)
 
 
-def _delivery_row(message: Notification, endpoints: list[Endpoint]) -> DeliveryRow:
+def _delivery_row(message: Notification, endpoints: list[WebhookEndpoint]) -> DeliveryRow:
     by_id = {one.endpoint_id: one for one in endpoints}
     reachable = message.endpoint_id is None or (
         message.endpoint_id in by_id and by_id[message.endpoint_id].disabled_at is None
@@ -226,7 +233,7 @@ def _field_error(visit: PageRequest, error: InvalidInput) -> str:
     if error.field == "url":
         return webhook_url_error(error.message).say(visit.language)
     if error.field == "name":
-        return visit.language.say("webhooks.flaw.name", most=LONGEST_NAME)
+        return visit.language.say("webhooks.flaw.name", most=LONGEST_KEY_NAME)
     return visit.language.say("webhooks.events.none")
 
 

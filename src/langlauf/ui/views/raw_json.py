@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from langlauf.domain.pointer import pointer_parts
-from langlauf.domain.redact import MASK, secret_name
+from langlauf.domain.redact import MASK, is_secret_name
 
 NULL = Raw(b"null")
 _NUMBER_STARTS = frozenset({b"-", *(str(digit).encode() for digit in range(10))})
@@ -102,13 +102,13 @@ def pointer_to(parts: tuple[str, ...]) -> str:
 def is_hidden(name: str, value: Raw) -> bool:
     """Whether a member is not shown: a text under a name of secrets, or what was masked before it was stored."""
     if is_text(value):
-        return secret_name(name) or bytes(value) == f'"{MASK}"'.encode()
-    return secret_name(name) and first_byte(value) in (b"{", b"[")
+        return is_secret_name(name) or bytes(value) == f'"{MASK}"'.encode()
+    return is_secret_name(name) and first_byte(value) in (b"{", b"[")
 
 
 def mask_secrets(value: Raw, depth: int = 0) -> Raw:
     """The same JSON with what is hidden masked. Where nothing is, it is the very same."""
-    if depth == 0 and not secret_name(bytes(value).decode()):
+    if depth == 0 and not is_secret_name(bytes(value).decode()):
         return value
     if depth > MAX_MASK_DEPTH:
         return Raw(_MASKED)
