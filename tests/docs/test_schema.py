@@ -7,7 +7,7 @@ import pytest
 from tests.docs.pages import pages, read, rows, sections, words
 from tests.support.schema_dump import dump
 
-HEADING = "An index holds a job while it is asked for it"
+HEADING = "Partial indexes only"
 #: What the sources ask for, by name, and what they ask for without one.
 SOURCES = (
     "idx_jobs_org_status_updated",

@@ -95,7 +95,7 @@ class VisibleJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=Tr
     held_by: Annotated[str | None, "Who holds them."] = None
     hold_reason: Annotated[str | None, FieldMark.WORDS, "Why they are held."] = None
     limit_reached: Annotated[
-        LimitReached | None, "The [bound](lifecycle.md#bounds-of-one-job) that it has reached: `events` or `partials`."
+        LimitReached | None, "The [limit](lifecycle.md#limits-of-one-job) that it has reached: `events` or `partials`."
     ] = None
 
 
