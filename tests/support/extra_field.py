@@ -21,7 +21,7 @@ from langlauf.api.openapi.document import build_document
 from langlauf.api.wire import Links, job_out
 from langlauf.bootstrap import open_at
 from langlauf.bundled import app
-from langlauf.client.shapes import JobSummary
+from langlauf.client.models import JobSummary
 from langlauf.compat.transfer import export_from, import_into
 from langlauf.domain.job import JobRecord, Phase
 from langlauf.hints import Hints

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from langlauf.client.shapes import JobSummary
+from langlauf.client.models import JobSummary
 from langlauf.domain.fields import JOB_FIELDS, VISIBLE_FIELDS, is_time_field, unconstrained_type
 from langlauf.domain.job import CanceledBy, JobRecord, VisibleJob
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
@@ -86,7 +86,7 @@ def test_a_client_reads_words_that_it_does_not_know(word: str) -> None:
 @pytest.mark.parametrize(
     "file",
     [
-        *("api/record_schemas.py", "api/wire.py", "client/shapes.py"),
+        *("api/record_schemas.py", "api/wire.py", "client/models.py"),
         *("store/rows.py", "store/queries.py", "store/tools/tables.py", "store/tools/verify.py"),
         *("compat/v1_records.py", "compat/v1_json.py", "store/postgres/functions/02_records.sql"),
     ],

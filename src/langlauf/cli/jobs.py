@@ -17,8 +17,8 @@ from langlauf.cli.job_output import (
 )
 from langlauf.cli.options import CommandError, ExitCode
 from langlauf.cli.output import command_line, format_time, json_text, plain, print_json, print_note, print_table
-from langlauf.client import Client, JobState, JobSummary, NotFound, Result
-from langlauf.client.shapes import View
+from langlauf.client import Client, JobResult, JobState, JobSummary, NotFound
+from langlauf.client.models import ResultView
 from langlauf.domain.state import TERMINAL, Status
 
 _job = click.argument("job_id", metavar="JOB")
@@ -85,7 +85,7 @@ def watch(client: Client, job_id: str, timeout: float | None, as_json: bool) -> 
 )
 @click.option("--output", type=click.File("wb", lazy=True, atomic=True), metavar="FILE", help="Write it to a file.")
 @with_client
-def result(client: Client, ident: str, view: View, output: IO[bytes] | None, as_json: bool) -> None:
+def result(client: Client, ident: str, view: ResultView, output: IO[bytes] | None, as_json: bool) -> None:
     """Print the result of a job as JSON, or one result by its id.
 
     For a job that has not completed, print the last partial result; exit code 1 if there is none. Exit code 3 for a
@@ -104,7 +104,7 @@ def result(client: Client, ident: str, view: View, output: IO[bytes] | None, as_
         click.get_current_context().exit(ExitCode.CANCELED)
 
 
-def _find_result(client: Client, ident: str, view: View) -> Result:
+def _find_result(client: Client, ident: str, view: ResultView) -> JobResult:
     try:
         state = client.job(ident).status()
     except NotFound:

@@ -1,6 +1,6 @@
-"""The operations of the API, each as a talk: which requests, and what their answers mean.
+"""The operations of the API, each as an `ApiCall`: which requests to send, and how to read the replies.
 
-`Core` knows the address and who is asking. It decides everything and sends nothing: see `sync` and `aio`.
+`ClientCore` knows the URL, the org and the key. It decides everything and sends nothing: see `sync` and `aio`.
 """
 
 import json
@@ -9,31 +9,30 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import httpx2
 import msgspec
 
 from langlauf.client.errors import JobCanceled, JobFailed
-from langlauf.client.exchange import CALLING, FOLLOWING, Request, Talk, ask, read
-from langlauf.client.feed import FeedPages
-from langlauf.client.following import EventLog, Watch
-from langlauf.client.listing import Pages, page_of_jobs, page_of_messages
-from langlauf.client.shapes import (
+from langlauf.client.follow import FeedPages, JobEventLog, JobWatch, ListPages, page_of_jobs, page_of_messages
+from langlauf.client.models import (
     DEFAULT_OPTIONS,
-    CancelAnswer,
+    CancelEnvelope,
     InboxMessage,
-    JobAnswer,
+    JobEnvelope,
+    JobNotification,
+    JobResult,
+    JobSnapshot,
     JobState,
     JobSummary,
     JobWithEvents,
-    Marked,
-    Notification,
-    NotificationsAnswer,
-    Result,
-    Snapshot,
-    SnapshotsAnswer,
+    NotificationsEnvelope,
+    ReadMarks,
+    ResultView,
+    SnapshotsEnvelope,
     SubmitOptions,
-    View,
-    ViewsAnswer,
+    ViewsEnvelope,
 )
+from langlauf.client.requests import CALL_RETRIES, FOLLOW_RETRIES, ApiCall, ApiReply, ApiRequest, NoReply, decode, send
 from langlauf.clock import new_id
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.state import Status
@@ -44,21 +43,35 @@ DEFAULT_PREFIX = "/analyze"
 DEFAULT_TIMEOUT = 10.0
 
 
-class Core:
-    """What both clients share: where the server is, and every operation."""
+class ClientCore:
+    """What both clients share: the server's URL, the headers, and every operation."""
 
     def __init__(self, url: str | None, org: str | None, key: str | None, prefix: str) -> None:
         settings = load_settings(url=url, org=org, key=key)
-        self.url = _checked_url(settings.url)
-        #: whether the server has ever answered; one that never did is not waited for
-        self.met = False
+        self.url = _check_url(settings.url)
+        #: whether the server has ever replied; only then are its outages waited for
+        self.connected = False
         self._prefix = prefix.rstrip("/")
         self.headers = {"Accept": "application/json", "User-Agent": "langlauf-client"}
-        # Not named, the org is left to the server: it may follow from the key.
+        # Without a name the server chooses the org, such as that of the key.
         if org is not None or settings.org != BY_NAME["org"].default:
-            self.headers["X-Org-Id"] = _checked_header("org", settings.org)
+            self.headers["X-Org-Id"] = _check_header("org", settings.org)
         if settings.key is not None:
-            self.headers["Authorization"] = f"Bearer {_checked_header('key', settings.key)}"
+            self.headers["Authorization"] = f"Bearer {_check_header('key', settings.key)}"
+
+    def http_options(self) -> dict[str, Any]:
+        """Return the arguments of the HTTP library's client."""
+        return {"base_url": self.url, "headers": self.headers, "follow_redirects": False}
+
+    def reply_of(self, response: httpx2.Response) -> ApiReply:
+        """Return a response of the HTTP library as a reply."""
+        self.connected = True
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return ApiReply(response.status_code, headers, response.content)
+
+    def no_reply(self, error: httpx2.RequestError) -> NoReply:
+        """Return an error of the HTTP library as a missing reply."""
+        return NoReply(self.url, str(error) or type(error).__name__)
 
     def submit(
         self,
@@ -67,8 +80,8 @@ class Core:
         options: SubmitOptions | None,
         parameters: Mapping[str, Any],
         notify: Mapping[str, str] | None = None,
-    ) -> Talk[JobSummary]:
-        """A new job. The key makes it the same job when the request is repeated because its answer got lost."""
+    ) -> ApiCall[JobSummary]:
+        """Submit a job. The idempotency key makes a retry after a lost reply return the same job."""
         options = options or DEFAULT_OPTIONS
         mode: dict[str, Any] = {
             "requested": True,
@@ -84,42 +97,42 @@ class Core:
         if options.timeout_seconds is not None:
             body["timeout_seconds"] = options.timeout_seconds
         trace = None if options.traceparent is None else read_trace([options.traceparent])
-        return self._accept(
+        return self._post_job(
             self._prefix, body, options.idempotency_key, {"traceparent": trace.traceparent} if trace else {}
         )
 
-    def retry(self, job_id: str, *, resume: bool, idempotency_key: str | None) -> Talk[JobSummary]:
-        """A new job of one that has ended, under the same protection as a submission."""
-        return self._accept(f"{self._job(job_id)}/retry", {"resume": resume}, idempotency_key)
+    def retry(self, job_id: str, *, resume: bool, idempotency_key: str | None) -> ApiCall[JobSummary]:
+        """Submit a job that has ended again, with an idempotency key as in `submit`."""
+        return self._post_job(f"{self._job_path(job_id)}/retry", {"resume": resume}, idempotency_key)
 
-    def _accept(
+    def _post_job(
         self, path: str, body: Mapping[str, Any], key: str | None, headers: Mapping[str, str] | None = None
-    ) -> Talk[JobSummary]:
-        key = new_id() if key is None else _checked_header("idempotency_key", key)
+    ) -> ApiCall[JobSummary]:
+        key = new_id() if key is None else _check_header("idempotency_key", key)
         request = _post(path, body, {"Idempotency-Key": key, **(headers or {})})
-        reply = yield from ask(request)
-        return read(reply, JobAnswer).job
+        reply = yield from send(request)
+        return decode(reply, JobEnvelope).job
 
-    def cancel(self, job_id: str, reason: str | None) -> Talk[JobWithEvents]:
-        """The job, ended or stopping, with its latest events. Repeating it changes nothing."""
-        reply = yield from ask(_post(f"{self._job(job_id)}/cancel", {"reason": reason}))
-        return read(reply, CancelAnswer).job
+    def cancel(self, job_id: str, reason: str | None) -> ApiCall[JobWithEvents]:
+        """Cancel a job; return it, ended or stopping, with its latest events. Repeating it changes nothing."""
+        reply = yield from send(_post(f"{self._job_path(job_id)}/cancel", {"reason": reason}))
+        return decode(reply, CancelEnvelope).job
 
-    def status(self, job_id: str) -> Talk[JobState]:
-        """The job as it is now."""
-        return Watch(self._job(job_id), job_id, None, CALLING).look()
+    def status(self, job_id: str) -> ApiCall[JobState]:
+        """Return the current state of a job."""
+        return JobWatch(self._job_path(job_id), job_id, None, CALL_RETRIES).next_state()
 
-    def watch(self, job_id: str, timeout: float | None) -> Watch:
-        """Every state of a job from now to its end."""
-        return Watch(self._job(job_id), job_id, timeout, FOLLOWING if self.met else CALLING)
+    def watch(self, job_id: str, timeout: float | None) -> JobWatch:
+        """Return a watch over every state of a job from now to its end."""
+        return JobWatch(self._job_path(job_id), job_id, timeout, FOLLOW_RETRIES if self.connected else CALL_RETRIES)
 
-    def wait(self, job_id: str, timeout: float | None) -> Talk[JobState]:
-        """The job's last state."""
-        return self.watch(job_id, timeout).end()
+    def wait(self, job_id: str, timeout: float | None) -> ApiCall[JobState]:
+        """Return the final state of a job."""
+        return self.watch(job_id, timeout).final_state()
 
-    def events(self, job_id: str, after: int, timeout: float | None) -> EventLog:
-        """The job's log from an event on."""
-        return EventLog(self._job(job_id), self.watch(job_id, timeout), after)
+    def events(self, job_id: str, after: int, timeout: float | None) -> JobEventLog:
+        """Return the events of a job after a number."""
+        return JobEventLog(self._job_path(job_id), self.watch(job_id, timeout), after)
 
     def feed(
         self,
@@ -130,7 +143,7 @@ class Core:
         limit: int | None,
         timeout: float | None,
     ) -> FeedPages:
-        """What happens to the org's jobs, from a place on."""
+        """Return the events of the org's jobs, from a place on."""
         return FeedPages(
             f"{self._prefix}/events",
             after,
@@ -138,11 +151,11 @@ class Core:
             follow=follow,
             limit=limit,
             timeout=timeout,
-            first=FOLLOWING if self.met and follow else CALLING,
+            first=FOLLOW_RETRIES if self.connected and follow else CALL_RETRIES,
         )
 
-    def result_of(self, job_id: str, timeout: float | None) -> Talk[Any]:
-        """The value a job ends with; a job that ends without one raises."""
+    def result_of(self, job_id: str, timeout: float | None) -> ApiCall[Any]:
+        """Return the result of a job; raise if it ends without one."""
         state = yield from self.wait(job_id, timeout)
         if state.status is Status.FAILED:
             raise JobFailed(state)
@@ -150,92 +163,109 @@ class Core:
             raise JobCanceled(state)
         if state.result is not None or state.result_id is None:
             return state.result
-        # Large results are not in the status, and a result that is null looks the same.
+        # The state omits large results, which looks the same as a result that is null.
         snapshot = yield from self.result(state.result_id, "requested")
         return snapshot.result
 
-    def result(self, result_id: str, view: View) -> Talk[Result]:
-        """A snapshot with its payload."""
+    def result(self, result_id: str, view: ResultView) -> ApiCall[JobResult]:
+        """Return a snapshot with its payload."""
         path = f"{self._prefix}/results/{quote(result_id, safe='')}"
-        reply = yield from ask(Request(path=path, params={"view": view}))
-        return read(reply, Result)
+        reply = yield from send(ApiRequest(path=path, params={"view": view}))
+        return decode(reply, JobResult)
 
-    def views(self, result_id: str, view: View) -> Talk[list[dict[str, Any]]]:
-        """What people are to see of a snapshot."""
+    def views(self, result_id: str, view: ResultView) -> ApiCall[list[dict[str, Any]]]:
+        """Return the views of a snapshot."""
         path = f"{self._prefix}/results/{quote(result_id, safe='')}/views"
-        reply = yield from ask(Request(path=path, params={"view": view}))
-        return read(reply, ViewsAnswer).views
+        reply = yield from send(ApiRequest(path=path, params={"view": view}))
+        return decode(reply, ViewsEnvelope).views
 
-    def hold(self, result_id: str, reason: str | None) -> Talk[JobSummary]:
-        """Keeps a result from retention; its job as it is then."""
-        reply = yield from ask(_post(self._hold(result_id), {"reason": reason}))
-        return read(reply, JobAnswer).job
+    def hold(self, result_id: str, reason: str | None) -> ApiCall[JobSummary]:
+        """Keep a result from retention; return its job."""
+        reply = yield from send(_post(self._hold_path(result_id), {"reason": reason}))
+        return decode(reply, JobEnvelope).job
 
-    def release(self, result_id: str) -> Talk[JobSummary]:
-        """Lets retention have it again."""
-        reply = yield from ask(Request(method="DELETE", path=self._hold(result_id)))
-        return read(reply, JobAnswer).job
+    def release(self, result_id: str) -> ApiCall[JobSummary]:
+        """Let retention remove a result again; return its job."""
+        reply = yield from send(ApiRequest(method="DELETE", path=self._hold_path(result_id)))
+        return decode(reply, JobEnvelope).job
 
-    def held(self, limit: int | None) -> Pages[JobSummary]:
-        """The jobs whose results are held, page by page."""
-        return Pages(f"{self._prefix}/held", {}, limit, page_of_jobs)
+    def held(self, limit: int | None) -> ListPages[JobSummary]:
+        """Return the jobs whose results are held, in pages."""
+        return ListPages(f"{self._prefix}/held", {}, limit, page_of_jobs)
 
-    def _hold(self, result_id: str) -> str:
+    def _hold_path(self, result_id: str) -> str:
         return f"{self._prefix}/results/{quote(result_id, safe='')}/hold"
 
-    def snapshots(self, job_id: str) -> Talk[list[Snapshot]]:
-        """All snapshots of a job, without their payloads."""
-        reply = yield from ask(Request(path=f"{self._job(job_id)}/results"))
-        return read(reply, SnapshotsAnswer).results
+    def snapshots(self, job_id: str) -> ApiCall[list[JobSnapshot]]:
+        """Return all snapshots of a job, without their payloads."""
+        reply = yield from send(ApiRequest(path=f"{self._job_path(job_id)}/results"))
+        return decode(reply, SnapshotsEnvelope).results
 
-    def notifications(self, job_id: str, channel: str | None, limit: int | None) -> Talk[list[Notification]]:
-        """The messages about a job, latest first."""
+    def notifications(self, job_id: str, channel: str | None, limit: int | None) -> ApiCall[list[JobNotification]]:
+        """Return the messages about a job, latest first."""
         params = {name: value for name, value in (("channel", channel), ("limit", limit)) if value is not None}
-        reply = yield from ask(Request(path=f"{self._job(job_id)}/notifications", params=params))
-        return read(reply, NotificationsAnswer).notifications
+        reply = yield from send(ApiRequest(path=f"{self._job_path(job_id)}/notifications", params=params))
+        return decode(reply, NotificationsEnvelope).notifications
 
-    def inbox(self, *, unread: bool, limit: int | None) -> Pages[InboxMessage]:
-        """The org's messages, newest first, page by page."""
-        return Pages(f"{self._prefix}/inbox", {"unread": "true"} if unread else {}, limit, page_of_messages)
+    def inbox(self, *, unread: bool, limit: int | None) -> ListPages[InboxMessage]:
+        """Return the org's messages, newest first, in pages."""
+        return ListPages(f"{self._prefix}/inbox", {"unread": "true"} if unread else {}, limit, page_of_messages)
 
-    def mark_read(self, ids: Sequence[str], until: datetime | None) -> Talk[Marked]:
-        """Messages that were seen, by their ids or up to an instant."""
+    def mark_read(self, ids: Sequence[str], until: datetime | None) -> ApiCall[ReadMarks]:
+        """Mark messages as read, by their ids or up to an instant."""
         body: dict[str, Any] = {"notification_ids": list(ids)} if ids else {}
         if until is not None:
             body["until"] = (until.astimezone() if until.tzinfo is None else until).isoformat()
-        reply = yield from ask(_post(f"{self._prefix}/inbox/read", body))
-        return read(reply, Marked)
+        reply = yield from send(_post(f"{self._prefix}/inbox/read", body))
+        return decode(reply, ReadMarks)
 
-    def jobs(self, *, status: str | None, analysis: str | None, q: str | None, limit: int | None) -> Pages[JobSummary]:
-        """The org's jobs, newest first, page by page."""
-        which = {"status": status, "analysis": analysis, "q": q}
-        given = {name: value for name, value in which.items() if value}
-        return Pages(f"{self._prefix}/jobs", given, limit, page_of_jobs)
+    def jobs(
+        self, *, status: str | None, analysis: str | None, q: str | None, limit: int | None
+    ) -> ListPages[JobSummary]:
+        """Return the org's jobs, newest first, in pages."""
+        filters = {"status": status, "analysis": analysis, "q": q}
+        given = {name: value for name, value in filters.items() if value}
+        return ListPages(f"{self._prefix}/jobs", given, limit, page_of_jobs)
 
-    def _job(self, job_id: str) -> str:
+    def _job_path(self, job_id: str) -> str:
         return f"{self._prefix}/jobs/{quote(job_id, safe='')}"
 
 
-def _post(path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Request:
-    """A request with a body; NaN and infinities raise here instead of turning into null on the way."""
+def http_arguments(request: ApiRequest, timeout: float) -> dict[str, Any]:
+    """Return the arguments with which the HTTP library sends a request."""
+    seconds = timeout + request.extra
+    return {
+        "method": request.method,
+        "url": request.path,
+        "params": request.params or None,
+        "headers": request.headers,
+        "content": request.body,
+        "timeout": seconds if request.at_most is None else min(seconds, request.at_most),
+    }
+
+
+def _post(path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> ApiRequest:
+    """Return a POST request; NaN and infinities raise here instead of becoming null."""
     data = json.dumps(msgspec.to_builtins(body, str_keys=True), allow_nan=False).encode()
     fields = {"Content-Type": "application/json", **(headers or {})}
-    return Request(method="POST", path=path, body=data, headers=fields)
+    return ApiRequest(method="POST", path=path, body=data, headers=fields)
 
 
-def _checked_url(url: str) -> str:
+def _check_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # brackets that do not close, a port that is no number
+    except ValueError:  # unclosed brackets, or a port that is not a number
         usable = False
     if not usable:
-        raise SettingsError(f"LANGLAUF_URL={url!r}: give an address like http://127.0.0.1:8080")
+        raise SettingsError(f"LANGLAUF_URL={url!r}: give a URL like http://127.0.0.1:8080")
     return url.rstrip("/")
 
 
-def _checked_header(name: str, value: str) -> str:
+def _check_header(name: str, value: str) -> str:
     if not (value.isascii() and value.isprintable()):
         known = BY_NAME.get(name)
-        raise SettingsError(f"{known.environment if known else name} has characters that no header can carry")
+        raise SettingsError(
+            f"{known.environment if known else name} must be printable ASCII, as it is sent in a header"
+        )
     return value

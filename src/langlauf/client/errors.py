@@ -1,21 +1,21 @@
 """The errors of the client, as a family.
 
 ClientError                   a LanglaufError
-├── Unreachable               no server answers at the address, after every repetition
-├── NotLanglauf               something answered, but not as this API does
-├── WaitTimeout               the time to wait is over; the job goes on (also a TimeoutError)
+├── Unreachable               no reply from the URL, after all retries
+├── NotLanglauf               a reply that is not of this API
+├── WaitTimeout               the job has not ended in time; it goes on (also a TimeoutError)
 ├── JobEnded                  the job has ended without a result
 │   ├── JobFailed
 │   └── JobCanceled
-└── ApiError                  the server refused: status, code, message, request_id, problem
-    ├── BadRequest            the request cannot be used as it is; `field` says where
+└── ApiError                  an error response: status, code, message, request_id, problem
+    ├── BadRequest            invalid request; `field` says where
     ├── NotAllowed
-    │   ├── Unauthorized      the server wants a valid key
-    │   └── Forbidden         the key is not for this
-    ├── NotFound              there is nothing, or it belongs to another org
+    │   ├── Unauthorized      a valid key is required
+    │   └── Forbidden         the key does not allow this
+    ├── NotFound              it does not exist, or belongs to another org
     ├── Expired               retention has removed it
-    ├── Conflict              not in this state; of a duplicate, `job` is the one that exists
-    └── Unavailable           not now; `retry_after` says when, where the server said so
+    ├── Conflict              not in this state; for a duplicate, `job` is the existing one
+    └── Unavailable           overloaded or restarting; `retry_after` if the server sent it
 """
 
 from collections.abc import Mapping
@@ -23,16 +23,16 @@ from typing import Any
 
 import msgspec
 
-from langlauf.client.shapes import JobState, JobSummary
+from langlauf.client.models import JobState, JobSummary
 from langlauf.domain.errors import LanglaufError
 
 
 class ClientError(LanglaufError):
-    """The root of everything the client raises."""
+    """Base class of the client's errors."""
 
 
 class Unreachable(ClientError):
-    """No server answers at the address."""
+    """No reply from the URL."""
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"no server answers at {url}: {reason}")
@@ -41,11 +41,11 @@ class Unreachable(ClientError):
 
 
 class NotLanglauf(ClientError):
-    """Something answered that this client cannot read: another program, or a far newer server."""
+    """A reply that this client cannot decode: of another program, or of a far newer server."""
 
 
 class WaitTimeout(ClientError, TimeoutError):
-    """The time to wait is over. The job goes on; `state` is how it was last seen."""
+    """The job has not ended in time and goes on; `state` is its last known state."""
 
     def __init__(self, job_id: str, seconds: float, state: JobState | None) -> None:
         super().__init__(f"job {job_id} has not ended within {seconds:g} s; it goes on")
@@ -54,7 +54,7 @@ class WaitTimeout(ClientError, TimeoutError):
 
 
 class JobEnded(ClientError):
-    """The job has ended and there is no result to return; `state` tells the rest."""
+    """The job has ended without a result; `state` is its final state."""
 
     def __init__(self, message: str, state: JobState) -> None:
         super().__init__(message)
@@ -80,7 +80,7 @@ class JobCanceled(JobEnded):
 
 
 class ApiError(ClientError):
-    """The server refused the request, and said why."""
+    """An error response of the server."""
 
     def __init__(
         self,
@@ -96,26 +96,26 @@ class ApiError(ClientError):
         self.status = status
         self.code = code
         self.message = message
-        #: finds the request in the server's log
+        #: names the request in the server's log
         self.request_id = request_id
-        #: the whole body of the answer
+        #: the whole body of the response
         self.problem = problem
-        #: seconds after which the server wants to be asked again
+        #: seconds after which to try again, by the server's Retry-After
         self.retry_after = retry_after
 
 
 class BadRequest(ApiError):
-    """The request cannot be used as it is."""
+    """The request is invalid."""
 
     @property
     def field(self) -> str | None:
-        """The part of the request that is wrong, where it is one."""
+        """The invalid field of the request, or None."""
         field = self.problem.get("field")
         return field if isinstance(field, str) else None
 
 
 class NotAllowed(ApiError):
-    """The server does not let this caller do that."""
+    """The caller is not allowed to do that."""
 
 
 class Unauthorized(NotAllowed):
@@ -123,11 +123,11 @@ class Unauthorized(NotAllowed):
 
 
 class Forbidden(NotAllowed):
-    """The key is valid, but not for this."""
+    """The key is valid, but does not allow this."""
 
 
 class NotFound(ApiError):
-    """There is nothing here, or it belongs to another org."""
+    """It does not exist, or belongs to another org."""
 
 
 class Expired(ApiError):
@@ -135,11 +135,11 @@ class Expired(ApiError):
 
 
 class Conflict(ApiError):
-    """The request does not fit the state of things."""
+    """The request conflicts with the current state."""
 
     @property
     def job(self) -> JobSummary | None:
-        """Of a duplicate, the job that exists already."""
+        """For a duplicate, the existing job."""
         try:
             return msgspec.convert(self.problem.get("job"), JobSummary)
         except msgspec.ValidationError:
@@ -147,7 +147,7 @@ class Conflict(ApiError):
 
 
 class Unavailable(ApiError):
-    """The server cannot take the request right now."""
+    """The server cannot process the request now."""
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {
@@ -172,6 +172,6 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 _BY_CODE: dict[str, type[ApiError]] = {"idempotency_mismatch": Conflict}
 
 
-def kind_of(status: int, code: str) -> type[ApiError]:
-    """The class of an error answer."""
+def error_class(status: int, code: str) -> type[ApiError]:
+    """Return the error class of a status and code."""
     return _BY_CODE.get(code) or _BY_STATUS.get(status, ApiError)

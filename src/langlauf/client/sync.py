@@ -8,24 +8,23 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from langlauf.client.core import DEFAULT_PREFIX, DEFAULT_TIMEOUT, Core
-from langlauf.client.exchange import Lost, Reply, Request, Talk
-from langlauf.client.feed import FeedPages
-from langlauf.client.shapes import (
-    Event,
+from langlauf.client.core import DEFAULT_PREFIX, DEFAULT_TIMEOUT, ClientCore, http_arguments
+from langlauf.client.follow import FeedPages
+from langlauf.client.models import (
     InboxMessage,
+    JobEvent,
+    JobNotification,
+    JobResult,
+    JobSnapshot,
     JobState,
     JobSummary,
     JobWithEvents,
-    Marked,
-    Notification,
     OrgEvent,
-    Result,
-    Snapshot,
+    ReadMarks,
+    ResultView,
     SubmitOptions,
-    View,
 )
-from langlauf.client.wire import arguments_of, lost_of, reply_of, settings_of
+from langlauf.client.requests import ApiCall, ApiReply, ApiRequest, NoReply
 from langlauf.domain.event import EventType
 
 T = TypeVar("T")
@@ -38,8 +37,8 @@ class Client:
             job = client.submit("survey", region="CH", years=3)
             print(job.result())
 
-    What is not given comes from LANGLAUF_URL, LANGLAUF_ORG and LANGLAUF_KEY. `timeout` is for one answer of the server,
-    not for a job. One client may be used by several threads.
+    Defaults come from LANGLAUF_URL, LANGLAUF_ORG and LANGLAUF_KEY. `timeout` applies to one request, not to a job. A
+    client may be used by several threads.
     """
 
     def __init__(
@@ -51,9 +50,9 @@ class Client:
         timeout: float = DEFAULT_TIMEOUT,
         prefix: str = DEFAULT_PREFIX,
     ) -> None:
-        self._core = Core(url, org, key, prefix)
+        self._core = ClientCore(url, org, key, prefix)
         self._timeout = timeout
-        self._http = httpx2.Client(**settings_of(self._core))
+        self._http = httpx2.Client(**self._core.http_options())
 
     def submit(
         self,
@@ -65,16 +64,16 @@ class Client:
         notify: Mapping[str, str] | None = None,
         **parameters: Any,
     ) -> "RemoteJob":
-        """Has a job accepted: it is on the server's disk when this returns.
+        """Submit a job: it is on the server's disk when this returns.
 
-        Without a name, the server's default analysis. Parameters are keywords, or a mapping `input`, or both. A lost
-        answer is asked for again under the same idempotency key, so there is never a second job. `notify` says who is
-        told of the end: `{"webhook": "https://…", "email": "name@example.org"}`, or one of the two.
+        Without a name, the server's default analysis runs. Parameters are keywords, or a mapping `input`, or both. A
+        request without a reply is repeated with the same idempotency key, so there is never a second job. `notify` is a
+        webhook, an e-mail address or both: `{"webhook": "https://…", "email": "name@example.org"}`.
         """
         return self._handle(self._run(self._core.submit(analysis, input, options, parameters, notify)))
 
     def job(self, job_id: str) -> "RemoteJob":
-        """A handle for a job by its id; nothing is sent."""
+        """Return a handle for a job by its id, without a request."""
         return RemoteJob(self, job_id)
 
     def jobs(
@@ -85,7 +84,7 @@ class Client:
         q: str | None = None,
         limit: int | None = None,
     ) -> Iterator[JobSummary]:
-        """The org's jobs, newest first, over all pages; at most `limit` of them."""
+        """Yield the org's jobs, newest first, over all pages; at most `limit` of them."""
         pages = self._core.jobs(status=status, analysis=analysis, q=q, limit=limit)
         while not pages.ended:
             yield from self._run(pages.next_page())
@@ -99,51 +98,53 @@ class Client:
         limit: int | None = None,
         timeout: float | None = None,
     ) -> "Feed":
-        """What happens to the org's jobs, over all of them, live: from a place on, or from the oldest that is kept.
+        """Return the events of all the org's jobs, live: from a place on, or from the oldest that is kept.
 
-        `after="latest"` begins with what comes. `types` names the kinds, such as `completed`. Without `follow` it ends
-        with what is there; else after `limit` events or `timeout` seconds, or never.
+        `after="latest"` begins with new events. `types` are such as `completed`. Without `follow` it ends with the last
+        stored event; else after `limit` events or `timeout` seconds, or never.
         """
         return Feed(self, self._core.feed(after, types, follow=follow, limit=limit, timeout=timeout))
 
-    def notifications(self, job_id: str, *, channel: str | None = None, limit: int | None = None) -> list[Notification]:
-        """The messages about a job, latest first."""
+    def notifications(
+        self, job_id: str, *, channel: str | None = None, limit: int | None = None
+    ) -> list[JobNotification]:
+        """Return the messages about a job, latest first."""
         return self._run(self._core.notifications(job_id, channel, limit))
 
     def inbox(self, *, unread: bool = False, limit: int | None = None) -> Iterator[InboxMessage]:
-        """The org's messages, newest first, over all pages; with `unread`, those that nobody has read."""
+        """Yield the org's messages, newest first, over all pages; with `unread`, only unread ones."""
         pages = self._core.inbox(unread=unread, limit=limit)
         while not pages.ended:
             yield from self._run(pages.next_page())
 
-    def mark_read(self, *notification_ids: str, until: datetime | None = None) -> Marked:
-        """Marks messages as read for the whole org: up to 100 by their ids, or all up to an instant. Idempotent."""
+    def mark_read(self, *notification_ids: str, until: datetime | None = None) -> ReadMarks:
+        """Mark messages as read for the whole org: up to 100 by their ids, or all up to an instant. Idempotent."""
         return self._run(self._core.mark_read(notification_ids, until))
 
-    def get_result(self, result_id: str, *, view: View = "latest") -> Result:
-        """A snapshot: the newest of its job, or with `view="requested"` exactly this one."""
+    def get_result(self, result_id: str, *, view: ResultView = "latest") -> JobResult:
+        """Return a result: the newest of its job, or with `view="requested"` exactly this one."""
         return self._run(self._core.result(result_id, view))
 
-    def get_views(self, result_id: str, *, view: View = "latest") -> list[dict[str, Any]]:
-        """What people are to see of a snapshot: tables, charts and the like, each a dict with its `kind`."""
+    def get_views(self, result_id: str, *, view: ResultView = "latest") -> list[dict[str, Any]]:
+        """Return the views of a result: tables, charts and the like, each a dict with its `kind`."""
         return self._run(self._core.views(result_id, view))
 
     def hold(self, result_id: str, *, reason: str | None = None) -> JobSummary:
-        """Keeps a result from retention, with its job, until it is released. Who held it first stays."""
+        """Keep a result and its job from retention until it is released. A repeat keeps the first holder."""
         return self._run(self._core.hold(result_id, reason))
 
     def release(self, result_id: str) -> JobSummary:
-        """Lets retention have a result again. Repeating it changes nothing."""
+        """Let retention remove a result again. Repeating it changes nothing."""
         return self._run(self._core.release(result_id))
 
     def held(self, *, limit: int | None = None) -> Iterator[JobSummary]:
-        """The jobs whose results are held, the last that was held first; at most `limit` of them."""
+        """Yield the jobs whose results are held, the last that was held first; at most `limit` of them."""
         pages = self._core.held(limit)
         while not pages.ended:
             yield from self._run(pages.next_page())
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -157,30 +158,30 @@ class Client:
     def _handle(self, accepted: JobSummary) -> "RemoteJob":
         return RemoteJob(self, accepted.job_id, accepted)
 
-    def _run(self, talk: Talk[T]) -> T:
+    def _run(self, call: ApiCall[T]) -> T:
         try:
-            request = next(talk)
+            request = next(call)
             while True:
-                request = talk.send(self._send(request))
+                request = call.send(self._send(request))
         except StopIteration as end:
             value: T = end.value
             return value
 
-    def _send(self, request: Request) -> Reply | Lost:
+    def _send(self, request: ApiRequest) -> ApiReply | NoReply:
         if request.delay:
             time.sleep(request.delay)
         try:
-            response = self._http.request(**arguments_of(request, self._timeout))
+            response = self._http.request(**http_arguments(request, self._timeout))
         except httpx2.RequestError as error:
-            return lost_of(self._core, error)
-        return reply_of(self._core, response)
+            return self._core.no_reply(error)
+        return self._core.reply_of(response)
 
 
 class Feed:
-    """The feed of an org, to be iterated. `place` is where another one can go on.
+    """The event feed of an org, to be iterated. `place` is where to continue later.
 
-    It is behind the last page that was handed out whole: nothing is missed from there, and events of one page may come
-    again, with the same ids.
+    It is behind the last page that was returned completely: continuing there misses nothing, and may repeat the events
+    of one page, with the same ids.
     """
 
     def __init__(self, client: Client, pages: FeedPages) -> None:
@@ -189,71 +190,71 @@ class Feed:
 
     @property
     def place(self) -> str:
-        """Where to go on."""
+        """The place to continue from."""
         return self._pages.place
 
     def __iter__(self) -> Iterator[OrgEvent]:
         while not self._pages.ended:
             yield from self._run(self._pages.next_events())
-        self._pages.finish()
+        self._pages.mark_returned()
 
 
 class RemoteJob:
-    """A job on the server. The handle holds its id; every call asks the server."""
+    """A job on the server, by its id; every method sends a request."""
 
     def __init__(self, client: Client, job_id: str, accepted: JobSummary | None = None) -> None:
         self._client = client
         self._core = client._core  # noqa: SLF001 - a handle is part of its client
         self._run = client._run  # noqa: SLF001
         self.job_id = job_id
-        #: what the server said when it accepted the job; None for a handle made from an id
+        #: the job as it was accepted; None for a handle made from an id
         self.accepted = accepted
 
     def __repr__(self) -> str:
         return f"RemoteJob({self.job_id!r})"
 
     def status(self) -> JobState:
-        """The job as it is now."""
+        """Return the current state."""
         return self._run(self._core.status(self.job_id))
 
     def states(self, timeout: float | None = None) -> Iterator[JobState]:
-        """The job as it is, then each time it has changed, to its final state. Quick changes may be seen as one."""
+        """Yield the current state, then each change, to the final state. Quick changes may be merged."""
         watch = self._core.watch(self.job_id, timeout)
         while not watch.ended:
-            yield self._run(watch.look())
+            yield self._run(watch.next_state())
 
     def wait(self, timeout: float | None = None) -> JobState:
-        """The job's final state, however it ended; raises `WaitTimeout` after so many seconds. The job goes on then.
+        """Return the final state, however the job ended; raise `WaitTimeout` after `timeout` seconds, the job goes on.
 
-        A server that restarts meanwhile is waited for.
+        Survives a restart of the server.
         """
         return self._run(self._core.wait(self.job_id, timeout))
 
     def result(self, timeout: float | None = None) -> Any:
-        """Waits for the end and returns the value; raises `JobFailed` or `JobCanceled` where there is none."""
+        """Wait for the end and return the result; raise `JobFailed` or `JobCanceled` if there is none."""
         return self._run(self._core.result_of(self.job_id, timeout))
 
-    def events(self, after: int = 0, timeout: float | None = None) -> Iterator[Event]:
-        """Every event after that number, in order, each exactly once, live, up to the one that ends the job."""
+    def events(self, after: int = 0, timeout: float | None = None) -> Iterator[JobEvent]:
+        """Yield every event after that number, in order, each exactly once, live, up to the one that ends the job."""
         log = self._core.events(self.job_id, after, timeout)
         while not log.ended:
             yield from self._run(log.next_events())
 
-    def partials(self, timeout: float | None = None) -> Iterator[Result]:
-        """Every partial snapshot with its payload, live, until the job has ended."""
+    def partials(self, timeout: float | None = None) -> Iterator[JobResult]:
+        """Yield every partial snapshot with its payload, live, until the job has ended."""
         for event in self.events(timeout=timeout):
             if event.event_type == EventType.PARTIAL:
                 yield self._client.get_result(event.payload_json["result_id"], view="requested")
 
-    def snapshots(self) -> list[Snapshot]:
-        """All snapshots stored so far, without their payloads."""
+    def snapshots(self) -> list[JobSnapshot]:
+        """Return all snapshots stored so far, without their payloads."""
         return self._run(self._core.snapshots(self.job_id))
 
     def cancel(self, reason: str | None = None) -> JobWithEvents:
-        """Stops the job, or asks its worker to; the answer tells which. Repeating it changes nothing."""
+        """Cancel the job, or ask its worker to stop it; the returned job says which. Repeating it changes nothing."""
         return self._run(self._core.cancel(self.job_id, reason))
 
     def retry(self, *, resume: bool = True, idempotency_key: str | None = None) -> "RemoteJob":
-        """A new job of this one, which must have ended; with `resume`, finished chunks are not computed again."""
-        talk = self._core.retry(self.job_id, resume=resume, idempotency_key=idempotency_key)
-        return self._client._handle(self._run(talk))  # noqa: SLF001
+        """Submit this job again, which must have ended; with `resume`, finished chunks are not computed again."""
+        call = self._core.retry(self.job_id, resume=resume, idempotency_key=idempotency_key)
+        return self._client._handle(self._run(call))  # noqa: SLF001

@@ -6,106 +6,106 @@ import pytest
 
 from langlauf.client import Client
 from langlauf.client.errors import ApiError, BadRequest, Forbidden, NotLanglauf, Unavailable, Unreachable
-from langlauf.client.exchange import (
-    CALLING,
-    FOLLOWING,
+from langlauf.client.models import JobEnvelope, SubmitOptions
+from langlauf.client.requests import (
+    CALL_RETRIES,
+    FOLLOW_RETRIES,
+    ApiReply,
+    ApiRequest,
     Deadline,
-    Lost,
-    Patience,
-    Reply,
-    Request,
-    ask,
+    NoReply,
+    RetryPolicy,
+    decode,
     error_of,
-    read,
+    send,
 )
-from langlauf.client.shapes import JobAnswer, SubmitOptions
 from langlauf.domain.errors import SettingsError
 
-LOST = Lost("http://server", "connection refused")
-BUSY = Reply(503, {"retry-after": "3"}, b"{}")
-FINE = Reply(200, {}, b"{}")
+LOST = NoReply("http://server", "connection refused")
+BUSY = ApiReply(503, {"retry-after": "3"}, b"{}")
+FINE = ApiReply(200, {}, b"{}")
 
 
 def test_lost_answers_are_asked_for_again_with_growing_delays() -> None:
     """The same request is repeated, each time a little later."""
-    talk = ask(Request(path="/x"))
-    delays = [next(talk).delay]
-    delays += [talk.send(LOST).delay for _ in range(3)]
+    call = send(ApiRequest(path="/x"))
+    delays = [next(call).delay]
+    delays += [call.send(LOST).delay for _ in range(3)]
     assert delays[0] == 0
     assert 0.1 <= delays[1] <= 0.2 <= delays[2] <= 0.4 <= delays[3] <= 0.8
     with pytest.raises(StopIteration) as end:
-        talk.send(FINE)
+        call.send(FINE)
     assert end.value.value is FINE
 
 
 def test_a_single_call_gives_up() -> None:
     """After its repetitions a call says that there is no server."""
-    talk = ask(Request(path="/x"), CALLING)
-    tries = [next(talk), *(talk.send(LOST) for _ in range(4))]
+    call = send(ApiRequest(path="/x"), CALL_RETRIES)
+    tries = [next(call), *(call.send(LOST) for _ in range(4))]
     assert {request.path for request in tries} == {"/x"}
     with pytest.raises(Unreachable, match="connection refused"):
-        talk.send(LOST)
+        call.send(LOST)
 
 
 def test_the_server_says_when_to_come_back() -> None:
     """Retry-After is never undercut."""
-    talk = ask(Request(path="/x"))
-    next(talk)
-    assert talk.send(BUSY).delay >= 3
+    call = send(ApiRequest(path="/x"))
+    next(call)
+    assert call.send(BUSY).delay >= 3
 
 
 def test_a_request_that_did_not_arrive_in_time_is_sent_again() -> None:
     """408 says that nothing was done; an address or a head that is too large will not be smaller next time."""
-    talk = ask(Request(path="/x"))
-    next(talk)
-    assert talk.send(Reply(408, {}, b"")).path == "/x"
+    call = send(ApiRequest(path="/x"))
+    next(call)
+    assert call.send(ApiReply(408, {}, b"")).path == "/x"
     for status in (414, 431):
-        talk = ask(Request(path="/x"))
-        next(talk)
+        call = send(ApiRequest(path="/x"))
+        next(call)
         with pytest.raises(BadRequest):
-            talk.send(Reply(status, {}, b""))
+            call.send(ApiReply(status, {}, b""))
 
 
 def test_a_far_retry_after_is_told_and_not_waited_for() -> None:
-    """What lies beyond the patience of a call is the caller's to decide."""
-    talk = ask(Request(path="/x"))
-    next(talk)
+    """What lies beyond the policy of a call is the caller's to decide."""
+    call = send(ApiRequest(path="/x"))
+    next(call)
     with pytest.raises(Unavailable) as refused:
-        talk.send(Reply(503, {"retry-after": "300"}, b""))
+        call.send(ApiReply(503, {"retry-after": "300"}, b""))
     assert refused.value.retry_after == 300
 
 
 def test_a_follower_is_patient() -> None:
     """Many lost answers within a moment do not end the following of a job, and delays stay bounded."""
-    talk = ask(Request(path="/x"), FOLLOWING)
-    next(talk)
-    assert max(talk.send(LOST).delay for _ in range(50)) <= 5
+    call = send(ApiRequest(path="/x"), FOLLOW_RETRIES)
+    next(call)
+    assert max(call.send(LOST).delay for _ in range(50)) <= 5
 
 
 def test_patience_ends() -> None:
     """Past its seconds there is no further try."""
-    assert Patience(seconds=10).delay(0, 9.95, None) is None
+    assert RetryPolicy(seconds=10).delay(0, 9.95, None) is None
 
 
 def test_a_client_that_tried_for_hours_waits_no_longer_than_before() -> None:
     """The delay stays at its longest, however often it was tried."""
-    patience = Patience(seconds=1e9)
-    waits = [patience.delay(tries, 0.0, None) for tries in (30, 5_000)]
-    assert all(wait is not None and patience.longest / 2 <= wait <= patience.longest for wait in waits)
+    policy = RetryPolicy(seconds=1e9)
+    waits = [policy.delay(tries, 0.0, None) for tries in (30, 5_000)]
+    assert all(wait is not None and policy.longest / 2 <= wait <= policy.longest for wait in waits)
 
 
 def test_at_the_deadline_trouble_is_told() -> None:
     """When nobody waits any more, nothing is repeated."""
-    talk = ask(Request(path="/x"), FOLLOWING, Deadline(0))
-    next(talk)
+    call = send(ApiRequest(path="/x"), FOLLOW_RETRIES, Deadline(0))
+    next(call)
     with pytest.raises(Unreachable):
-        talk.send(LOST)
+        call.send(LOST)
 
 
 def test_error_answers_become_errors() -> None:
     """A problem's members are the error's."""
     body = {"error": "forbidden", "message": "not yours", "request_id": "r-1"}
-    error = error_of(Reply(403, {}, json.dumps(body).encode()))
+    error = error_of(ApiReply(403, {}, json.dumps(body).encode()))
     assert isinstance(error, Forbidden)
     assert (error.code, error.message, error.request_id) == ("forbidden", "not yours", "r-1")
 
@@ -113,7 +113,7 @@ def test_error_answers_become_errors() -> None:
 @pytest.mark.parametrize("body", [b"<html>Bad Gateway</html>", b"", b"[]"])
 def test_answers_of_a_proxy_are_errors_too(body: bytes) -> None:
     """An answer in another shape still has a status and a code."""
-    error = error_of(Reply(418, {"x-request-id": "r-2"}, body))
+    error = error_of(ApiReply(418, {"x-request-id": "r-2"}, body))
     assert type(error) is ApiError
     assert (error.status, error.request_id) == (418, "r-2")
 
@@ -121,15 +121,15 @@ def test_answers_of_a_proxy_are_errors_too(body: bytes) -> None:
 def test_another_program_is_recognised() -> None:
     """A fine answer that is not ours is not taken for one."""
     with pytest.raises(NotLanglauf):
-        read(Reply(200, {}, b'{"hello": "world"}'), JobAnswer)
+        decode(ApiReply(200, {}, b'{"hello": "world"}'), JobEnvelope)
 
 
 def test_every_try_of_a_request_has_the_same_id() -> None:
     """The server's log and the error that is raised tell of the same request; the next one has another."""
-    talk = ask(Request(path="/x"))
-    ids = {next(talk).headers["X-Request-Id"], *(talk.send(LOST).headers["X-Request-Id"] for _ in range(3))}
+    call = send(ApiRequest(path="/x"))
+    ids = {next(call).headers["X-Request-Id"], *(call.send(LOST).headers["X-Request-Id"] for _ in range(3))}
     assert len(ids) == 1
-    assert next(ask(Request(path="/x"))).headers["X-Request-Id"] not in ids
+    assert next(send(ApiRequest(path="/x"))).headers["X-Request-Id"] not in ids
 
 
 @pytest.mark.parametrize(

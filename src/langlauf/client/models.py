@@ -1,7 +1,7 @@
-"""What the client hands out: the shapes on the wire, as a caller would name them.
+"""The client's models of what the API returns.
 
-They are the client's own, so that it can be newer or older than its server: members it does not know are ignored, and
-words that may grow in number are plain text. A test holds them against the server's.
+They are the client's own, so that it can be newer or older than its server: unknown members are ignored, and values of
+enumerations that may grow are plain text. A test compares them with the server's.
 """
 
 from datetime import datetime
@@ -13,21 +13,21 @@ from langlauf.domain.fields import unconstrained_type
 from langlauf.domain.job import PriorityClass, VisibleJob
 from langlauf.domain.state import Status
 
-View = Literal["latest", "requested"]
+ResultView = Literal["latest", "requested"]
 
 
 class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job is to be treated. What is not set is left to the server and to the analysis."""
+    """Options of a submission. Unset ones are left to the server and the analysis."""
 
     priority_class: PriorityClass = "default"
-    #: seconds or a text like `30m`; it can only lower what the analysis allows
+    #: seconds or a text like `30m`; at most the limit of the analysis
     timeout_seconds: float | str | None = None
     max_retries: int | None = None
-    #: accept the job although the same one has not ended yet
+    #: accept the job although the same one is queued or running
     allow_duplicate: bool = False
-    #: the same key gives the same job; without one, each submission has its own
+    #: the same key returns the same job; by default each submission has its own
     idempotency_key: str | None = None
-    #: the header of the trace that the job shall belong to
+    #: the traceparent header of the trace that the job belongs to
     traceparent: str | None = None
 
 
@@ -51,16 +51,16 @@ else:
 class JobSummary(_Seen, frozen=True, kw_only=True):
     """A job without its events and result, as lists and acceptance show it.
 
-    Its fields are those that clients see; what an older server does not know is as if there were none of it.
+    A field that an older server does not send has its default.
     """
 
-    #: what is going on right now: waiting, backoff, working, silent, canceling or done
+    #: current phase: waiting, backoff, working, silent, canceling or done
     phase: str
     status_url: str
     result_url: str | None
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a job's log."""
 
     event_id: str
@@ -76,7 +76,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OrgEventData(msgspec.Struct, frozen=True, kw_only=True):
-    """What an event of the feed tells about its job."""
+    """The data of an event of the feed."""
 
     job_id: str
     org_id: str
@@ -88,7 +88,7 @@ class OrgEventData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OrgEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of an org's feed, a CloudEvent. One that comes again has the same `id`."""
+    """One event of an org's feed, a CloudEvent. A repeated event has the same `id`."""
 
     specversion: str
     id: str
@@ -104,9 +104,9 @@ class OrgEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobWithEvents(JobSummary, frozen=True, kw_only=True):
-    """A job with its latest events, as a cancel answers with it."""
+    """A job with its latest events, as cancel returns it."""
 
-    events: list[Event]
+    events: list[JobEvent]
 
 
 class JobState(JobWithEvents, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ class JobState(JobWithEvents, frozen=True, kw_only=True):
     result: Any
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class JobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A stored snapshot without its payload."""
 
     result_id: str
@@ -128,8 +128,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     result_url: str
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot with its payload, and what became of its job."""
+class JobResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot with its payload, and the status of its job."""
 
     result_id: str
     job_id: str
@@ -146,7 +146,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     projection_mode: str
 
 
-class Notification(msgspec.Struct, frozen=True, kw_only=True):
+class JobNotification(msgspec.Struct, frozen=True, kw_only=True):
     """A message about a job's end."""
 
     notification_id: str
@@ -164,46 +164,46 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     payload_json: Any
 
 
-class InboxMessage(Notification, frozen=True, kw_only=True):
-    """A message of the org's inbox. `read_at` is set where it was marked by itself, not with all up to an instant."""
+class InboxMessage(JobNotification, frozen=True, kw_only=True):
+    """A message of the org's inbox. `read_at` is set if it was marked by its id, not with all up to an instant."""
 
     read_at: datetime | None
     unread: bool
 
 
-class Marked(msgspec.Struct, frozen=True):
-    """Whether marking messages as read changed anything, and how many are unread now, counted up to 1,000."""
+class ReadMarks(msgspec.Struct, frozen=True):
+    """Result of marking messages as read: whether it changed anything, and the unread count, at most 1,000."""
 
     changed: bool
     unread: int
 
 
-class JobAnswer(msgspec.Struct, frozen=True):
+class JobEnvelope(msgspec.Struct, frozen=True):
     """One job."""
 
     job: JobSummary
 
 
-class CancelAnswer(msgspec.Struct, frozen=True):
+class CancelEnvelope(msgspec.Struct, frozen=True):
     """One job with its events."""
 
     job: JobWithEvents
 
 
-class StateAnswer(msgspec.Struct, frozen=True):
+class StateEnvelope(msgspec.Struct, frozen=True):
     """One job with events and result."""
 
     job: JobState
 
 
-class EventsAnswer(msgspec.Struct, frozen=True):
+class EventsEnvelope(msgspec.Struct, frozen=True):
     """A page of a job's log."""
 
-    events: list[Event]
+    events: list[JobEvent]
     expired: bool = False
 
 
-class FeedAnswer(msgspec.Struct, frozen=True):
+class FeedEnvelope(msgspec.Struct, frozen=True):
     """A page of an org's feed."""
 
     events: list[OrgEvent]
@@ -211,33 +211,33 @@ class FeedAnswer(msgspec.Struct, frozen=True):
     more: bool = False
 
 
-class JobsAnswer(msgspec.Struct, frozen=True):
+class JobsEnvelope(msgspec.Struct, frozen=True):
     """A page of an org's jobs."""
 
     jobs: list[JobSummary]
     next_cursor: str | None = None
 
 
-class SnapshotsAnswer(msgspec.Struct, frozen=True):
+class SnapshotsEnvelope(msgspec.Struct, frozen=True):
     """A job's snapshots."""
 
-    results: list[Snapshot]
+    results: list[JobSnapshot]
 
 
-class ViewsAnswer(msgspec.Struct, frozen=True):
-    """What people are to see of a snapshot."""
+class ViewsEnvelope(msgspec.Struct, frozen=True):
+    """The views of a snapshot."""
 
     views: list[dict[str, Any]]
 
 
-class InboxAnswer(msgspec.Struct, frozen=True):
+class InboxEnvelope(msgspec.Struct, frozen=True):
     """A page of the inbox."""
 
     notifications: list[InboxMessage]
     next_cursor: str | None
 
 
-class NotificationsAnswer(msgspec.Struct, frozen=True):
+class NotificationsEnvelope(msgspec.Struct, frozen=True):
     """A job's messages."""
 
-    notifications: list[Notification]
+    notifications: list[JobNotification]
