@@ -15,13 +15,10 @@ from langlauf.auth.tokens import JobTokens
 from langlauf.compat.sqlite_import import import_v1
 from langlauf.compat.unnamed_jobs import name_jobs
 from langlauf.compat.v1_records import UNNAMED
-from langlauf.delivery.channel import Channel, Silent
-from langlauf.delivery.checked_connection import Doors, trust_in
-from langlauf.delivery.mail.channel import Mails
-from langlauf.delivery.once import SendingOnce
-from langlauf.delivery.resolving import Resolver
-from langlauf.delivery.sender import Sender
-from langlauf.delivery.webhook import Webhooks
+from langlauf.delivery.checked_connection import Doors, Resolver, trust_in
+from langlauf.delivery.mail import Mails
+from langlauf.delivery.sender import Channel, Sender, Silent
+from langlauf.delivery.webhook import SendingOnce, Webhooks
 from langlauf.domain import duties as duty
 from langlauf.domain import notification
 from langlauf.domain.addresses import allowed_networks

@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 import uvloop
 
-from langlauf.delivery import checked_connection, resolving
-from langlauf.delivery.checked_connection import Doors, checked_addresses, connected, trust_in
-from langlauf.delivery.resolving import Resolver, TooManyQuestions
+from langlauf.delivery import checked_connection
+from langlauf.delivery.checked_connection import (
+    Doors,
+    Resolver,
+    TooManyQuestions,
+    checked_addresses,
+    connected,
+    trust_in,
+)
 from langlauf.domain.errors import WebhookUrlRefused
 from langlauf.domain.target import WebhookUrl, read_webhook_url
 
@@ -62,7 +68,7 @@ def test_where_this_server_listens_is_not_called(host: str, port: int, own: bool
 
 
 def test_the_next_address_is_tried_where_one_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolving, "_ask", lambda _: [ip_address("127.0.0.2"), ip_address("127.0.0.1")])
+    monkeypatch.setattr(checked_connection, "_ask", lambda _: [ip_address("127.0.0.2"), ip_address("127.0.0.1")])
     with _listening() as listener:
         url = f"http://receiver:{listener.getsockname()[1]}/"
         assert uvloop.run(_call(url, Doors(trust=trust_in(None), allow=HOME))) == "127.0.0.1"
@@ -114,7 +120,7 @@ def test_names_that_are_never_answered_do_not_pile_up(monkeypatch: pytest.Monkey
         answered.wait(PATIENCE)
         return []
 
-    monkeypatch.setattr(resolving, "_ask", ask)
+    monkeypatch.setattr(checked_connection, "_ask", ask)
 
     async def main() -> None:
         resolver = Resolver(2)

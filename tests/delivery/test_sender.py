@@ -10,8 +10,7 @@ import pytest
 
 from langlauf.clock import new_id
 from langlauf.delivery import sender as sending_room
-from langlauf.delivery.channel import Channel, Silent
-from langlauf.delivery.sender import Sender
+from langlauf.delivery.sender import Channel, Sender, Silent
 from langlauf.domain.delivery import FINAL_SUBJECTS, Delivery, DeliveryFilter, WebhookEndpoint
 from langlauf.domain.duties import MAIL_EXPECTED_SECONDS
 from langlauf.domain.errors import StoreUnavailable

@@ -38,7 +38,7 @@ def test_a_mail_that_is_taken(office: PostOffice) -> None:
     shown = through(office, "--mail-language", "de")
     assert (shown.exit_code, shown.stdout) == (
         0,
-        f"smtp://127.0.0.1:{office.port} took the mail for {TO}: 250 2.0.0 queued as 4711\n",
+        f"smtp://127.0.0.1:{office.port} accepted the mail for {TO}: 250 2.0.0 queued as 4711\n",
     )
     assert "spam" in shown.stderr
     assert str(office.taken[-1].mail["Subject"]) == "Testmail von Langlauf"

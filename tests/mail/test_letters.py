@@ -14,8 +14,7 @@ import msgspec
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.delivery.mail.ending import ending_of
-from langlauf.delivery.mail.message import mail_bytes
+from langlauf.delivery.mail import ending_of, mail_bytes
 from langlauf.domain.attempt import Partial
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, Subscription
 from langlauf.domain.errors import RetryHint

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from langlauf.delivery.mail.message import mail_bytes
-from langlauf.delivery.mail.smtp import Answer, send
+from langlauf.delivery.mail import mail_bytes
+from langlauf.delivery.smtp import Answer, send
 from langlauf.domain.mail import Email, MailSender, read_mail_server
 from tests.support.certificates import make_certificate
 from tests.support.processes import eventually

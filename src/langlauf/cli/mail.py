@@ -9,8 +9,8 @@ from langlauf.cli.options import CommandError, ExitCode, json_option, read_setti
 from langlauf.cli.output import format_time, plain, print_json, print_note, print_table
 from langlauf.cli.stores import org_store_options, run_for_org
 from langlauf.clock import SystemClock, monotonic, new_id
-from langlauf.delivery.mail.message import mail_bytes
-from langlauf.delivery.mail.smtp import Answer, Verdict, send
+from langlauf.delivery.mail import mail_bytes
+from langlauf.delivery.smtp import Answer, Verdict, send
 from langlauf.domain.instant import to_datetime
 from langlauf.domain.mail import MailSender, MailServer, message_id
 from langlauf.domain.mail_address import read_mail_address

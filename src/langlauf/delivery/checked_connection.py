@@ -1,23 +1,69 @@
-"""A connection to a place that may be called, and to no other.
+"""Connections to addresses that were checked, and to no others.
 
-A name is asked for once, and everything it stands for is judged: one bad address refuses them all. What is connected to
-is an address that was judged, not the name, so that no second answer can lead elsewhere; the other end, once there, is
-looked at again. The certificate is checked against the name.
+A name is resolved once, and every address it resolves to is checked: one forbidden address refuses them all. The
+connection goes to a checked address, not to the name, so that a second DNS answer cannot redirect it (DNS rebinding);
+the peer address is checked again once connected. The certificate is verified against the name.
 """
 
 import asyncio
+import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 
 import msgspec
 
-from langlauf.delivery.resolving import Resolver
 from langlauf.domain.addresses import Address, Network, unwrap_mapped
 from langlauf.domain.errors import WebhookUrlRefused
 from langlauf.domain.target import WebhookUrl, check_address
+
+
+class TooManyQuestions(OSError):
+    """So many names are being asked for without an answer that no more are asked for now."""
+
+
+class Resolver:
+    """Asks the system what names stand for, for a few at once."""
+
+    def __init__(self, most: int) -> None:
+        self._places = threading.BoundedSemaphore(most)
+
+    async def addresses(self, host: str) -> list[Address]:
+        """All addresses of a name, each once, in the order of the system. An `OSError` says that there are none."""
+        if not self._places.acquire(blocking=False):
+            raise TooManyQuestions("too many names are being asked for without an answer")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[Address]] = loop.create_future()
+
+        def settle(deliver: Callable[[], None]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits any more
+                loop.call_soon_threadsafe(lambda: None if answer.done() else deliver())
+
+        def ask() -> None:
+            try:
+                found = _ask(host)
+            except OSError as error:
+                refused = error  # the name of the exception ends with its block
+                settle(lambda: answer.set_exception(refused))
+            else:
+                settle(lambda: answer.set_result(found))
+            finally:
+                self._places.release()
+
+        threading.Thread(target=ask, name="langlauf-resolver", daemon=True).start()
+        return await answer
+
+
+def _ask(host: str) -> list[Address]:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError(str(error)) from None
+    return list(dict.fromkeys(unwrap_mapped(ip_address(place[0])) for *_, place in found))
+
 
 #: More than these are judged, but not tried.
 _MOST_TRIED = 4

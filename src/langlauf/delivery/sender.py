@@ -1,19 +1,18 @@
-"""The sender: claims messages as far as it has free places, sends them side by side, and settles each.
+"""Claims messages of the outbox as far as there are free slots, sends them concurrently, and settles each.
 
-Modes: *sending* from `start`; *draining* from `stop` on: nothing is claimed, what is on its way has a short grace; then
-it is let go, and whoever sends next finds it when its claim is over.
+Modes: *sending* from `start`; *draining* from `stop` on: nothing is claimed, and deliveries under way have a short
+grace. What is not settled by then is claimed again once its claim expires.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from langlauf.clock import Clock, draw, monotonic
-from langlauf.delivery.channel import Channel, Silent
 from langlauf.domain import duties, notification
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd
 from langlauf.domain.errors import StoreError
@@ -25,6 +24,25 @@ from langlauf.store.protocol import Store
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 from langlauf.telemetry.metrics import DUTIES, count_delivery
 from langlauf.telemetry.tracing import start_span, trace_from
+
+
+class Channel(Protocol):
+    """Sends messages of one kind."""
+
+    async def send(self, delivery: Delivery) -> DeliveryOutcome:
+        """Sends it once, within a time of its own. What goes wrong is told, not raised."""
+
+
+class Silent:
+    """A way out that nobody has set up."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def send(self, delivery: Delivery) -> DeliveryOutcome:  # noqa: ARG002
+        """Sends nothing, and says why."""
+        return DeliveryOutcome(verdict="suppressed", error=self._reason)
+
 
 _MOST_OF_LANE = 2
 #: How long at most between two looks, and how long at least after one that found nothing.

@@ -8,29 +8,27 @@ from socket import gaierror
 
 import msgspec
 
-from langlauf.clock import Clock, SystemClock
-from langlauf.delivery.checked_connection import Doors, checked_addresses, connected
+from langlauf.clock import Clock, SystemClock, monotonic
+from langlauf.delivery.checked_connection import Doors, Resolver, TooManyQuestions, checked_addresses, connected
 from langlauf.delivery.http_exchange import MOST_READ, Answer, BadAnswer, post
-from langlauf.delivery.resolving import Resolver, TooManyQuestions
 from langlauf.domain.addresses import is_allowed_private
 from langlauf.domain.delivery import Delivery, subject_of
 from langlauf.domain.errors import WebhookUrlRefused
 from langlauf.domain.event import EventType
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.outbound import CLOUD_EVENT_MEDIA_TYPE, OUTBOUND, cloud_event
-from langlauf.domain.sending import DeliveryOutcome, conceal_details, outcome_of_status
+from langlauf.domain.sending import DeliveryOutcome, clean_error, conceal_details, excerpt, outcome_of_status
 from langlauf.domain.signature import endpoint_secret, org_secret, signatures
 from langlauf.domain.state import Status
 from langlauf.domain.target import read_webhook_url
-from langlauf.service.webhooks import Parcel
+from langlauf.service.webhooks import Parcel, Tried
+from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.version import VERSION
 
 _KINDS: dict[str, EventType] = {str(name).rpartition(".")[2]: kind for kind, name in OUTBOUND.items()}
 _LARGEST_BODY = 20_000
 _WALL = SystemClock()
 _NONE: Mapping[str, str] = {}
-
-
 _AGENT = f"langlauf/{VERSION}"
 
 
@@ -183,3 +181,31 @@ def _reason(error: Exception, seconds: float) -> str:
             return f"no connection: {os.strerror(error.errno) if error.errno else error}"
         case _:
             return str(error)
+
+
+class SendingOnce:
+    """One try, through the guards of every delivery. The channel is made at the first use: most never need it."""
+
+    def __init__(self, make: Callable[[], Webhooks]) -> None:
+        self._make = make
+        self._channel: Webhooks | None = None
+
+    async def __call__(self, parcel: Parcel) -> Tried:
+        """Sends it, and tells what came back. A failure inside a network is told when the time for a try is over."""
+        if self._channel is None:
+            self._channel = self._make()
+        started = monotonic()
+        outcome = await self._channel.send_parcel(parcel)
+        if outcome.detail is not None:
+            if outcome.verdict != "sent":  # how long it took would tell a closed port from one that does not answer
+                await asyncio.sleep(max(0.0, started + self._channel.seconds - monotonic()))
+            log_event(
+                LogEvent.WEBHOOK_TESTED, org_id=parcel.org_id, taken=outcome.verdict == "sent", reason=outcome.detail
+            )
+        return Tried(
+            taken=outcome.verdict == "sent",
+            seconds=monotonic() - started if outcome.detail is None else 0.0,
+            status_code=outcome.status_code,
+            error=clean_error(outcome.error),
+            reply=excerpt(outcome.reply) or None,
+        )

@@ -24,8 +24,6 @@ from langlauf.worker.processes.pool import Pool
 from langlauf.worker.processes.process import Process
 
 T = TypeVar("T")
-
-
 #: The rest of a lease is for stopping the attempt before somebody else takes the job.
 _RELIABLE_SHARE = 0.8
 #: Code that blocks the event loop is interrupted here: the leases of its neighbours can then still be renewed.

@@ -56,8 +56,6 @@ class WorkStore(Protocol):
 
 #: So many inputs are compared in one step, and so many steps are taken: whoever looks for what is rare holds up nobody.
 RUNS_AT_ONCE = 50
-
-
 MOST_STEPS = 10
 
 

@@ -12,34 +12,16 @@ from langlauf.domain.outcome import Failure, classify
 from langlauf.domain.redact import clean_tail, clean_text, exception_text
 
 _LONGEST_TRACE = 8_000
-
-
 _LONGEST_NAME = 200
-
-
 #: Of each exception the innermost frames; of those that led to it, or are members of it, the nearest.
 _MOST_FRAMES = 60
-
-
 _MOST_ERRORS = 10
-
-
 _HEAD = "Traceback (most recent call last):\n"
-
-
 _BEFORE = "\nThis led to:\n\n"
-
-
 _PACKAGE = str(Path(__file__).parents[1])
-
-
 #: Analyses that come with this program are an application's all the same.
 _BUNDLED = str(Path(__file__).parents[1] / "bundled")
-
-
 _STANDARD = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
-
-
 _INSTALLED = ("site-packages", "dist-packages")
 
 

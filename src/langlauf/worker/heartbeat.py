@@ -22,8 +22,6 @@ from langlauf.worker.loop_guard import interrupt_after
 from langlauf.worker.processes.supervisor import Keeper
 
 _SHORTEST_PAUSE = 0.01
-
-
 #: A lease that has less of its time left, as a share of it, should have been renewed by now.
 _LATE = 0.4
 
@@ -177,18 +175,10 @@ class Presence:
 
 #: How often it is told, and the least that is allowed for, as shares of a lease.
 _EVERY = 0.05
-
-
 _LEAST = 0.15
-
-
 #: For attempts that have lost their leases and are being stopped: nothing depends on them any more but the loop itself.
 _STOPPING = 0.5
-
-
 _STOPPING_SECONDS = 2.0
-
-
 #: Of a lease. A step of an attempt that is shorter has not blocked the loop, whatever came before it did.
 _SHORTEST_BLOCK = 0.1
 

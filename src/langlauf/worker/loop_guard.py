@@ -19,34 +19,16 @@ from langlauf.domain.attempt import Lease
 from langlauf.domain.outcome import Crashed
 
 T = TypeVar("T")
-
-
 #: The job and attempt, set in the context of an attempt, and so in every task that its code starts.
 INSIDE_ATTEMPT: ContextVar[str | None] = ContextVar("langlauf_inside_attempt", default=None)
-
-
 #: The signal that interrupts; it is ignored by programs that do not expect it.
 INTERRUPT = signal.SIGURG
-
-
 _NAME_BYTES = 120
-
-
 _NOTE = struct.Struct(f"=d{_NAME_BYTES}s")
-
-
 NOTE_BYTES = _NOTE.size
-
-
 _OURS = str(Path(__file__).parents[1]) + os.sep
-
-
 _BUNDLED = _OURS + "bundled" + os.sep
-
-
 _STANDARD, _INSTALLED = str(Path(os.__file__).parent) + os.sep, os.sep + "site-packages" + os.sep
-
-
 _SHOWN_PARTS = 2
 
 
@@ -207,18 +189,10 @@ def place_in(frames: list[tuple[str, int]]) -> str | None:
 
 
 _PAGE = mmap.PAGESIZE
-
-
 _MOST_BYTES = 16_384
-
-
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
-
-
 #: Signals that a program brings upon itself.
 _OWN = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
-
-
 #: Of a lease. Code that had the event loop for so long when its worker ended had blocked it.
 _BLOCKED = 0.5
 

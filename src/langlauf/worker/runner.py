@@ -37,8 +37,6 @@ from langlauf.worker.failure import failure_of
 AttemptEnd = Completed | Failed | Retry | Crashed | Canceled | Released
 
 _WRITE_AGAIN_SECONDS = 0.5
-
-
 #: What is left to say where the store refuses the end itself.
 _UNWRITABLE = Failed(code="result_unstorable", message="The store refused how the attempt ended.", retryable=False)
 
@@ -205,8 +203,6 @@ _FAILURES: Mapping[str, tuple[str, RetryHint]] = {
     "__internal__": ("internal", "retry_with_backoff"),
     "__address_intel__": ("address_intel", "check_input_and_retry"),
 }
-
-
 _SUCCESS = "__ok__"
 
 

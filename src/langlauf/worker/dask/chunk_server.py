@@ -50,14 +50,8 @@ class Died(msgspec.Struct, frozen=True, tag=True):
 
 
 Answer = Returned | Broke | WasStale | Died
-
-
 _encoder = msgspec.json.Encoder()
-
-
 _call = msgspec.json.Decoder(Call)
-
-
 _answer: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 
@@ -92,15 +86,9 @@ def read_answer(data: object) -> Answer:
 
 
 _NAME = "langlauf"
-
-
 #: A worker that gave no sign for so long is forgotten: nothing of it can be waiting any more.
 _REMEMBERED_SECONDS = 3_600.0
-
-
 _UNWANTED = Died("nobody waits for it any more", own=False)
-
-
 _SILENT = Died("the worker that asked for it gave no sign of life", own=False)
 
 

@@ -27,8 +27,6 @@ from langlauf.worker.processes.process import ProcessDied
 
 #: Tasks that a map has under way for each thread of the cluster: the next one is there when one ends.
 _PER_THREAD = 2
-
-
 #: And at least so many, so that a cluster that grows with its work sees some.
 _LEAST = 8
 
@@ -116,18 +114,12 @@ async def _while_it_lasts(place: Place, asking: Coroutine[Any, Any, object]) -> 
 
 #: How long a scheduler may take to answer, and how long a connection may take to be closed.
 _CONNECT_SECONDS = 5.0
-
-
 _CLOSE_SECONDS = 2.0
-
-
 #: An item may be as large as a result, and nobody's source code is sent along.
 _QUIET = {
     "distributed.admin.large-graph-warning-threshold": "1TiB",
     "distributed.diagnostics.computations.nframes": 0,
 }
-
-
 _FIND_RUNNER = Task(None, pkgutil.resolve_name, reference_to(run_chunk))
 
 

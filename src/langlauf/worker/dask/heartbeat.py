@@ -16,8 +16,6 @@ from langlauf.worker.processes.supervisor import Keeper, Kept
 #: How often the count is raised and looked at, and how long one that was seen is good for, as shares of a lease. A
 #: look may come just before the next count and see one that is old: all together stay under what force allows locally.
 EVERY_SHARE = 0.2
-
-
 _GOOD_SHARE = 0.6
 
 

@@ -61,14 +61,8 @@ from langlauf.worker.processes.process_state import Surroundings
 from langlauf.worker.processes.supervisor_program import adopt_orphans
 
 _MAIN = "__langlauf_main__"
-
-
 _PR_SET_PDEATHSIG = 1
-
-
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
-
-
 _forking = threading.local()
 
 

@@ -20,8 +20,6 @@ from langlauf.worker.processes.supervisor import Keeper
 
 #: Without the folder it is started in: a file there must not stand for a module of Python's own.
 _COMMAND = (sys.executable, "-P", "-m", "langlauf.worker.processes.child")
-
-
 #: How long a process beyond the warm ones is kept for the next rush.
 _SPARE_SECONDS = 60.0
 

@@ -17,42 +17,22 @@ from langlauf.worker.processes.child_protocol import End, FromProcess, Stop, ToP
 from langlauf.worker.processes.supervisor import Keeper, Kept
 
 T = TypeVar("T")
-
-
 #: What a process said before its end is read first; it has been on its way for long.
 _LAST_WORDS_SECONDS = 0.2
-
-
 #: A line that broke is soon followed by word of how the process ended.
 _DEATH_SECONDS = 2.0
-
-
 _READ = 16_384
-
-
 _LONGEST_LINE = 2_000
-
-
 #: So much of a line is looked at for secrets before it is cut; what follows in that line is not told.
 _LONGEST_LOOKED_AT = 32_768
-
-
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?!.*-----END)")
-
-
 #: A line between the first and the last of a private key.
 _KEY_GOES_ON = re.compile(
     r"\s*(?:[A-Za-z0-9+/=]{0,80}|[A-Z][A-Za-z-]{1,20}: .{1,80})\s*(?:-----END [A-Z0-9 ]{1,60}-----.*)?"
 )
-
-
 _MOST_READS = 256
-
-
 #: Past that a call is read but not logged any more: a flood must not drown the log or the worker.
 _MOST_LINES = 1_000
-
-
 _MOST_BYTES = 262_144
 
 

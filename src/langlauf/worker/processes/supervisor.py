@@ -22,21 +22,11 @@ from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.worker.processes.supervisor_program import since_boot
 
 _PROGRAM = Path(__file__).with_name("supervisor_program.py")
-
-
 _READ = 65_536
-
-
 _LOOK_SECONDS = 0.01
-
-
 #: How long the end of the keeper may take, and how long it may take to end a process.
 _DEATH_SECONDS = 2.0
-
-
 _KILL_SECONDS = 0.5
-
-
 #: A keeper that takes nothing for so long is replaced.
 _STUCK_SECONDS = 5.0
 
@@ -251,12 +241,8 @@ PASSED_ON = (
     # tracing, and what the bundled analyses read
     *("OTEL_*", "LANGLAUF_ADDRESS_TABLE"),
 )
-
-
 #: Names of the list above that may hold a key.
 _WITHHELD = ("OTEL_*HEADERS",)
-
-
 #: A web address with a password in it.
 _PASSWORD = re.compile(r"://[^\s/@]*:[^\s/@]+@")
 

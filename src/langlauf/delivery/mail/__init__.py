@@ -1,1 +1,0 @@
-"""E-mail: letters on their way to a mail server."""
