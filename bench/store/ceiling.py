@@ -14,11 +14,10 @@ import apsw
 
 from langlauf.bench.work import ANALYSIS, LEASE_SECONDS, ORG, RESULT, new_job
 from langlauf.clock import SystemClock, new_id
-from langlauf.domain.bounds import JobBounds
-from langlauf.domain.event import ActorType, EventType
+from langlauf.domain.attempt import JobBounds
+from langlauf.domain.event import OUTBOUND, ActorType, EventType
 from langlauf.domain.instant import after
 from langlauf.domain.job import NewJob
-from langlauf.domain.outbound import OUTBOUND
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind
 from langlauf.store.queries import load
 from langlauf.store.rows import json_text

@@ -19,12 +19,12 @@ from langlauf.delivery.checked_connection import Doors, Resolver, trust_in
 from langlauf.delivery.mail import Mails
 from langlauf.delivery.sender import Channel, Sender, Silent
 from langlauf.delivery.webhook import SendingOnce, Webhooks
-from langlauf.domain import duties as duty
-from langlauf.domain import notification
-from langlauf.domain.addresses import allowed_networks
+from langlauf.domain.delivery import ChannelName
 from langlauf.domain.errors import LanglaufError, SettingsError, StoreError, StoreUnhealthy
-from langlauf.domain.outbound import event_source
-from langlauf.domain.signature import ENDPOINT_SECRETS_PURPOSE, read_secret
+from langlauf.domain.event import event_source
+from langlauf.domain.health import RETENTION_DUTY, SWEEP_DUTY
+from langlauf.domain.ssrf import allowed_networks
+from langlauf.domain.webhook import ENDPOINT_SECRETS_PURPOSE, read_secret
 from langlauf.hints import Hints
 from langlauf.maintenance.duties import DutyNotes
 from langlauf.maintenance.periodic import Periodic
@@ -221,7 +221,7 @@ def make_sender(
     store: Store, settings: Settings, hints: Hints, prefix: str, done: Callable[[str], Awaitable[object]]
 ) -> Sender:
     """Sends what waits in the outbox, each message by its channel."""
-    channels: dict[notification.Channel, Channel] = {
+    channels: dict[ChannelName, Channel] = {
         "webhook": make_webhooks(store, settings, prefix),
         "email": make_mails(store, settings),
     }
@@ -317,7 +317,7 @@ async def running(
         notes = DutyNotes(store.duties)
         duties = [
             Periodic(
-                duty.SWEEP_DUTY,
+                SWEEP_DUTY,
                 settings.sweep_seconds,
                 lambda: sweep_once(store, settings),
                 pause=hints.wait_for_overdue,
@@ -326,7 +326,7 @@ async def running(
             Periodic("store health", WATCH_SECONDS, store.health.watch),
             Periodic("followers", LOOK_SECONDS, services.followers.look),
             Periodic(
-                duty.RETENTION_DUTY,
+                RETENTION_DUTY,
                 settings.retention_every,
                 lambda: clean_up(store, settings.retention, counted=False),
                 done=notes.note,

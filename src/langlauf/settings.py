@@ -16,16 +16,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from langlauf.domain.addresses import AllowedRange, Network
-from langlauf.domain.bounds import LEAST_EVENTS, MOST_EVENTS, MOST_PARTIAL_BYTES, JobBounds
+from langlauf.domain.attempt import LEAST_EVENTS, MOST_EVENTS, MOST_PARTIAL_BYTES, Backoff, JobBounds
 from langlauf.domain.errors import SettingsError
-from langlauf.domain.mail import MailSender, MailServer, read_mail_server, read_sender
-from langlauf.domain.mail_address import read_mail_address
-from langlauf.domain.mail_rules import MailRules
+from langlauf.domain.mail import MailRules, MailSender, MailServer, read_mail_address, read_mail_server, read_sender
 from langlauf.domain.rate import Rate, read_rate
 from langlauf.domain.retention import RetentionPolicy
-from langlauf.domain.retry import Backoff
-from langlauf.domain.signature import read_secret
+from langlauf.domain.ssrf import AllowedRange, Network
+from langlauf.domain.webhook import read_secret
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"^([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)$")

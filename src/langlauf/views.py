@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from langlauf.domain.errors import ResultTooLarge, UnusableView
-from langlauf.domain.pointer import pointer_parts
-from langlauf.domain.showing import (
+from langlauf.domain.text import pointer_parts
+from langlauf.domain.view import (
     LARGEST_VIEWS,
     AnyView,
     ChartView,

@@ -10,7 +10,7 @@ from langlauf.domain.attempt import Partial, Progress
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.domain.job import INLINE_REF
 from langlauf.domain.outcome import Completed
-from langlauf.domain.views import ResultView, StatusView
+from langlauf.domain.read_models import ResultView, StatusView
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.blobs.names import read_ref
 from langlauf.store.source import PIECE

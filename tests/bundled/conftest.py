@@ -8,7 +8,7 @@ import pytest
 
 from langlauf.analysis.payload import Result, decode, encode, encode_views
 from langlauf.domain.errors import PermanentError
-from langlauf.domain.showing import AnyView, views_from
+from langlauf.domain.view import AnyView, views_from
 
 Item = TypeVar("Item")
 _LARGEST = 64 * 1024 * 1024

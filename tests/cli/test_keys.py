@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from langlauf.domain.keys import hash_key
+from langlauf.domain.access import hash_key
 from tests.support.keys import bearer
 from tests.support.processes import eventually
 from tests.support.server import ROOT, SAMPLE_APP, command, environment, run_command, serving

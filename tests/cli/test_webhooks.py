@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from standardwebhooks.webhooks import Webhook
 
 from langlauf.cli.main import main
-from langlauf.domain.signature import secret_text
+from langlauf.domain.webhook import secret_text
 from tests.support.listener import Listener, listening
 from tests.support.live import live
 from tests.support.processes import eventually

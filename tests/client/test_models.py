@@ -6,7 +6,7 @@ import pytest
 from langlauf.api import record_schemas as records
 from langlauf.api import response_schemas as responses
 from langlauf.client import models
-from langlauf.domain import outbound
+from langlauf.domain import event as outbound
 
 #: What every answer has; the client has no use for it.
 ENVELOPE = {"ok", "request_id"}

@@ -14,11 +14,11 @@ from langlauf.domain.delivery import (
     DeliveryAttempt,
     DeliveryFilter,
     EndpointChange,
+    Notification,
     Subject,
     WebhookEndpoint,
 )
-from langlauf.domain.notification import Notification
-from langlauf.domain.signature import ENDPOINT_SECRETS_PURPOSE, endpoint_secret, secret_text
+from langlauf.domain.webhook import ENDPOINT_SECRETS_PURPOSE, endpoint_secret, secret_text
 from langlauf.hints import Hints
 from langlauf.store.protocol import Store
 from langlauf.store.tools.location import place_of

@@ -6,7 +6,7 @@ from pathlib import Path
 from standardwebhooks import WebhookVerificationError
 
 from langlauf.domain.delivery import SUBJECTS
-from langlauf.domain.signature import secret_text
+from langlauf.domain.webhook import secret_text
 from tests.delivery.rig import rig
 from tests.support.receiver import Arrived, answer, in_turn, receiving
 

@@ -21,7 +21,7 @@ from langlauf.delivery.checked_connection import (
     trust_in,
 )
 from langlauf.domain.errors import WebhookUrlRefused
-from langlauf.domain.target import WebhookUrl, read_webhook_url
+from langlauf.domain.webhook import WebhookUrl, read_webhook_url
 
 HOME = (ip_network("127.0.0.0/8"),)
 #: Seconds to wait for what will come, on a machine however busy.

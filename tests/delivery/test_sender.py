@@ -11,11 +11,10 @@ import pytest
 from langlauf.clock import new_id
 from langlauf.delivery import sender as sending_room
 from langlauf.delivery.sender import Channel, Sender, Silent
-from langlauf.domain.delivery import FINAL_SUBJECTS, Delivery, DeliveryFilter, WebhookEndpoint
-from langlauf.domain.duties import MAIL_EXPECTED_SECONDS
+from langlauf.domain.delivery import FINAL_SUBJECTS, Delivery, DeliveryFilter, Notification, WebhookEndpoint
+from langlauf.domain.delivery_outcome import DeliveryOutcome
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.domain.notification import Notification
-from langlauf.domain.sending import DeliveryOutcome
+from langlauf.domain.health import MAIL_EXPECTED_SECONDS
 from langlauf.hints import Hints
 from langlauf.maintenance.duties import DutyNotes
 from langlauf.settings import load_settings

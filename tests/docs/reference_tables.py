@@ -17,7 +17,7 @@ from langlauf.cli.options import flag_of
 from langlauf.doctor.probe import STEPS
 from langlauf.doctor.registry import CHECKS
 from langlauf.domain.event import EventType
-from langlauf.domain.fields import field_descriptions
+from langlauf.domain.job import field_descriptions
 from langlauf.problems import TITLES
 from langlauf.settings import SETTINGS, Setting
 from langlauf.telemetry.log import LogEvent

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from langlauf.domain.sending import DISABLE_AFTER_SECONDS, PAUSE_AFTER_FAILURES, pause_after
-from langlauf.domain.target import LONGEST_WEBHOOK_URL
+from langlauf.domain.delivery_outcome import DISABLE_AFTER_SECONDS, PAUSE_AFTER_FAILURES, pause_after
+from langlauf.domain.webhook import LONGEST_WEBHOOK_URL
 from langlauf.settings import BY_NAME
 from tests.delivery.rig import rig
 from tests.docs.pages import blocks, read, rows, sections, words

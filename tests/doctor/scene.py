@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from langlauf.cli.main import main
 from langlauf.clock import Clock, monotonic
 from langlauf.domain.attempt import Claim, ClaimRequest
+from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
 from langlauf.domain.outcome import Completed
-from langlauf.domain.workers import WorkerReport
 from langlauf.hints import Hints
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.postgres.driver import PostgresStore

@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from langlauf.clock import SystemClock
-from langlauf.domain.retry import Backoff
+from langlauf.domain.attempt import Backoff
 from langlauf.hints import Hints
 from langlauf.store.sqlite.driver import SqliteStore
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.domain.outbound import CloudEvent, OutboundType
+from langlauf.domain.event import CloudEvent, OutboundType
 from tests.http.closed import Closed
 from tests.http.test_errors import assert_problem
 from tests.support.event_stream import ServerEvent, Stream, feed_of, port_of

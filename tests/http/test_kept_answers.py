@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from langlauf.api.responses import Audience, KeptAnswer, KeptAnswers
-from langlauf.domain.views import JobFingerprint
+from langlauf.domain.read_models import JobFingerprint
 from tests.http.closed import Closed
 from tests.http.test_errors import assert_problem
 from tests.support.keys import OPERATOR, bearer

@@ -10,9 +10,8 @@ import pytest
 
 from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.clock import SystemClock, new_id
-from langlauf.domain.access import ALL_SCOPES, GRANTABLE_SCOPES, Scope
+from langlauf.domain.access import ALL_SCOPES, GRANTABLE_SCOPES, Scope, hash_key
 from langlauf.domain.instant import after
-from langlauf.domain.keys import hash_key
 from tests.http.closed import Closed, call, path_of, run_job, stable, until
 from tests.http.test_errors import assert_problem
 from tests.support.keys import OPERATOR, bearer, make_key, revoke_key

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from langlauf.domain.notification import Notification
+from langlauf.domain.delivery import Notification
 from langlauf.telemetry.log import LogEvent
 from tests.delivery.rig import Rig, rig
 from tests.support.smtp_server import PASSWORD, PostOffice, Taken, post_office_beside

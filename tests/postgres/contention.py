@@ -18,12 +18,11 @@ from typing import Any
 import asyncpg
 
 from langlauf.clock import monotonic, new_id, new_trace_id
-from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Partial, Progress, Write
+from langlauf.domain.attempt import Backoff, Checkpoint, Claim, ClaimRequest, Partial, Progress, Write
 from langlauf.domain.job import INLINE_REF, Accepted, JobRecord, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
-from langlauf.domain.retry import Backoff
+from langlauf.domain.read_models import CancelRequest
 from langlauf.domain.state import Status
-from langlauf.domain.views import CancelRequest
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.snapshot import check_database

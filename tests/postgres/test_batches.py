@@ -8,7 +8,7 @@ from uuid import uuid4
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Progress
 from langlauf.domain.outcome import Completed, Released
-from langlauf.domain.views import QueueDepth
+from langlauf.domain.read_models import QueueDepth
 from langlauf.hints import Hints
 from langlauf.store.group_commit import Recording
 from langlauf.store.postgres import record, submit

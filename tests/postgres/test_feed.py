@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import msgspec
 
-from langlauf.domain.feed import FeedEvent, FeedPosition, FeedRequest
+from langlauf.domain.event import FeedEvent, FeedPosition, FeedRequest
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from tests.support.postgres import fresh_database

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import asyncpg
 
-from langlauf.domain.fields import JOB_FIELDS
+from langlauf.domain.job import JOB_FIELDS
 from langlauf.hints import Hints
 from langlauf.store.migrate import migrations_in
 from langlauf.store.postgres.driver import PostgresStore

@@ -10,11 +10,10 @@ import asyncpg
 import pytest
 
 from langlauf.clock import SystemClock
-from langlauf.domain.attempt import Claim, ClaimRequest
+from langlauf.domain.attempt import Backoff, Claim, ClaimRequest
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import after
 from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES, Failed, Retry
-from langlauf.domain.retry import Backoff
 from langlauf.hints import Hints
 from langlauf.settings import BY_NAME
 from langlauf.store.postgres.driver import PostgresStore

@@ -14,8 +14,8 @@ from langlauf.domain import job as jobs
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.job import Accepted, NewJob
 from langlauf.domain.outcome import Completed
+from langlauf.domain.read_models import CancelRequest
 from langlauf.domain.state import Status
-from langlauf.domain.views import CancelRequest
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
 from langlauf.store.postgres.driver import PostgresStore

@@ -15,8 +15,8 @@ from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Lease, Part
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.job import INLINE_REF, CanceledBy, JobRecord, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
+from langlauf.domain.read_models import CancelRequest
 from langlauf.domain.state import Status
-from langlauf.domain.views import CancelRequest
 from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.claim import RenewRequest
 from langlauf.store.sqlite.sweep import SweepOne, TidyLanes

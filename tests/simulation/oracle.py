@@ -4,12 +4,21 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Lease, LeaseRenewal, Partial, Progress
-from langlauf.domain.bounds import WriteResult, write_result
+from langlauf.domain.attempt import (
+    Checkpoint,
+    Claim,
+    ClaimRequest,
+    Lease,
+    LeaseRenewal,
+    Partial,
+    Progress,
+    WriteResult,
+    write_result,
+)
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import Accepted, Duplicate, KeyReused, NewJob, QueueFull, Replayed, SubmitOutcome
+from langlauf.domain.read_models import CancelRequest, JobView, SweptJob
 from langlauf.domain.state import Status
-from langlauf.domain.views import CancelRequest, JobView, SweptJob
 from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.claim import RenewRequest
 from langlauf.store.sqlite.sweep import SweepOne, TidyLanes

@@ -18,7 +18,7 @@ import asyncpg
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob
-from langlauf.domain.views import CancelRequest
+from langlauf.domain.read_models import CancelRequest
 from langlauf.hints import Hints
 from langlauf.store.group_commit import Recording, rounds
 from langlauf.store.postgres import record, submit

@@ -3,8 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from langlauf.domain.bounds import JobBounds
-from langlauf.domain.retry import Backoff
+from langlauf.domain.attempt import Backoff, JobBounds
 
 LEASE_SECONDS = 15.0
 GRACE_SECONDS = 5.0

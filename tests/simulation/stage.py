@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from langlauf.domain.attempt import Backoff
 from langlauf.domain.instant import Instant
-from langlauf.domain.retry import Backoff
 
 Row = tuple[Any, ...]
 

@@ -6,7 +6,7 @@ from typing import Any
 from langlauf.domain.attempt import ClaimRequest, Lease
 from langlauf.domain.instant import SECOND
 from langlauf.domain.job import NewJob
-from langlauf.domain.views import CancelRequest
+from langlauf.domain.read_models import CancelRequest
 from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.claim import RenewRequest
 from langlauf.store.sqlite.sweep import SweepOne

@@ -6,10 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from langlauf.clock import new_id
-from langlauf.domain.access import DEFAULT_SCOPES, Scope
+from langlauf.domain.access import DEFAULT_SCOPES, ApiKey, HashedKey, Scope, hash_key
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import after
-from langlauf.domain.keys import ApiKey, HashedKey, hash_key
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import START, SetClock

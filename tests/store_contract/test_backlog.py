@@ -1,9 +1,9 @@
 """What metrics tell of all that waits and runs: the same of every store."""
 
 from langlauf.clock import made_at
-from langlauf.domain.backlog import Backlog
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.outcome import Completed, Retry
+from langlauf.domain.overview import Backlog
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock

@@ -3,8 +3,7 @@
 import json
 
 from langlauf.clock import new_id
-from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress
-from langlauf.domain.bounds import JobBounds, WriteResult
+from langlauf.domain.attempt import Checkpoint, Claim, JobBounds, Partial, Progress, WriteResult
 from langlauf.domain.event import Event
 from langlauf.domain.outcome import Completed, Released, Retry
 from langlauf.store.protocol import Store

@@ -1,7 +1,7 @@
 """Handing out jobs: in fair order, within the limits, to whoever knows them."""
 
+from langlauf.domain.attempt import Backoff
 from langlauf.domain.outcome import Completed, Released, Retry
-from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness

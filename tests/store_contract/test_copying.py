@@ -16,12 +16,10 @@ from click.testing import CliRunner, Result
 from langlauf.cli.transfer import copy_store_command
 from langlauf.compat.transfer import import_into
 from langlauf.compat.v1_import import ImportReport
-from langlauf.domain.access import DEFAULT_SCOPES
-from langlauf.domain.attempt import ClaimRequest
+from langlauf.domain.access import DEFAULT_SCOPES, ApiKey, HashedKey, hash_key
+from langlauf.domain.attempt import Backoff, ClaimRequest
 from langlauf.domain.errors import StoreError
-from langlauf.domain.inbox import MarkRead
-from langlauf.domain.keys import ApiKey, HashedKey, hash_key
-from langlauf.domain.retry import Backoff
+from langlauf.domain.read_models import MarkRead
 from langlauf.store.protocol import Store
 from langlauf.store.tools import store_copy
 from langlauf.store.tools.drivers import _reading, copy_store

@@ -16,10 +16,10 @@ from langlauf.domain.delivery import (
     DeliveryFilter,
     DeliveryReplay,
     EndpointChange,
+    Notification,
     Subscription,
     WebhookEndpoint,
 )
-from langlauf.domain.notification import Notification
 from langlauf.domain.outcome import Canceled, Completed, Failed
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness

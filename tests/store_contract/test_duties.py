@@ -1,6 +1,6 @@
 """What every store keeps about duties: the last success of each, at the store's own time, whoever had it."""
 
-from langlauf.domain.duties import DutySuccess
+from langlauf.domain.health import DutySuccess
 from langlauf.maintenance.duties import DutyNotes
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness

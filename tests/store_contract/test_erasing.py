@@ -8,13 +8,12 @@ import pytest
 
 from langlauf.compat.transfer import export_from
 from langlauf.compat.v1_export import ExportReport
-from langlauf.domain.access import Scope
+from langlauf.domain.access import ApiKey, HashedKey, Scope
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.delivery import FINAL_SUBJECTS, WebhookEndpoint
 from langlauf.domain.errors import StoreError
-from langlauf.domain.holding import HoldRequest
-from langlauf.domain.keys import ApiKey, HashedKey
 from langlauf.domain.outcome import Completed
+from langlauf.domain.retention import HoldRequest
 from langlauf.maintenance.erasure import erase, look
 from langlauf.store.admin import KEYS, KNOWN_AS, OF_JOBS
 from langlauf.store.protocol import Store

@@ -3,9 +3,8 @@
 from collections import Counter
 from itertools import pairwise
 
-from langlauf.domain.attempt import Claim
+from langlauf.domain.attempt import Backoff, Claim
 from langlauf.domain.outcome import Completed, Released, Retry
-from langlauf.domain.retry import Backoff
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock

@@ -10,9 +10,15 @@ import msgspec
 import pytest
 
 from langlauf.domain.attempt import Partial, Progress
-from langlauf.domain.event import EventType
-from langlauf.domain.feed import FEED_SCAN_LIMIT, FeedEvent, FeedPosition, FeedRequest, to_cloud_event
-from langlauf.domain.outbound import OUTBOUND
+from langlauf.domain.event import (
+    FEED_SCAN_LIMIT,
+    OUTBOUND,
+    EventType,
+    FeedEvent,
+    FeedPosition,
+    FeedRequest,
+    to_cloud_event,
+)
 from langlauf.domain.outcome import Completed, Failed
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.protocol import Store

@@ -4,10 +4,9 @@ import asyncio
 
 import pytest
 
-from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.job import JobRecord
-from langlauf.domain.retention import RetentionPolicy
-from langlauf.domain.views import JobView
+from langlauf.domain.read_models import JobView
+from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy
 from langlauf.maintenance.retention import clean_up
 from langlauf.store.protocol import Store
 from tests.support.store_kinds import Bed

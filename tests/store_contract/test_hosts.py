@@ -9,18 +9,16 @@ from typing import Any
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.domain.access import DEFAULT_SCOPES
-from langlauf.domain.attempt import Claim, Lease, Write
+from langlauf.domain.access import DEFAULT_SCOPES, ApiKey, HashedKey, hash_key
+from langlauf.domain.attempt import Backoff, Claim, Lease, Write
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, DeliveryFilter, Subscription
 from langlauf.domain.event import FINAL_EVENTS
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, Replayed
-from langlauf.domain.keys import ApiKey, HashedKey, hash_key
-from langlauf.domain.mail_rules import MailAdmission
+from langlauf.domain.mail import MailAdmission
 from langlauf.domain.outcome import Completed, Released, Retry
 from langlauf.domain.rate import Rate
-from langlauf.domain.retry import Backoff
+from langlauf.domain.read_models import QueueDepth
 from langlauf.domain.state import Status
-from langlauf.domain.views import QueueDepth
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock

@@ -1,9 +1,8 @@
 """Limits on what runs at once: kept at every claim, and in nobody's way but of those they hold back."""
 
-from langlauf.domain.attempt import Claim
+from langlauf.domain.attempt import Backoff, Claim
 from langlauf.domain.job import QueueFull
 from langlauf.domain.outcome import Completed, Released, Retry
-from langlauf.domain.retry import Backoff
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock

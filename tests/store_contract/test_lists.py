@@ -7,12 +7,11 @@ import pytest
 
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Partial, Progress
-from langlauf.domain.inbox import MarkRead
 from langlauf.domain.instant import after
 from langlauf.domain.job import Accepted, JobRecord
 from langlauf.domain.outcome import Completed, Failed, Retry
+from langlauf.domain.read_models import JobFilter, MarkRead
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobFilter
 from langlauf.store import bounded_scan
 from langlauf.store.postgres import reads as postgres_reads
 from langlauf.store.protocol import Store

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from langlauf.domain.mail_rules import MailAdmission, MailMark
+from langlauf.domain.mail import MailAdmission, MailMark
 from langlauf.domain.rate import Rate
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness

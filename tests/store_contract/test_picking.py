@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langlauf.clock import new_id
-from langlauf.domain.attempt import Claim, ClaimRequest
+from langlauf.domain.attempt import Backoff, Claim, ClaimRequest
 from langlauf.domain.outcome import Completed, Released, Retry
-from langlauf.domain.retry import Backoff
 from langlauf.store.protocol import Store
 from tests.support.stores import LEASE_SECONDS, SetClock, opened
 from tests.support.submissions import accept, claim, wish_to_cancel

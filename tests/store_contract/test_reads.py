@@ -8,15 +8,13 @@ import pytest
 from langlauf.domain.attempt import Checkpoint, Partial
 from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Subscription, WebhookEndpoint
 from langlauf.domain.errors import PayloadGone
-from langlauf.domain.feed import FeedPage, FeedRequest
-from langlauf.domain.holding import HoldRequest
-from langlauf.domain.inbox import InboxPage
+from langlauf.domain.event import FeedPage, FeedRequest
 from langlauf.domain.outcome import Completed, Failed
 from langlauf.domain.overview import EMPTY_OVERVIEW
-from langlauf.domain.retention import RetentionPolicy
-from langlauf.domain.source import SMALL_PAYLOAD
+from langlauf.domain.read_models import EventLogPage, InboxPage, JobFilter, PageOfJobs
+from langlauf.domain.result import SMALL_PAYLOAD
+from langlauf.domain.retention import HoldRequest, RetentionPolicy
 from langlauf.domain.state import Status
-from langlauf.domain.views import EventLogPage, JobFilter, PageOfJobs
 from langlauf.store.protocol import JobReads, OrgReads, Store, TenantReads
 from langlauf.store.source import PIECE
 from tests.store_contract.conftest import Harness

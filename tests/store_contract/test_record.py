@@ -3,9 +3,8 @@
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress, Write
+from langlauf.domain.attempt import Backoff, Checkpoint, Claim, Partial, Progress, Write
 from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
-from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness

@@ -12,8 +12,8 @@ import pytest
 
 from langlauf.bench.work import new_job
 from langlauf.domain.errors import StoreError
+from langlauf.domain.read_models import JobFilter
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
-from langlauf.domain.views import JobFilter
 from langlauf.maintenance.retention import clean_up
 from langlauf.store import retention as store_retention
 from langlauf.store.group_commit import GroupCommit

@@ -1,6 +1,6 @@
 """Stopping jobs and taking them back from workers that vanished."""
 
-from langlauf.domain.attempt import Claim, Partial, Progress
+from langlauf.domain.attempt import Backoff, Claim, Partial, Progress
 from langlauf.domain.outcome import (
     CANCEL_MARGIN,
     MOST_CRASHES,
@@ -10,7 +10,6 @@ from langlauf.domain.outcome import (
     Crashed,
     Retry,
 )
-from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness

@@ -5,9 +5,9 @@ import pytest
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Claim, Partial
 from langlauf.domain.outcome import Completed
+from langlauf.domain.read_models import PastRun
 from langlauf.domain.result import StoredResult
 from langlauf.domain.retention import RetentionPolicy
-from langlauf.domain.views import PastRun
 from langlauf.maintenance.retention import clean_up
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness

@@ -2,8 +2,8 @@
 
 import msgspec
 
+from langlauf.domain.health import SILENT_KEPT_SECONDS, WorkerReport, runnable_analyses
 from langlauf.domain.outcome import Completed
-from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, runnable_analyses
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock

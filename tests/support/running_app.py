@@ -10,7 +10,7 @@ import msgspec
 from langlauf import Langlauf
 from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
-from langlauf.domain.views import CancelRequest, JobView
+from langlauf.domain.read_models import CancelRequest, JobView
 from langlauf.settings import load_settings
 from tests.support.server import TEST_NAMES
 

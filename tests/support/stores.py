@@ -10,14 +10,13 @@ from typing import TypeVar
 import apsw
 
 from langlauf.clock import new_id, new_trace_id
-from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Partial, Progress
+from langlauf.domain.attempt import Backoff, Checkpoint, Claim, ClaimRequest, Partial, Progress
 from langlauf.domain.delivery import Subscription
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import INLINE_REF, Accepted, JobRecord, NewJob, payload_hash
 from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
-from langlauf.domain.retry import Backoff
+from langlauf.domain.read_models import CancelRequest
 from langlauf.domain.state import Status
-from langlauf.domain.views import CancelRequest
 from langlauf.hints import Hints
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore

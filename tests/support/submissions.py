@@ -7,8 +7,8 @@ from typing import Any
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.job import INLINE_REF, Accepted, JobRecord, NewJob, PriorityClass
+from langlauf.domain.read_models import CancelRequest, JobView
 from langlauf.domain.state import Status
-from langlauf.domain.views import CancelRequest, JobView
 from langlauf.store.protocol import Store
 from tests.support.stores import LEASE_SECONDS, SetClock
 

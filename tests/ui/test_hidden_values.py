@@ -6,8 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from langlauf.domain.masking import redact_json
-from langlauf.domain.redact import MASK
+from langlauf.domain.redact import MASK, redact_json
 from langlauf.ui.formatting import result_summary
 from langlauf.ui.pages.result_comparison import changed_paths, changed_rows
 from langlauf.ui.pages.result_downloads import escape_formula

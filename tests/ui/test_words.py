@@ -8,14 +8,12 @@ from typing import get_args
 
 import pytest
 
-from langlauf.domain.bounds import LimitReached
-from langlauf.domain.delivery import MAIL_SUBJECTS, SUBJECTS
+from langlauf.domain.delivery import CHANNELS, MAIL_SUBJECTS, SUBJECTS, TEMPLATES, DeliveryStatus
 from langlauf.domain.event import EventType
 from langlauf.domain.health import FINDINGS, Severity
-from langlauf.domain.job import Phase
-from langlauf.domain.notification import CHANNELS, TEMPLATES, DeliveryStatus
-from langlauf.domain.periods import TimeRange
+from langlauf.domain.job import LimitReached, Phase
 from langlauf.domain.state import TERMINAL, Status
+from langlauf.domain.statistics import TimeRange
 from langlauf.service.webhooks import Standing
 from langlauf.ui import form_validation as flaws
 from langlauf.ui import formatting

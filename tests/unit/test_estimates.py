@@ -13,7 +13,7 @@ from langlauf.analysis.registry import Registry
 from langlauf.domain.attempt import Claim, Progress
 from langlauf.domain.job import JobRecord, QueueFull
 from langlauf.domain.outcome import Completed, Failed, Released, Retry
-from langlauf.domain.views import JobView
+from langlauf.domain.read_models import JobView
 from langlauf.service.estimates import Estimates
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.driver import SqliteStore

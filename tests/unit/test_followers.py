@@ -15,7 +15,7 @@ from langlauf.bootstrap import make_services
 from langlauf.domain.attempt import Progress
 from langlauf.domain.errors import NoStreamSlot, StoreUnavailable
 from langlauf.domain.job import Phase
-from langlauf.domain.views import JobFingerprint, JobView
+from langlauf.domain.read_models import JobFingerprint, JobView
 from langlauf.hints import Hints
 from langlauf.service.request_limits import Places
 from langlauf.service.services import Services

@@ -8,8 +8,15 @@ import msgspec
 import pytest
 
 from langlauf.client.models import JobSummary
-from langlauf.domain.fields import JOB_FIELDS, VISIBLE_FIELDS, is_time_field, unconstrained_type
-from langlauf.domain.job import CanceledBy, JobRecord, VisibleJob
+from langlauf.domain.job import (
+    JOB_FIELDS,
+    VISIBLE_FIELDS,
+    CanceledBy,
+    JobRecord,
+    VisibleJob,
+    is_time_field,
+    unconstrained_type,
+)
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from tests.support.extra_field import CHANGES, NOTE, ask, program_with_a_note
 

@@ -11,9 +11,16 @@ from langlauf.auth.keyring import Access, Keyring
 from langlauf.auth.sessions import Sessions
 from langlauf.auth.tokens import JobTokens
 from langlauf.clock import new_word
-from langlauf.domain.access import DEFAULT_SCOPES
+from langlauf.domain.access import (
+    DEFAULT_SCOPES,
+    ID_LENGTH,
+    KEY_ALPHABET,
+    KEY_PREFIX,
+    SECRET_LENGTH,
+    KeyChanges,
+    key_text,
+)
 from langlauf.domain.instant import after
-from langlauf.domain.keys import ID_LENGTH, KEY_ALPHABET, KEY_PREFIX, SECRET_LENGTH, KeyChanges, key_text
 from langlauf.hints import Hints
 from langlauf.service.keys import Keys
 from langlauf.store.sqlite.access import SqliteAccess

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from langlauf.domain.read_models import JobFilter
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobFilter
 from langlauf.store import bounded_scan
 from langlauf.store.sqlite import lists
 from langlauf.store.sqlite.driver import SqliteStore

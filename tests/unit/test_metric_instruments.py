@@ -7,8 +7,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Histogram as LibraryHistogram
 
 from langlauf.clock import made_at, new_id
-from langlauf.domain.backlog import MOST_NAMED_ORGS, largest_counts
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.overview import MOST_NAMED_ORGS, largest_counts
 from langlauf.maintenance.periodic import Periodic
 from langlauf.problems import JOB_TITLES
 from langlauf.store.group_commit import GroupCommit

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from langlauf.domain.addresses import allowed_networks
 from langlauf.domain.errors import SettingsError
+from langlauf.domain.ssrf import allowed_networks
 from langlauf.settings import SETTINGS, Settings, duration, load_settings
 
 NAMED_IN_THE_CONTRACT = {

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from langlauf.api.sse import HEARTBEAT, encode, opening, quality
 from langlauf.domain.event import Event, EventType
-from langlauf.domain.views import EventLogPage
+from langlauf.domain.read_models import EventLogPage
 from tests.support.event_stream import EventParser, ServerEvent
 
 STREAM, JSON = "text/event-stream", "application/json"

@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langlauf.clock import machine_time
-from langlauf.domain.attempt import Claim, Progress
+from langlauf.domain.attempt import Backoff, Claim, Progress
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.instant import SECOND
 from langlauf.domain.outcome import Completed
-from langlauf.domain.retry import Backoff
 from langlauf.hints import Hints
 from langlauf.store.sqlite import connection
 from langlauf.store.sqlite.clock import TOLERANCE, settled

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from langlauf.domain.attempt import Progress
-from langlauf.domain.feed import FeedRequest
+from langlauf.domain.event import FeedRequest
 from langlauf.domain.outcome import Released
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import SetClock, opened

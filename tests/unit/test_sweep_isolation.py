@@ -9,8 +9,8 @@ from pathlib import Path
 import apsw
 import pytest
 
+from langlauf.domain.attempt import Backoff
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.domain.retry import Backoff
 from langlauf.hints import Hints
 from langlauf.maintenance.periodic import Periodic
 from langlauf.store.sqlite import connection

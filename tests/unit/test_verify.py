@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.domain.masking import redact_json
+from langlauf.domain.redact import redact_json
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store

@@ -12,8 +12,8 @@ from langlauf.auth.caller import DEFAULT_ORG, insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.errors import QueueIsFull
 from langlauf.domain.job import Accepted
+from langlauf.domain.read_models import JobView
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobView
 from langlauf.settings import load_settings
 
 Body = Callable[[Langlauf, Runtime], Awaitable[None]]

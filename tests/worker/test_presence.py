@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.domain.workers import WorkerReport, WorkerStatus
+from langlauf.domain.health import WorkerReport, WorkerStatus
 from langlauf.worker.heartbeat import Presence
 from tests.support.live import GATES, live
 from tests.support.processes import eventually

@@ -12,8 +12,8 @@ from langlauf import Langlauf, PlainJob
 from langlauf.auth.caller import insider
 from langlauf.bootstrap import Runtime
 from langlauf.domain.errors import RegistrationError
+from langlauf.domain.read_models import JobFilter
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobFilter
 from tests.support.plain_app import add, app, waits
 from tests.support.processes import alive, parent
 from tests.support.running_app import ORG, cancel, done, ended, kinds, lines_of, result, run

@@ -10,9 +10,8 @@ import msgspec
 
 from langlauf.analysis.conversion import Entries, Members, Unstorable, converted
 from langlauf.domain.errors import LanglaufError, ResultTooLarge, ResultUnstorable
-from langlauf.domain.pointer import pointer_to
 from langlauf.domain.redact import exception_text, without_paths
-from langlauf.domain.text import scalar_flaw, string_flaw
+from langlauf.domain.text import pointer_to, scalar_flaw, string_flaw
 
 #: Results may be nested deeper than requests; this only bounds what readers must cope with.
 DEEPEST_RESULT = 500

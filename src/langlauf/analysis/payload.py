@@ -10,7 +10,7 @@ import msgspec
 from langlauf.analysis.json_value import plain
 from langlauf.analysis.own_thread import OwnThread
 from langlauf.domain.errors import ResultTooLarge, ResultUnstorable, UnusableView
-from langlauf.domain.showing import LARGEST_VIEWS, MOST_VIEWS, View
+from langlauf.domain.view import LARGEST_VIEWS, MOST_VIEWS, View
 
 #: So many items are encoded in less time than a thread takes to start.
 _SMALL = 1_000

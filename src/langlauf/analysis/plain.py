@@ -9,7 +9,7 @@ from langlauf.analysis.payload import decode, encode, encode_views
 from langlauf.analysis.reporting import usable_percent, usable_step
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
-from langlauf.domain.showing import View
+from langlauf.domain.view import View
 
 Item = TypeVar("Item")
 

@@ -19,8 +19,8 @@ from langlauf.auth.client_address import proxy_trust
 from langlauf.auth.credentials import grant_of, secret_in
 from langlauf.auth.rates import Rates, count_request, count_wrong_key
 from langlauf.domain.access import CAPABILITY_ISSUER, GRANTABLE_SCOPES, OPEN_ISSUER, Grant, Scope
-from langlauf.domain.source import PayloadSource
-from langlauf.domain.views import JobView
+from langlauf.domain.read_models import JobView
+from langlauf.domain.result import PayloadSource
 from langlauf.problems import Problem, forbidden, not_found, unauthorized
 from langlauf.server.large_response import LargeAnswer
 from langlauf.server.mounting import root_address

@@ -21,10 +21,8 @@ from langlauf.api.responses import answer
 from langlauf.api.sse import EventPage, encode, encode_outbound, opening, position, wants_stream
 from langlauf.api.streaming import HEADERS, NextPage, PagedStream
 from langlauf.auth.caller import Caller
-from langlauf.domain.event import EventType
-from langlauf.domain.feed import FeedPage, FeedPosition, FeedRequest, to_cloud_event
-from langlauf.domain.outbound import OUTBOUND, event_source
-from langlauf.domain.views import JobFingerprint, JobView
+from langlauf.domain.event import OUTBOUND, EventType, FeedPage, FeedPosition, FeedRequest, event_source, to_cloud_event
+from langlauf.domain.read_models import JobFingerprint, JobView
 from langlauf.problems import bad_request
 from langlauf.server.transport import watch_client
 from langlauf.service.follow import JobFollower, OrgFollower, OrgNews

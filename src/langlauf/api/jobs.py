@@ -35,9 +35,9 @@ from langlauf.api.submit import Submitting
 from langlauf.api.submit_request import Preferences, idempotency_key
 from langlauf.api.wire import Links, event_out, job_members, job_out, notification_out, raw, snapshot_out
 from langlauf.auth.caller import Caller
-from langlauf.domain.notification import CHANNELS, Channel
+from langlauf.domain.delivery import CHANNELS, ChannelName
+from langlauf.domain.read_models import JobFilter, JobView, fingerprint_of
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobFilter, JobView, fingerprint_of
 from langlauf.problems import Problem, not_found
 from langlauf.server.transport import watch_client
 from langlauf.service.control import NotCancelable, NotTerminal
@@ -174,7 +174,7 @@ class Jobs:
         refuse_unknown(request, "channel", "limit")
         limit = whole_number(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
         word = choice(request, "channel", CHANNELS)
-        channel: Channel | None = next((known for known in CHANNELS if known == word), None)
+        channel: ChannelName | None = next((known for known in CHANNELS if known == word), None)
         view = await self._existing(caller, request)
         found = await self._services.reads.of(caller).notifications(view.job.job_id, channel=channel, limit=limit)
         messages = [notification_out(one) for one in found]

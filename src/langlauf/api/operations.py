@@ -8,7 +8,7 @@ from langlauf.api.operation import TENANT as _TENANT
 from langlauf.api.operation import Codes, Operation
 from langlauf.api.webhook_operations import WEBHOOK_OPERATIONS
 from langlauf.domain.access import Scope
-from langlauf.domain.outbound import CloudEvent
+from langlauf.domain.event import CloudEvent
 
 __all__ = ["METHOD_NOT_ALLOWED", "OPERATIONS", "Operation"]
 

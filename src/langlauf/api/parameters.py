@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from langlauf.domain.delivery import DeliveryFilter
 from langlauf.domain.instant import Instant
-from langlauf.domain.views import JobFilter
+from langlauf.domain.read_models import JobFilter
 from langlauf.problems import bad_request
 from langlauf.settings import LONGEST_DURATION, duration
 

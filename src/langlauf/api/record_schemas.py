@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from langlauf.api.request_schemas import KeyScope
-from langlauf.domain.delivery import Subject
+from langlauf.domain.delivery import ChannelName, DeliveryStatus, Subject
 from langlauf.domain.errors import RetryHint
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.job import Count, Name, Phase, Seconds, VisibleJob
-from langlauf.domain.notification import Channel, DeliveryStatus
 from langlauf.domain.result import ResultKind
-from langlauf.domain.showing import MOST_VIEWS, VIEW_KINDS
 from langlauf.domain.state import Status
+from langlauf.domain.view import MOST_VIEWS, VIEW_KINDS
 from langlauf.problems import FieldError
 from langlauf.service.webhooks import Standing
 
@@ -105,7 +104,7 @@ class NotificationOut(msgspec.Struct, kw_only=True):
     notification_id: str
     job_id: str
     org_id: Name
-    channel: Channel
+    channel: ChannelName
     template_key: str
     delivery_status: DeliveryStatus
     attempt_count: Count

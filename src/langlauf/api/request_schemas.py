@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 import msgspec
 
 from langlauf.auth.tokens import LONGEST_SECONDS
+from langlauf.domain.access import LONGEST_KEY_NAME
 from langlauf.domain.delivery import SUBJECTS, Subject
 from langlauf.domain.job import PriorityClass
-from langlauf.domain.keys import LONGEST_KEY_NAME
-from langlauf.domain.mail_address import LONGEST_MAIL_ADDRESS, MAIL_ADDRESS_PATTERN
-from langlauf.domain.target import LONGEST_WEBHOOK_URL
+from langlauf.domain.mail import LONGEST_MAIL_ADDRESS, MAIL_ADDRESS_PATTERN
+from langlauf.domain.webhook import LONGEST_WEBHOOK_URL
 from langlauf.service.webhooks import LONGEST_OVERLAP
 from langlauf.settings import LONGEST_DURATION
 

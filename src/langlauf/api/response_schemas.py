@@ -22,8 +22,8 @@ from langlauf.api.record_schemas import (
     Views,
 )
 from langlauf.api.request_schemas import KeyScope
+from langlauf.domain.event import CloudEvent, Uuid
 from langlauf.domain.job import Count, Name, Seconds
-from langlauf.domain.outbound import CloudEvent, Uuid
 from langlauf.domain.result import ResultKind
 from langlauf.domain.state import Status
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.domain.job import JobRecord
-from langlauf.domain.views import JobFingerprint
+from langlauf.domain.read_models import JobFingerprint
 from langlauf.problems import VARY
 from langlauf.server.fair_queue import FairQueue
 

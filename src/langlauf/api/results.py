@@ -16,9 +16,9 @@ from langlauf.api.response_schemas import HistoryResponse, JobsResponse, ResultR
 from langlauf.api.responses import REVALIDATED, answer, known_tags, matches, not_modified
 from langlauf.api.wire import job_out, raw
 from langlauf.auth.caller import Caller
-from langlauf.domain.holding import ResultGone
 from langlauf.domain.instant import to_datetime, to_text
-from langlauf.domain.views import HistoryEntry, JobFilter, ResultView
+from langlauf.domain.read_models import HistoryEntry, JobFilter, ResultView
+from langlauf.domain.retention import ResultGone
 from langlauf.problems import Problem, not_found
 
 LATEST, REQUESTED = "latest", "requested"

@@ -8,9 +8,8 @@ from starlette.requests import Request
 
 from langlauf.api.wire import event_out
 from langlauf.clock import draw
-from langlauf.domain.event import Event
-from langlauf.domain.outbound import CloudEvent
-from langlauf.domain.views import EventLogPage
+from langlauf.domain.event import CloudEvent, Event
+from langlauf.domain.read_models import EventLogPage
 
 #: A comment: it keeps proxies from closing a silent connection, and carries no id.
 HEARTBEAT = b":\n\n"

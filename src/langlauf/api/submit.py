@@ -16,8 +16,8 @@ from langlauf.api.submit_request import Preferences, idempotency_key, read_order
 from langlauf.api.wire import job_out
 from langlauf.auth.caller import Caller
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, KeyReused, QueueFull, Replayed, SubmitOutcome
+from langlauf.domain.read_models import JobView
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobView
 from langlauf.problems import Problem
 from langlauf.server.transport import watch_client
 from langlauf.service.follow import Leaves

@@ -29,9 +29,8 @@ from langlauf.api.responses import answer
 from langlauf.api.wire import attempt_out, delivery_out, endpoint_out, tried_fields
 from langlauf.auth.caller import Caller
 from langlauf.auth.rates import Kind, count_apart
-from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryFilter, WebhookEndpoint
+from langlauf.domain.delivery import DELIVERY_STATUSES, FINAL_SUBJECTS, DeliveryFilter, DeliveryStatus, WebhookEndpoint
 from langlauf.domain.instant import Instant, from_text
-from langlauf.domain.notification import DELIVERY_STATUSES, DeliveryStatus
 from langlauf.problems import Problem, not_found
 from langlauf.service.webhooks import (
     MOST_REPLAYED,

@@ -17,15 +17,13 @@ from langlauf.api.record_schemas import (
     NotificationOut,
     SnapshotOut,
 )
-from langlauf.domain.delivery import DeliveryAttempt, WebhookEndpoint
+from langlauf.domain.access import ApiKey
+from langlauf.domain.delivery import DeliveryAttempt, Notification, WebhookEndpoint
 from langlauf.domain.event import Event
-from langlauf.domain.fields import VISIBLE_FIELDS, is_time_field
-from langlauf.domain.inbox import InboxMessage
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.domain.job import JobRecord
-from langlauf.domain.keys import ApiKey
-from langlauf.domain.mail_address import masked_mail_address
-from langlauf.domain.notification import Notification
+from langlauf.domain.job import VISIBLE_FIELDS, JobRecord, is_time_field
+from langlauf.domain.mail import masked_mail_address
+from langlauf.domain.read_models import InboxMessage
 from langlauf.domain.result import Snapshot
 from langlauf.service.read import Moment
 from langlauf.service.webhooks import Tried, standing

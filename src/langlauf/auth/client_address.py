@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import msgspec
 
-from langlauf.domain.addresses import Network
+from langlauf.domain.ssrf import Network
 from langlauf.settings import Settings
 
 Address = IPv4Address | IPv6Address

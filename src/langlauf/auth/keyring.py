@@ -11,10 +11,19 @@ import hmac
 
 from langlauf.auth.caller import Caller
 from langlauf.clock import Clock, monotonic
-from langlauf.domain.access import ALL_SCOPES, CAPABILITY_ISSUER, OPEN_ISSUER, Grant, Scope
+from langlauf.domain.access import (
+    ALL_SCOPES,
+    CAPABILITY_ISSUER,
+    OPEN_ISSUER,
+    Grant,
+    HashedKey,
+    Scope,
+    hash_key,
+    is_key_id,
+    key_id_of,
+)
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
-from langlauf.domain.keys import HashedKey, hash_key, is_key_id, key_id_of
 from langlauf.store.admin import AccessStore
 
 #: How old what is known may be. The contract gives five seconds.

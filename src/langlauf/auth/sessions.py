@@ -14,9 +14,8 @@ from langlauf.auth.caller import Caller
 from langlauf.auth.keyring import Access
 from langlauf.auth.tokens import Statements, mark
 from langlauf.clock import Clock, monotonic, new_word
-from langlauf.domain.access import Grant
+from langlauf.domain.access import KEY_ALPHABET, Grant
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.keys import KEY_ALPHABET
 from langlauf.store.admin import AccessStore
 
 #: How long somebody stays signed in: a working day.

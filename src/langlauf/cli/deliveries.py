@@ -8,9 +8,8 @@ import click
 from langlauf.api.wire import attempt_out, delivery_out, shown_target
 from langlauf.cli.output import count, format_duration, format_time, plain, print_json, print_note, print_table
 from langlauf.cli.stores import find_endpoint, org_store_options, require_found, run_on_endpoints
-from langlauf.domain.delivery import DeliveryFilter, WebhookEndpoint, subject_of
+from langlauf.domain.delivery import DeliveryFilter, DeliveryStatus, Notification, WebhookEndpoint, subject_of
 from langlauf.domain.instant import Instant, after, from_text
-from langlauf.domain.notification import DeliveryStatus, Notification
 from langlauf.service.webhooks import MOST_REPLAYED, Endpoints, Followed
 from langlauf.settings import duration
 

@@ -6,8 +6,8 @@ from langlauf.cli.client_command import with_client
 from langlauf.cli.options import CommandError, ExitCode
 from langlauf.cli.output import command_line, format_time, json_line, plain, print_json, print_note, print_table
 from langlauf.client import Client, Feed, InboxMessage, OrgEvent
-from langlauf.domain.notification import CHANNELS
-from langlauf.domain.outbound import OutboundType
+from langlauf.domain.delivery import CHANNELS
+from langlauf.domain.event import OutboundType
 
 _EVENT_TYPES = tuple(kind.rpartition(".")[2] for kind in OutboundType)
 _TYPE_WIDTH = max(map(len, _EVENT_TYPES))

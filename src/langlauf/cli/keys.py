@@ -9,9 +9,8 @@ import click
 from langlauf.cli.options import CommandError, ExitCode, duration_option, json_option, store_option
 from langlauf.cli.output import format_time, plain, print_json, print_note, print_table
 from langlauf.cli.stores import check_org, run_on_store, settings_for
-from langlauf.domain.access import DEFAULT_SCOPES, GRANTABLE_SCOPES, Scope
+from langlauf.domain.access import DEFAULT_SCOPES, GRANTABLE_SCOPES, LONGEST_KEY_NAME, ApiKey, Scope, key_id_of
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.domain.keys import LONGEST_KEY_NAME, ApiKey, key_id_of
 from langlauf.service.keys import Keys
 
 T = TypeVar("T")

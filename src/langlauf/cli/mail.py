@@ -12,9 +12,7 @@ from langlauf.clock import SystemClock, monotonic, new_id
 from langlauf.delivery.mail import mail_bytes
 from langlauf.delivery.smtp import Answer, Verdict, send
 from langlauf.domain.instant import to_datetime
-from langlauf.domain.mail import MailSender, MailServer, message_id
-from langlauf.domain.mail_address import read_mail_address
-from langlauf.domain.mail_rules import AddressMark, MailMark
+from langlauf.domain.mail import AddressMark, MailMark, MailSender, MailServer, message_id, read_mail_address
 from langlauf.service.mail_receivers import MailReceivers
 from langlauf.settings import Settings
 from langlauf.ui.emails import sample_email

@@ -12,9 +12,9 @@ from langlauf.cli.options import CommandError, ExitCode, errors_end_command, jso
 from langlauf.cli.output import plain, print_json, print_note, progress_bar
 from langlauf.cli.stores import payloads_for, place_for, run_on_store, settings_for
 from langlauf.compat.sqlite_import import import_v1
-from langlauf.domain.duties import SWEEP_DUTY
 from langlauf.domain.errors import LanglaufError
-from langlauf.domain.views import SweptJob
+from langlauf.domain.health import SWEEP_DUTY
+from langlauf.domain.read_models import SweptJob
 from langlauf.maintenance.duties import DutyNotes
 from langlauf.maintenance.sweep import sweep_once
 from langlauf.store.protocol import Store

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from langlauf.domain.fields import unconstrained_type
-from langlauf.domain.job import PriorityClass, VisibleJob
+from langlauf.domain.job import PriorityClass, VisibleJob, unconstrained_type
 from langlauf.domain.state import Status
 
 ResultView = Literal["latest", "requested"]

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from langlauf.compat.v1_json import SCHEMA_VERSION, event_entry, job_entry, notification_entry, result_entry
+from langlauf.domain.delivery import Notification
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.domain.event import Event
 from langlauf.domain.instant import to_text
 from langlauf.domain.job import INLINE_REF
-from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot as Result
 from langlauf.domain.result import StoredResult
 from langlauf.store.blobs.blocking import BlockingPayloads

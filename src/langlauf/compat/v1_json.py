@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
+from langlauf.domain.delivery import ChannelName, DeliveryStatus, Notification
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.event import ActorType, Event
-from langlauf.domain.fields import EXPORTED_FIELDS, is_time_field, unconstrained_type
 from langlauf.domain.instant import Instant, from_text, to_text
-from langlauf.domain.job import CanceledBy, JobRecord, PriorityClass
-from langlauf.domain.notification import Channel, DeliveryStatus, Notification
+from langlauf.domain.job import EXPORTED_FIELDS, CanceledBy, JobRecord, PriorityClass, is_time_field, unconstrained_type
 from langlauf.domain.result import ResultKind, Snapshot, StoredResult
 from langlauf.domain.state import Status
 
@@ -142,7 +141,7 @@ class EarlierNotification(msgspec.Struct, kw_only=True):
     job_id: str
     template_key: str
     notification_id: str | None = None
-    channel: Channel = "in_app"
+    channel: ChannelName = "in_app"
     delivery_status: DeliveryStatus = "pending"
     attempt_count: int = 0
     last_error: str | None = None

@@ -22,13 +22,12 @@ from langlauf.compat.v1_json import (
     text_of,
 )
 from langlauf.compat.v1_parts import Owner, make_event, read_events, read_notifications, read_results
+from langlauf.domain.attempt import HIGHEST_UNFINISHED
+from langlauf.domain.delivery import Notification
 from langlauf.domain.errors import RetryHint
 from langlauf.domain.event import Event, EventType
-from langlauf.domain.fields import FREE_TEXT_FIELDS, is_time_field
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import INLINE_REF, LONGEST_TIMEOUT, JobRecord, payload_hash
-from langlauf.domain.notification import Notification
-from langlauf.domain.progress import HIGHEST_UNFINISHED
+from langlauf.domain.job import FREE_TEXT_FIELDS, INLINE_REF, LONGEST_TIMEOUT, JobRecord, is_time_field, payload_hash
 from langlauf.domain.redact import clean_message
 from langlauf.domain.result import StoredResult
 from langlauf.domain.state import STARTED, TERMINAL, Status

@@ -16,9 +16,9 @@ from ipaddress import ip_address
 
 import msgspec
 
-from langlauf.domain.addresses import Address, Network, unwrap_mapped
 from langlauf.domain.errors import WebhookUrlRefused
-from langlauf.domain.target import WebhookUrl, check_address
+from langlauf.domain.ssrf import Address, Network, unwrap_mapped
+from langlauf.domain.webhook import WebhookUrl, check_address
 
 
 class TooManyQuestions(OSError):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import httptools
 import msgspec
 
-from langlauf.domain.target import WebhookUrl
+from langlauf.domain.webhook import WebhookUrl
 
 #: Of an answer, head and all, no more is read than this.
 MOST_READ = 16_384

@@ -17,19 +17,23 @@ from urllib.parse import quote
 
 from langlauf.delivery.smtp import Answer, send
 from langlauf.domain.delivery import MAIL_SUBJECTS, Delivery, subject_of
+from langlauf.domain.delivery_outcome import DeliveryOutcome
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.job import JobRecord
-from langlauf.domain.mail import Email, JobEnding, MailSender, MailServer, message_id
-from langlauf.domain.mail_address import read_mail_address
-from langlauf.domain.mail_rules import (
+from langlauf.domain.mail import (
     MAIL_REFUSALS,
+    Email,
+    JobEnding,
     MailAdmission,
     MailRefusal,
     MailRules,
+    MailSender,
+    MailServer,
     domain_allowed,
+    message_id,
     normalized_address,
+    read_mail_address,
 )
-from langlauf.domain.sending import DeliveryOutcome
 from langlauf.service.mail_receivers import MailReceivers
 from langlauf.store.protocol import JobReads, Store
 from langlauf.telemetry.log import LogEvent, log_event

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import msgspec
 
 from langlauf.clock import Clock, draw, monotonic
-from langlauf.domain import duties, notification
-from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd
+from langlauf.domain.delivery import ChannelName, Delivery, DeliveryClaim, DeliveryEnd
+from langlauf.domain.delivery_outcome import PAUSE_AFTER_FAILURES, DeliveryOutcome, settle_delivery
 from langlauf.domain.errors import StoreError
+from langlauf.domain.health import DELIVERY_DUTY, MAIL_DUTY, mail_sender_alive
 from langlauf.domain.instant import Instant
-from langlauf.domain.sending import PAUSE_AFTER_FAILURES, DeliveryOutcome, settle_delivery
 from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
@@ -59,7 +59,7 @@ _GRACE_SECONDS = 5.0
 class Sender:
     """Sends what waits in the outbox. It is a duty: looking for what is due must not fail for long."""
 
-    name = duties.DELIVERY_DUTY
+    name = DELIVERY_DUTY
     every = _LOOK_SECONDS
 
     def __init__(
@@ -68,7 +68,7 @@ class Sender:
         settings: Settings,
         hints: Hints,
         clock: Clock,
-        channels: Mapping[notification.Channel, Channel],
+        channels: Mapping[ChannelName, Channel],
         *,
         done: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
@@ -135,7 +135,7 @@ class Sender:
         if self._done is not None:
             await self._done(self.name)
             if self._sends_mail:
-                await self._done(duties.MAIL_DUTY)
+                await self._done(MAIL_DUTY)
 
     async def _look(self) -> int:
         """Claims what there is room for; tells how many were found, or are on their way where there is no room."""
@@ -160,7 +160,7 @@ class Sender:
     async def _left_to_others(self) -> bool:
         """Whether another process sends the mail; asked no more often than one looks while nothing is to be sent."""
         if self._asked_at is None or monotonic() - self._asked_at >= _LOOK_SECONDS:
-            self._others_send_mail = duties.mail_sender_alive(await self._store.duties.seen(), self._clock.now())
+            self._others_send_mail = mail_sender_alive(await self._store.duties.seen(), self._clock.now())
             self._asked_at = monotonic()
         return self._others_send_mail
 

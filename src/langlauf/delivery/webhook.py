@@ -11,16 +11,14 @@ import msgspec
 from langlauf.clock import Clock, SystemClock, monotonic
 from langlauf.delivery.checked_connection import Doors, Resolver, TooManyQuestions, checked_addresses, connected
 from langlauf.delivery.http_exchange import MOST_READ, Answer, BadAnswer, post
-from langlauf.domain.addresses import is_allowed_private
 from langlauf.domain.delivery import Delivery, subject_of
+from langlauf.domain.delivery_outcome import DeliveryOutcome, clean_error, conceal_details, excerpt, outcome_of_status
 from langlauf.domain.errors import WebhookUrlRefused
-from langlauf.domain.event import EventType
+from langlauf.domain.event import CLOUD_EVENT_MEDIA_TYPE, OUTBOUND, EventType, cloud_event
 from langlauf.domain.instant import SECOND, Instant
-from langlauf.domain.outbound import CLOUD_EVENT_MEDIA_TYPE, OUTBOUND, cloud_event
-from langlauf.domain.sending import DeliveryOutcome, clean_error, conceal_details, excerpt, outcome_of_status
-from langlauf.domain.signature import endpoint_secret, org_secret, signatures
+from langlauf.domain.ssrf import is_allowed_private
 from langlauf.domain.state import Status
-from langlauf.domain.target import read_webhook_url
+from langlauf.domain.webhook import endpoint_secret, org_secret, read_webhook_url, signatures
 from langlauf.service.webhooks import Parcel, Tried
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.version import VERSION

@@ -6,7 +6,7 @@ from typing import cast
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, ago, fine, odd, some, wrong
 from langlauf.doctor.patient import Patient
-from langlauf.domain.duties import DELIVERY_DUTY, RETENTION_DUTY, SWEEP_DUTY
+from langlauf.domain.health import DELIVERY_DUTY, RETENTION_DUTY, SWEEP_DUTY
 from langlauf.domain.instant import after, seconds_between
 from langlauf.maintenance.duties import NOTE_SECONDS
 from langlauf.store.tools.inspection import Taken

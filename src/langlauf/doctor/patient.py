@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.health import WorkerStatus
 from langlauf.domain.instant import Instant
 from langlauf.domain.overview import StartedJob, WaitingJobs
-from langlauf.domain.workers import WorkerStatus
 from langlauf.settings import Settings
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.tools.inspection import (

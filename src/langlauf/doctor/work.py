@@ -5,9 +5,8 @@ from collections import Counter
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, ago, fine, odd, some, wrong
 from langlauf.doctor.patient import Patient
-from langlauf.domain.health import LONG_WAIT_SECONDS
+from langlauf.domain.health import LONG_WAIT_SECONDS, runnable_analyses
 from langlauf.domain.instant import seconds_between
-from langlauf.domain.workers import runnable_analyses
 
 _DAY = 86_400.0
 #: How long ago a lease, a wish to cancel or a retry may be due before somebody should have come.

@@ -1,13 +1,83 @@
-"""One execution of a job: the lease it runs under and what it may write."""
+"""One execution of a job: its lease, its writes, the bounds of what it stores, and the delay before a retry."""
 
 from collections.abc import Mapping
+from enum import IntEnum
 
 import msgspec
 
-from langlauf.domain.bounds import JobBounds, utf8_size
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE_REF
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
+
+MOST_EVENTS = 100_000
+MOST_PARTIAL_BYTES = 1_073_741_824
+#: A log with fewer events has no room for a start, some progress and an end.
+LEAST_EVENTS = 10
+_SHARE_FOR_THE_END = 10
+_MOST_FOR_THE_END = 100
+_LEAST_FOR_THE_END = 4
+
+
+class JobBounds(msgspec.Struct, frozen=True):
+    """The bounds of one job."""
+
+    events: int = MOST_EVENTS
+    partial_bytes: int = MOST_PARTIAL_BYTES
+
+    @property
+    def last_news(self) -> int:
+        """The highest number of an event that tells of progress: it says that the bound is reached.
+
+        The rest is for attempts, cancels and the end, which are stored whatever the bound.
+        """
+        share = self.events // _SHARE_FOR_THE_END
+        return self.events - min(_MOST_FOR_THE_END, max(_LEAST_FOR_THE_END, share))
+
+
+class WriteResult(IntEnum):
+    """What became of a write of an attempt; false where its lease is gone and the write was refused."""
+
+    REFUSED = 0
+    WRITTEN = 1
+    #: the attempt holds its lease, and its job stores no further partials
+    PARTIALS_FULL = 2
+    #: the same, and no further progress
+    EVENTS_FULL = 3
+
+
+def write_result(limit_reached: str | None) -> WriteResult:
+    """What a write of an attempt that holds its lease is answered."""
+    if limit_reached is None:
+        return WriteResult.WRITTEN
+    return WriteResult.EVENTS_FULL if limit_reached == "events" else WriteResult.PARTIALS_FULL
+
+
+def utf8_size(*texts: str | None) -> int:
+    """How many bytes texts take in UTF-8."""
+    return sum(len(text) if text.isascii() else len(text.encode()) for text in texts if text is not None)
+
+
+HIGHEST_UNFINISHED = 99
+
+
+def stored_percent(reported: float | None) -> int:
+    """The percent of a report as it is stored: whole, not under 0, and not 100 before the end."""
+    return 0 if reported is None else max(0, min(HIGHEST_UNFINISHED, int(reported)))
+
+
+class Backoff(msgspec.Struct, frozen=True):
+    """The delay before try n is drawn evenly from 0 to min(cap, base · 2ⁿ) seconds."""
+
+    base: float = 1.0
+    cap: float = 60.0
+
+    def ceiling(self, retries_so_far: int) -> float:
+        """The longest delay for this many retries before; large counts cannot overflow."""
+        return min(self.cap, self.base * 2.0 ** min(retries_so_far, 60))
+
+    def delay(self, retries_so_far: int, draw: float) -> float:
+        """The delay for a number drawn from [0, 1)."""
+        return self.ceiling(retries_so_far) * draw
 
 
 class Lease(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""Telling the world outside: who wants to hear of what, one message on its way, and when it is tried again.
+"""Notifications and their delivery: subscriptions, webhook endpoints, messages and delivery attempts.
 
-A message is a row of the outbox, written by the store in the transaction of the change it tells of. Whoever sends it
-claims it for a while; the number of the attempt is the fence, as it is with jobs.
+A message is a row of the outbox, written in the transaction of the change that it reports. A sender claims it for a
+while; the attempt number is the fencing token, as it is for jobs.
 """
 
 from collections.abc import Sequence
@@ -9,10 +9,56 @@ from typing import Literal
 
 import msgspec
 
-from langlauf.domain.event import EventType
+from langlauf.domain.event import OUTBOUND, EventType
 from langlauf.domain.instant import Instant
-from langlauf.domain.notification import Channel, DeliveryStatus
-from langlauf.domain.outbound import OUTBOUND
+from langlauf.domain.state import Status
+
+ChannelName = Literal["in_app", "email", "webhook"]
+CHANNELS: tuple[ChannelName, ...] = ("in_app", "email", "webhook")
+DeliveryStatus = Literal["pending", "sent", "failed", "suppressed"]
+DELIVERY_STATUSES: tuple[DeliveryStatus, ...] = ("pending", "sent", "failed", "suppressed")
+
+#: The ends people are told of. A cancel is the wish of whoever canceled: no message by default.
+TEMPLATES: dict[Status, str] = {
+    Status.COMPLETED: "async.job.completed",
+    Status.FAILED: "async.job.failed",
+}
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """One message. Fields are in the order of the table's columns."""
+
+    org_id: str
+    notification_id: str
+    job_id: str
+    channel: ChannelName
+    template_key: str
+    delivery_status: DeliveryStatus
+    attempt_count: int
+    last_error: str | None
+    dedupe_key: str
+    scheduled_at: Instant
+    sent_at: Instant | None
+    created_at: Instant
+    #: JSON text, kept as it is stored
+    payload_json: str
+    #: when somebody of the org had seen it, where that was said of this one alone
+    read_at: Instant | None = None
+    #: the endpoint that it goes to; else the address that the job named
+    endpoint_id: str | None = None
+    target: str | None = None
+    #: messages of one lane wait for each other
+    lane: str | None = None
+    #: until when somebody is sending it
+    claimed_until: Instant | None = None
+    #: from which attempt on its tries are counted: it rises when the message is replayed
+    tries_from: int = 0
+
+
+def dedupe_key(job_id: str, channel: ChannelName, template_key: str) -> str:
+    """The key that makes a second message of the same kind impossible."""
+    return f"{job_id}:{channel}:{template_key}"
+
 
 #: What an endpoint can subscribe to: the last word of the outbound names.
 Subject = Literal["queued", "started", "partial", "completed", "failed", "canceled"]
@@ -44,7 +90,7 @@ def template_of(kind: EventType) -> str:
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """What a submission asks to be told, and where. At most one for each channel."""
 
-    channel: Channel
+    channel: ChannelName
     #: a web address, or one for mail
     target: str
     #: messages with the same lane wait for each other: one of a few for web addresses, or `mail`
@@ -106,7 +152,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     org_id: str
     notification_id: str
     job_id: str
-    channel: Channel
+    channel: ChannelName
     template_key: str
     created_at: Instant
     #: JSON text: job_id, status, event_seq, event_id, trace_id, result_id; for mail also language
@@ -192,7 +238,7 @@ class DeliveryReplay(msgspec.Struct, frozen=True, kw_only=True):
 class DeliveryStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """How sending goes, over all orgs: for operators."""
 
-    pending: dict[Channel, int]
+    pending: dict[ChannelName, int]
     #: since when the longest overdue message of a lane that is not paused is due
     oldest_due: Instant | None
     paused_lanes: int

@@ -1,11 +1,17 @@
-"""Start-time fair queueing between orgs: however much one of them queues, each gets its share of starts."""
+"""Fair sharing between orgs: which jobs start next, and the forecast of when a waiting job starts."""
 
 import heapq
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
 from typing import TypeVar
 
 import msgspec
+
+from langlauf.domain.eta import Lane, QueueLoad, RunningLimits, RunProgress, remaining_seconds
+from langlauf.domain.instant import Instant, seconds_between
 
 Item = TypeVar("Item")
 
@@ -88,3 +94,168 @@ def deal_jobs(heads: Mapping[OrgQueue, Sequence[Item]], take: Callable[[Item], b
         else:
             heapq.heappop(heap)
     return dict(zip(ordered, taken, strict=True))
+
+
+class WaitForecast:
+    """When slots become free and who takes them, from one look at all that waits and runs.
+
+    An analysis with a limit of its own has a pool of slots to itself; all others share the rest.
+    """
+
+    def __init__(self, load: QueueLoad, limits: RunningLimits) -> None:
+        self._load = load
+        self._limits = limits
+        known = list(load.paces.values())
+        self._usual = sum(known) / len(known) if known else 0.0
+        lanes: defaultdict[str | None, list[Lane]] = defaultdict(list)
+        for lane in load.lanes:
+            lanes[self._pool_name(lane.analysis)].append(lane)
+        ends: defaultdict[str | None, list[float]] = defaultdict(list)
+        self._ends_of: defaultdict[str, list[float]] = defaultdict(list)
+        for run in load.runs:
+            left = self._left(run)
+            ends[self._pool_name(run.analysis)].append(left)
+            self._ends_of[run.org_id].append(left)
+        slots: dict[str | None, int] = {name: min(limits.slots, limit) for name, limit in limits.per_analysis.items()}
+        busy = {name: len(ends[name]) + sum(lane.waiting for lane in lanes[name]) for name in slots}
+        slots[None] = max(1, limits.slots - sum(min(limit, busy[name]) for name, limit in slots.items()))
+        self._pools = {
+            name: SlotPool(lanes[name], SlotTimes(ends[name], limit), load.virtual_now, self._pace)
+            for name, limit in slots.items()
+        }
+
+    def _pool_name(self, analysis: str) -> str | None:
+        return analysis if analysis in self._limits.per_analysis else None
+
+    def _pace(self, analysis: str) -> float:
+        return self._load.paces.get(analysis, self._usual)
+
+    def _left(self, run: RunProgress) -> float:
+        return remaining_seconds(run, self._load.seen_at, self._pace(run.analysis)) or 0.0
+
+    def wait(self, org_id: str, analysis: str, before: Mapping[str, float], now: Instant) -> float:
+        """Seconds until a job starts that has so many of its org before it, by analysis."""
+        return self._from(now, self._start_in(self._pool(analysis), org_id, before))
+
+    def next_start(self, analysis: str, now: Instant) -> float | None:
+        """Seconds until the next job of an analysis starts; None where nothing runs that could end."""
+        return self._from(now, self._pool(analysis).slots.free_in) if self._informed else None
+
+    def next_start_of_any(self, analysis: str, now: Instant) -> float | None:
+        """Seconds until the next job starts, whatever it is; one of that analysis where no other is known to wait."""
+        waiting = [pool for pool in self._pools.values() if pool.orgs] or [self._pool(analysis)]
+        return self._from(now, min(pool.slots.free_in for pool in waiting)) if self._informed else None
+
+    def next_start_of_org(self, org_id: str, analysis: str, now: Instant) -> float | None:
+        """Seconds until the next job of an org starts; one of that analysis where no other is known to wait."""
+        waiting = [pool for pool in self._pools.values() if org_id in pool.orgs] or [self._pool(analysis)]
+        return self._from(now, min(self._start_in(pool, org_id, {}) for pool in waiting)) if self._informed else None
+
+    def _from(self, now: Instant, seconds: float) -> float:
+        """The look was a moment ago."""
+        return max(0.0, seconds - seconds_between(self._load.seen_at, now))
+
+    @property
+    def _informed(self) -> bool:
+        return bool(self._load.runs and self._load.paces)
+
+    def _start_in(self, pool: "SlotPool", org_id: str, before: Mapping[str, float]) -> float:
+        mine = {name: count for name, count in before.items() if self._pool(name) is pool}
+        start_in = pool.start_in(org_id, sum(mine.values()), self._work(mine))
+        if self._limits.per_org is None:
+            return start_in
+        own = SlotTimes(self._ends_of.get(org_id, ()), self._limits.per_org)
+        limited = own.start_in(sum(before.values()), self._work(before))
+        return max(start_in, limited) if self._contended else limited
+
+    def _work(self, jobs: Mapping[str, float]) -> float:
+        return sum(count * self._pace(name) for name, count in jobs.items())
+
+    @cached_property
+    def _contended(self) -> bool:
+        """Whether orgs stand in each other's way: else each of them runs up to its own limit."""
+        orgs = self._ends_of.keys() | {org_id for pool in self._pools.values() for org_id in pool.orgs}
+        return (self._limits.per_org or 0) * len(orgs) > self._limits.slots
+
+    def _pool(self, analysis: str) -> "SlotPool":
+        return self._pools[self._pool_name(analysis)]
+
+
+class SlotPool:
+    """Slots, and the orgs that wait for them in the order of their turns."""
+
+    def __init__(
+        self, lanes: Iterable[Lane], slots: "SlotTimes", virtual_now: int, pace: Callable[[str], float]
+    ) -> None:
+        self.slots = slots
+        self._virtual_now = virtual_now
+        counts: dict[str, tuple[int, int, float]] = {}
+        for lane in lanes:
+            _, jobs, work = counts.get(lane.org_id, (0, 0, 0.0))
+            counts[lane.org_id] = (lane.virtual_start, jobs + lane.waiting, work + lane.waiting * pace(lane.analysis))
+        self.orgs = {org_id: (start, jobs, work / jobs) for org_id, (start, jobs, work) in counts.items()}
+        # Of orgs with the same turn half go first.
+        self._jobs = Ramps((start - 0.5, jobs, 1.0) for start, jobs, _ in self.orgs.values())
+        self._work = Ramps((start - 0.5, jobs, mean) for start, jobs, mean in self.orgs.values())
+
+    def start_in(self, org_id: str, before: float, work: float) -> float:
+        """Seconds until an org starts a job that has so many of its own before it, and so much work in them."""
+        start, jobs, mean = self.orgs.get(org_id, (self._virtual_now, 0, 0.0))
+        turn = start + before
+        own = min(before + 0.5, jobs)
+        others, their_work = self._jobs.at(turn) - own, self._work.at(turn) - own * mean
+        return self.slots.start_in(before + max(0.0, others), work + max(0.0, their_work))
+
+
+class SlotTimes:
+    """So many places to run, and in how many seconds each becomes free."""
+
+    def __init__(self, ends: Sequence[float], count: int) -> None:
+        self._count = count
+        self._idle = max(0, count - len(ends))
+        # Where more runs than may run, some have to end before a place becomes free.
+        self._ends = sorted(ends)[max(0, len(ends) - count) :]
+
+    @property
+    def free_in(self) -> float:
+        """When the next one becomes free."""
+        return 0.0 if self._idle else self._ends[0]
+
+    def start_in(self, before: float, work: float) -> float:
+        """When a job starts that has so many before it: round after round, each as long as one of those takes."""
+        rounds, place = divmod(int(before), self._count)
+        free_in = 0.0 if place < self._idle else self._ends[place - self._idle]
+        return free_in + rounds * work / max(before, 1)
+
+
+class Ramps:
+    """A sum of many ramps: each is nothing up to its start, then rises by its slope over its length, then stays.
+
+    It is asked for its value without a walk over the ramps.
+    """
+
+    def __init__(self, ramps: Iterable[tuple[float, float, float]]) -> None:
+        rising: defaultdict[float, float] = defaultdict(float)
+        level: defaultdict[float, float] = defaultdict(float)
+        for start, length, slope in ramps:
+            rising[start] += slope
+            level[start + length] += slope
+        self._rising, self._level = _Hinges(rising), _Hinges(level)
+
+    def at(self, place: float) -> float:
+        """The sum there."""
+        return self._rising.at(place) - self._level.at(place)
+
+
+class _Hinges:
+    """A sum of half-lines: each starts at its place and rises from there by its slope."""
+
+    def __init__(self, slopes: Mapping[float, float]) -> None:
+        ordered = sorted(slopes.items())
+        self._places = [place for place, _ in ordered]
+        self._slopes = list(accumulate((slope for _, slope in ordered), initial=0.0))
+        self._offsets = list(accumulate((place * slope for place, slope in ordered), initial=0.0))
+
+    def at(self, place: float) -> float:
+        passed = bisect_left(self._places, place)
+        return place * self._slopes[passed] - self._offsets[passed]

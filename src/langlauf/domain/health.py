@@ -1,14 +1,89 @@
-"""Is it well? What is wrong is found by rules with thresholds that have names, the gravest first."""
+"""Health of a deployment: reports of workers, successes of periodic duties, and the rules that find problems."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from langlauf.domain.figures import JobCounts, OpsStatistics
-from langlauf.domain.instant import seconds_between
-from langlauf.domain.workers import WorkerStatus, runnable_analyses
+from langlauf.domain.instant import Instant, seconds_between
+from langlauf.domain.statistics import JobCounts, OpsStatistics
+
+#: So many reports in a row may be missing before a worker counts as silent: one can be late, two are not.
+MISSED_REPORTS = 2
+#: A worker that vanished is shown for so long, in seconds.
+SILENT_KEPT_SECONDS = 3_600.0
+
+
+class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as it sees itself. Its id is fresh at each start."""
+
+    worker_id: str
+    host: str
+    pid: int
+    version: str
+    #: what it can run
+    analyses: tuple[str, ...]
+    slots: int
+    busy: int
+    #: how often it reports
+    every_seconds: float
+    started_at: Instant
+    stopping: bool
+
+
+class WorkerStatus(msgspec.Struct, frozen=True):
+    """A worker as the store knows it."""
+
+    report: WorkerReport
+    seen_at: Instant
+    #: the jobs that are its own until their leases end, and when the last of those does
+    held: int
+    held_until: Instant | None
+
+    def quiet_seconds(self, now: Instant) -> float:
+        """For how long nothing was heard of it."""
+        return max(0.0, seconds_between(self.seen_at, now))
+
+    def silent(self, now: Instant) -> bool:
+        """Whether it has missed more reports than can be late."""
+        return self.quiet_seconds(now) > MISSED_REPORTS * self.report.every_seconds + 1.0
+
+    def works(self, now: Instant) -> bool:
+        """Whether it takes new jobs."""
+        return not self.report.stopping and not self.silent(now)
+
+
+def runnable_analyses(workers: Iterable[WorkerStatus], now: Instant) -> frozenset[str]:
+    """The analyses that some worker would take a job of."""
+    return frozenset(name for worker in workers if worker.works(now) for name in worker.report.analyses)
+
+
+SWEEP_DUTY = "sweep"
+RETENTION_DUTY = "retention"
+DELIVERY_DUTY = "deliveries"
+#: noted by processes that have a mail server alone
+MAIL_DUTY = "mail"
+#: A process that sends mail is counted on for so many seconds after its last note: it may be starting again.
+MAIL_EXPECTED_SECONDS = 300.0
+
+
+def mail_sender_alive(done: Iterable["DutySuccess"], now: Instant) -> bool:
+    """Whether some process that has a mail server is there, or was a moment ago."""
+    return any(one.name == MAIL_DUTY and seconds_between(one.succeeded_at, now) < MAIL_EXPECTED_SECONDS for one in done)
+
+
+#: No duty, but a write that tells whether a database takes any.
+WRITE_PROBE = "write probe"
+
+
+class DutySuccess(msgspec.Struct, frozen=True):
+    """The last success of a duty, on whichever host."""
+
+    name: str
+    succeeded_at: Instant
+    host: str
+
 
 #: Stopping takes a moment; after a minute somebody should know.
 CANCEL_SECONDS = 60.0

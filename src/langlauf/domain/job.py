@@ -1,12 +1,12 @@
-"""A job as the store keeps it, what makes a new one, and what is derived from it."""
+"""The stored record of a job, a new submission, and the table of a job's fields."""
 
 import hashlib
 from enum import Enum, StrEnum
-from typing import Annotated, Generic, Literal, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from langlauf.domain.bounds import LimitReached
 from langlauf.domain.delivery import Subscription
 from langlauf.domain.errors import RetryHint
 from langlauf.domain.instant import Instant, after
@@ -14,6 +14,8 @@ from langlauf.domain.state import TERMINAL, Status
 
 PriorityClass = Literal["default", "expedite"]
 CanceledBy = Literal["user", "system", "worker"]
+#: The bound that a job has reached: `partials` ends its partial snapshots, `events` its progress as well.
+LimitReached = Literal["events", "partials"]
 INLINE_REF = "inline:"
 #: Ten years of seconds: longer means nothing, and would not fit where deadlines are kept.
 LONGEST_TIMEOUT = 10 * 365 * 86_400.0
@@ -218,3 +220,49 @@ def phase(job: JobRecord, lease_expires_at: Instant | None, now: Instant, lease_
         return Phase.WAITING if due else Phase.BACKOFF
     heard_recently = lease_expires_at > after(now, lease_seconds / 3)
     return Phase.WORKING if heard_recently else Phase.SILENT
+
+
+#: What clients see comes first.
+JOB_FIELDS = JobRecord.__struct_fields__
+VISIBLE_FIELDS = VisibleJob.__struct_fields__
+
+
+def _marked(mark: FieldMark) -> frozenset[str]:
+    return frozenset(field.name for field in msgspec.structs.fields(JobRecord) if mark in get_args(field.type))
+
+
+#: What people or analyses wrote.
+FREE_TEXT_FIELDS = _marked(FieldMark.WORDS)
+#: What says something about the job wherever it is kept.
+EXPORTED_FIELDS = tuple(name for name in JOB_FIELDS if name not in _marked(FieldMark.HERE))
+
+
+def is_time_field(name: str) -> bool:
+    """Whether a field of a record has a point in time."""
+    return name.endswith("_at")
+
+
+def field_descriptions() -> dict[str, str]:
+    """What the reference says of each field that clients see."""
+    found = {}
+    for field in msgspec.structs.fields(VisibleJob):
+        [found[field.name]] = [word for word in get_args(field.type) if isinstance(word, str)]
+    return found
+
+
+def field_defaults(names: tuple[str, ...] = JOB_FIELDS) -> dict[str, Any]:
+    """What a field is where it is not given; those that always are have none."""
+    known = {field.name: field.default for field in msgspec.structs.fields(JobRecord) if not field.required}
+    return {name: known[name] for name in names if name in known}
+
+
+def unconstrained_type(kind: Any, *, any_word: bool = False) -> Any:
+    """A type without its bounds, and, where one of some words is meant, for any word."""
+    inner = get_args(kind)
+    if get_origin(kind) is Annotated:
+        return unconstrained_type(inner[0], any_word=any_word)
+    if get_origin(kind) is Literal and any_word:
+        return str
+    if get_origin(kind) in (Union, UnionType):
+        return Union[tuple(unconstrained_type(one, any_word=any_word) for one in inner)]  # noqa: UP007 - of a number known now
+    return kind

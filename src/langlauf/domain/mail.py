@@ -1,14 +1,114 @@
-"""E-mail as values: the server that takes it, whom it comes from, and one letter."""
+"""E-mail: addresses, the rules of who may receive how much, the SMTP server, and one mail.
+
+An address in a request has the plain form that every mail server accepts: no display name, no list, no quotes, no
+comments, ASCII only. So it cannot smuggle a header into a mail. A domain in another script is written as `xn--…`.
+"""
 
 import re
+from collections.abc import Collection, Sequence
 from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
+from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord
-from langlauf.domain.mail_address import read_mail_address
+from langlauf.domain.rate import Rate
+
+LONGEST_MAIL_ADDRESS = 254
+_LONGEST_LOCAL = 64
+_WORD = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+#: The same for a document: what a receiver's own program may check before it asks.
+MAIL_ADDRESS_PATTERN = rf"^{_WORD}(?:\.{_WORD})*@(?:{_LABEL}\.)+[A-Za-z](?:[A-Za-z0-9-]{{0,61}}[A-Za-z0-9])$"
+_ADDRESS = re.compile(MAIL_ADDRESS_PATTERN)
+
+
+def read_mail_address(text: str) -> str:
+    """The address as it was given; `ValueError` with what is wrong where it is none."""
+    if len(text) > LONGEST_MAIL_ADDRESS:
+        raise ValueError(f"must have at most {LONGEST_MAIL_ADDRESS} characters")
+    if not _ADDRESS.fullmatch(text) or text.index("@") > _LONGEST_LOCAL:
+        raise ValueError("must be one plain e-mail address, such as name@example.org")
+    return text
+
+
+def masked_mail_address(text: str) -> str:
+    """An address for lists that others read: whose it is can be recognised, written to it cannot be."""
+    local, _, domain = text.rpartition("@")
+    return f"{local[:1]}…@{domain}"
+
+
+#: `allowed` is the org's list of those who may be written to; `unsubscribed` is what a receiver said.
+AddressMark = Literal["allowed", "unsubscribed"]
+ADDRESS_MARKS: tuple[AddressMark, ...] = ("allowed", "unsubscribed")
+#: Why a mail is not sent.
+MailRefusal = Literal["unsubscribed", "unlisted", "domain", "org_rate", "address_rate"]
+MAIL_REFUSALS: dict[MailRefusal, str] = {
+    "unsubscribed": "the address has unsubscribed from mails of this org",
+    "unlisted": "the address is not on the list of this org: add it with langlauf mail allow",
+    "domain": "the domain of the address is not one that mail may go to: see LANGLAUF_MAIL_DOMAINS",
+    "org_rate": "the org has sent as many mails as it may: see LANGLAUF_MAIL_RATE_PER_ORG",
+    "address_rate": "the address has got as many mails of this org as it may: see LANGLAUF_MAIL_RATE_PER_ADDRESS",
+}
+_ANY_BELOW = "*."
+
+
+class MailMark(msgspec.Struct, frozen=True):
+    """What an org knows of an address. Fields are in the order of the table's columns."""
+
+    org_id: str
+    address: str
+    mark: AddressMark
+    at: Instant
+
+
+class MailAdmission(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks whether a mail may go out now, and counts it."""
+
+    org_id: str
+    notification_id: str
+    attempt: int
+    #: as `normalized_address` spells it
+    address: str
+    #: whether it counts: a further try of a mail that was let out before does not
+    counted: bool
+    only_listed: bool
+    org_rate: Rate
+    address_rate: Rate
+
+
+class MailRules(msgspec.Struct, frozen=True):
+    """What the operator says about receivers of mail."""
+
+    #: none where mail may go to any
+    domains: tuple[str, ...]
+    #: whether mail goes to the list of its org alone
+    only_listed: bool
+    org_rate: Rate
+    address_rate: Rate
+
+
+def normalized_address(address: str) -> str:
+    """The one spelling of an address: who unsubscribed has done so for all of them."""
+    return address.lower()
+
+
+def domain_allowed(address: str, domains: Sequence[str]) -> bool:
+    """Whether mail may go to the domain of an address; where none is named it may go to any."""
+    domain = normalized_address(address).rpartition("@")[2]
+    return not domains or any(
+        domain.endswith(one[1:]) if one.startswith(_ANY_BELOW) else domain == one for one in domains
+    )
+
+
+def mail_refusal(marks: Collection[str], *, only_listed: bool) -> MailRefusal | None:
+    """What an org knows of an address that keeps mail from it."""
+    if "unsubscribed" in marks:
+        return "unsubscribed"
+    return "unlisted" if only_listed and "allowed" not in marks else None
+
 
 #: `starttls` begins in the open and must change over before anything is said; `implicit` is TLS from the first byte.
 Tls = Literal["starttls", "implicit", "none"]

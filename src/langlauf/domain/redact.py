@@ -1,4 +1,4 @@
-"""Takes secrets out of texts before they are stored, logged or sent."""
+"""Removes secrets from texts and JSON values before they are stored, logged or sent."""
 
 import re
 import reprlib
@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from langlauf.domain.secret_names import is_secret_name
-from langlauf.domain.secret_shapes import MASK, SECRET_PATTERNS
+from langlauf.domain.secret_patterns import MASK, SECRET_PATTERNS, is_secret_name
 from langlauf.domain.secret_values import mask_named_values
 from langlauf.domain.text import first_flaw
 
@@ -180,3 +179,21 @@ def bounded_repr(value: Any) -> str:
 
 def _shown_name(name: Any) -> str:
     return name if isinstance(name, str) else bounded_repr(name)
+
+
+def redact_json(value: Any) -> Any:
+    """The value with everything masked that looks like a secret; equal to the value where nothing does."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [redact_json(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _masked_under(name, item) for name, item in value.items()}
+    return value
+
+
+def _masked_under(name: str, item: Any) -> Any:
+    """A harmless text under a telling name is a secret all the same, and so is whatever is made of several."""
+    if isinstance(item, str | list | dict) and item and is_secret_name(name):
+        return MASK
+    return redact_json(item)

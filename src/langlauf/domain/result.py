@@ -1,6 +1,7 @@
-"""Snapshots: what an analysis has found so far, or in the end."""
+"""Snapshots: partial and final results of a job, and their payloads, which are read in pieces if they are large."""
 
-from typing import Literal
+from collections.abc import Hashable
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -45,3 +46,30 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     views: str | None = None
     #: the name of its schema where the earlier system gave it one; `schema_version` has the number in it
     schema_text: str | None = None
+
+
+#: A payload up to this is read at once, with its size.
+SMALL_PAYLOAD = 65_536
+
+
+class PayloadSource(Protocol):
+    """The payload of one snapshot as bytes of JSON text."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are in all."""
+
+    @property
+    def whole(self) -> bytes | None:
+        """All of it, where it is small."""
+
+    @property
+    def holds(self) -> int:
+        """How much memory reading it takes at the most."""
+
+    @property
+    def share(self) -> Hashable | None:
+        """What that memory is for, where all who read the same payload share it."""
+
+    async def read(self, start: int) -> bytes | memoryview:
+        """The next piece from there on, in the order of the bytes; raises `PayloadGone` where it is no longer there."""

@@ -1,6 +1,11 @@
-"""How long what is kept, and what a clean-up removed."""
+"""Retention: how long records are kept, what a clean-up removed, and holds that exempt a result.
+
+A hold belongs to a job: its results stay together, with the record that says where they came from.
+"""
 
 import msgspec
+
+from langlauf.domain.instant import Instant
 
 
 class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,3 +37,21 @@ class RetentionReport(msgspec.Struct, frozen=True, kw_only=True):
     results: RetentionCount
     events: RetentionCount
     jobs_deleted: int
+
+
+class HoldRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody wants a result kept, or no longer. Who holds what is held already changes nothing."""
+
+    org_id: str
+    result_id: str
+    #: False releases it
+    held: bool = True
+    by: str | None = None
+    reason: str | None = None
+
+
+class ResultGone(msgspec.Struct, frozen=True):
+    """Retention took the result before anybody held it."""
+
+    job_id: str
+    removed_at: Instant

@@ -8,8 +8,7 @@ for a bounded number of characters. So the time is linear in the length of the t
 import re
 from typing import NamedTuple
 
-from langlauf.domain.secret_names import NAME, SIGNS, Family, family_of, is_about
-from langlauf.domain.secret_shapes import MASK
+from langlauf.domain.secret_patterns import MASK, NAME, SIGNS, Family, family_of, is_about
 
 #: So many characters of a value decide.
 _LOOKED_AT = 128

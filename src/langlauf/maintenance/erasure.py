@@ -14,7 +14,7 @@ import msgspec
 
 from langlauf.clock import monotonic, new_id
 from langlauf.domain.errors import StoreError
-from langlauf.domain.views import CancelRequest
+from langlauf.domain.read_models import CancelRequest
 from langlauf.store.admin import KEYS, OF_JOBS
 from langlauf.store.protocol import Store
 from langlauf.store.retention import Pace

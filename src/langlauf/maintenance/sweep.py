@@ -4,7 +4,7 @@ import contextlib
 import logging
 
 from langlauf.domain.errors import StoreError
-from langlauf.domain.views import SweptJob
+from langlauf.domain.read_models import SweptJob
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry.log import LogEvent, log_event

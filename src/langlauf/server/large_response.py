@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from langlauf.clock import draw
 from langlauf.domain.errors import PayloadGone, ResponseMemoryFull, StoreError
-from langlauf.domain.source import SMALL_PAYLOAD, PayloadSource
+from langlauf.domain.result import SMALL_PAYLOAD, PayloadSource
 from langlauf.problems import Problem
 from langlauf.server.transport import cut, transport_of, watch_client
 from langlauf.service.request_limits import Room

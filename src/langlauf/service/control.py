@@ -10,12 +10,12 @@ import msgspec
 from langlauf.analysis.registry import Registry
 from langlauf.auth.caller import Caller
 from langlauf.domain.errors import LanglaufError
-from langlauf.domain.holding import HoldRequest, ResultGone
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import Accepted, CanceledBy, Duplicate, Replayed, SubmitOutcome
 from langlauf.domain.outcome import CANCEL_MARGIN
+from langlauf.domain.read_models import CancelRequest, JobView
 from langlauf.domain.redact import clean_message
-from langlauf.domain.views import CancelRequest, JobView
+from langlauf.domain.retention import HoldRequest, ResultGone
 from langlauf.hints import Hints
 from langlauf.service.read import visible
 from langlauf.service.submit import Order, Submissions

@@ -5,13 +5,19 @@ import time
 from collections.abc import Mapping, Sequence
 
 from langlauf.analysis.registry import Registry
-from langlauf.domain.eta import remaining_seconds, retry_after_seconds, run_progress
+from langlauf.domain.eta import (
+    RunningLimits,
+    TicketRange,
+    jobs_ahead,
+    remaining_seconds,
+    retry_after_seconds,
+    run_progress,
+)
+from langlauf.domain.fairness import WaitForecast
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.job import JobRecord, QueueFull
-from langlauf.domain.outlook import WaitForecast
+from langlauf.domain.read_models import JobView
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobView
-from langlauf.domain.waiting import RunningLimits, TicketRange, jobs_ahead
 from langlauf.service.single_flight import Remembered
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store

@@ -13,7 +13,7 @@ from typing import Generic, Literal, Protocol, Self, TypeVar
 
 from langlauf.auth.caller import Caller
 from langlauf.domain.errors import AccessLost, StoreError
-from langlauf.domain.views import JobFingerprint, JobView
+from langlauf.domain.read_models import JobFingerprint, JobView
 from langlauf.hints import Hints
 from langlauf.service.read import Reads
 from langlauf.service.request_limits import Places

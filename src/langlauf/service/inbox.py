@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from langlauf.auth.caller import Caller
-from langlauf.domain.inbox import InboxMessage, InboxPage, MarkRead
 from langlauf.domain.instant import Instant
+from langlauf.domain.read_models import InboxMessage, InboxPage, MarkRead
 from langlauf.service.read import visible
 from langlauf.store.protocol import Store
 

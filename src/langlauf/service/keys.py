@@ -3,18 +3,19 @@
 from typing import NamedTuple
 
 from langlauf.clock import Clock, new_word
-from langlauf.domain.access import DEFAULT_SCOPES, Scope
-from langlauf.domain.instant import Instant, after
-from langlauf.domain.keys import (
+from langlauf.domain.access import (
+    DEFAULT_SCOPES,
     ID_LENGTH,
     KEY_ALPHABET,
     KEY_PREFIX,
     SECRET_LENGTH,
     ApiKey,
     HashedKey,
+    Scope,
     hash_key,
     key_text,
 )
+from langlauf.domain.instant import Instant, after
 from langlauf.store.admin import AccessStore
 
 

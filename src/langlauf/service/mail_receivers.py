@@ -7,8 +7,7 @@ import msgspec
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.auth.tokens import Statements
-from langlauf.domain.mail_address import read_mail_address
-from langlauf.domain.mail_rules import AddressMark, MailMark, normalized_address
+from langlauf.domain.mail import AddressMark, MailMark, normalized_address, read_mail_address
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 

@@ -13,12 +13,11 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
 from langlauf.clock import monotonic
-from langlauf.domain.backlog import Backlog, StoreUsage, largest_counts
-from langlauf.domain.delivery import DeliveryStatistics
+from langlauf.domain.delivery import CHANNELS, DeliveryStatistics
 from langlauf.domain.errors import StoreError
+from langlauf.domain.health import WorkerStatus
 from langlauf.domain.instant import Instant, seconds_between
-from langlauf.domain.notification import CHANNELS
-from langlauf.domain.workers import WorkerStatus
+from langlauf.domain.overview import Backlog, StoreUsage, largest_counts
 from langlauf.service.request_limits import Places
 from langlauf.service.single_flight import Remembered
 from langlauf.settings import Settings

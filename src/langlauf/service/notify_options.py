@@ -5,12 +5,11 @@ import zlib
 import msgspec
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.domain.addresses import allowed_networks
 from langlauf.domain.delivery import MAIL_LANE, Subscription
 from langlauf.domain.errors import WebhookUrlRefused
-from langlauf.domain.mail_address import read_mail_address
-from langlauf.domain.mail_rules import MAIL_REFUSALS, domain_allowed, normalized_address
-from langlauf.domain.target import read_webhook_url
+from langlauf.domain.mail import MAIL_REFUSALS, domain_allowed, normalized_address, read_mail_address
+from langlauf.domain.ssrf import allowed_networks
+from langlauf.domain.webhook import read_webhook_url
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 

@@ -8,12 +8,10 @@ import msgspec
 from langlauf.auth.caller import Caller
 from langlauf.clock import Clock
 from langlauf.domain.access import Scope
-from langlauf.domain.failures import FailedJob, FailureGroup, group_failures
-from langlauf.domain.figures import OpsStatistics, ops_statistics
-from langlauf.domain.health import CANCEL_SECONDS, Health, check_health
+from langlauf.domain.failure_groups import FailedJob, FailureGroup, group_failures
+from langlauf.domain.health import CANCEL_SECONDS, Health, WorkerStatus, check_health, runnable_analyses
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.periods import TimeRange
-from langlauf.domain.workers import WorkerStatus, runnable_analyses
+from langlauf.domain.statistics import OpsStatistics, TimeRange, ops_statistics
 from langlauf.service.single_flight import Remembered
 from langlauf.store.protocol import OrgReads, Store
 

@@ -7,23 +7,25 @@ import msgspec
 
 from langlauf.auth.caller import Caller
 from langlauf.clock import Clock
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Subscription, WebhookEndpoint
-from langlauf.domain.eta import poll_seconds
-from langlauf.domain.event import Event
-from langlauf.domain.failures import FailedJob
-from langlauf.domain.feed import FeedPage, FeedRequest
-from langlauf.domain.inbox import InboxPage
+from langlauf.domain.delivery import (
+    ChannelName,
+    DeliveryAttempt,
+    DeliveryFilter,
+    Notification,
+    Subscription,
+    WebhookEndpoint,
+)
+from langlauf.domain.eta import TicketRange, poll_seconds
+from langlauf.domain.event import Event, FeedPage, FeedRequest
+from langlauf.domain.failure_groups import FailedJob
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord, Phase, phase
-from langlauf.domain.mail_rules import MailMark
-from langlauf.domain.notification import Channel, Notification
+from langlauf.domain.mail import MailMark
 from langlauf.domain.overview import EMPTY_OVERVIEW, Overview
-from langlauf.domain.result import Snapshot
-from langlauf.domain.source import PayloadSource
-from langlauf.domain.state import Status
-from langlauf.domain.views import (
+from langlauf.domain.read_models import (
     EventLogPage,
     HistoryEntry,
+    InboxPage,
     JobFilter,
     JobFingerprint,
     JobView,
@@ -32,7 +34,8 @@ from langlauf.domain.views import (
     ResultView,
     StatusView,
 )
-from langlauf.domain.waiting import TicketRange
+from langlauf.domain.result import PayloadSource, Snapshot
+from langlauf.domain.state import Status
 from langlauf.service.estimates import Estimates
 from langlauf.service.single_flight import BatchedReads
 from langlauf.settings import Settings
@@ -167,7 +170,7 @@ class OneJob:
             return None
         return await self._tenant.views(result_id)
 
-    async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
+    async def notifications(self, job_id: str, *, channel: ChannelName | None, limit: int) -> list[Notification]:
         if job_id != self._job_id:
             return []
         return await self._tenant.notifications(job_id, channel=channel, limit=limit)

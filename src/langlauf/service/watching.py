@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from langlauf.auth.caller import Caller
-from langlauf.domain.views import JobFingerprint
+from langlauf.domain.read_models import JobFingerprint
 from langlauf.service.follow import Followers, JobFollower, OrgFollower, Signal
 from langlauf.service.read import Reads
 

@@ -11,7 +11,7 @@ import msgspec
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.clock import Clock, new_id
-from langlauf.domain.addresses import allowed_networks
+from langlauf.domain.access import LONGEST_KEY_NAME
 from langlauf.domain.delivery import (
     FINAL_SUBJECTS,
     MOST_ENDPOINTS,
@@ -19,15 +19,21 @@ from langlauf.domain.delivery import (
     DeliveryFilter,
     DeliveryReplay,
     EndpointChange,
+    Notification,
     Subject,
     WebhookEndpoint,
 )
 from langlauf.domain.errors import LanglaufError, WebhookUrlRefused
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.domain.keys import LONGEST_KEY_NAME
-from langlauf.domain.notification import Notification
-from langlauf.domain.signature import ENDPOINT_SECRETS_PURPOSE, endpoint_secret, org_secret, read_secret, secret_text
-from langlauf.domain.target import read_webhook_url
+from langlauf.domain.ssrf import allowed_networks
+from langlauf.domain.webhook import (
+    ENDPOINT_SECRETS_PURPOSE,
+    endpoint_secret,
+    org_secret,
+    read_secret,
+    read_webhook_url,
+    secret_text,
+)
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store, TenantReads
 

@@ -5,10 +5,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from langlauf.domain.duties import DutySuccess
+from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
+from langlauf.domain.health import DutySuccess, WorkerReport, WorkerStatus
 from langlauf.domain.instant import Instant
-from langlauf.domain.keys import ApiKey, HashedKey, KeyChanges
-from langlauf.domain.workers import WorkerReport, WorkerStatus
 from langlauf.store.rows import json_text
 
 

@@ -5,10 +5,9 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from langlauf.clock import monotonic
-from langlauf.domain.inbox import InboxMessage, InboxPage
 from langlauf.domain.instant import Instant
+from langlauf.domain.read_models import InboxMessage, InboxPage, JobFilter, JobView, PageOfJobs
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobFilter, JobView, PageOfJobs
 
 #: A position in a list that goes from the newest to the oldest.
 Position = tuple[Instant, str]

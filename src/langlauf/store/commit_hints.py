@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from langlauf.domain.attempt import ClaimRequest
-from langlauf.domain.bounds import WriteResult
-from langlauf.domain.holding import HoldRequest
+from langlauf.domain.attempt import ClaimRequest, WriteResult
 from langlauf.domain.job import Accepted, NewJob
 from langlauf.domain.outcome import Crashed, Released, Retry
-from langlauf.domain.views import CancelRequest, JobView, SweptJob
+from langlauf.domain.read_models import CancelRequest, JobView, SweptJob
+from langlauf.domain.retention import HoldRequest
 from langlauf.store.group_commit import Recording
 from langlauf.store.retention import RetireBatch
 

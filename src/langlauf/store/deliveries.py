@@ -14,7 +14,7 @@ from langlauf.domain.delivery import (
     EndpointChange,
     WebhookEndpoint,
 )
-from langlauf.domain.mail_rules import AddressMark, MailAdmission, MailRefusal
+from langlauf.domain.mail import AddressMark, MailAdmission, MailRefusal
 
 
 class DeliveryStore(Protocol):

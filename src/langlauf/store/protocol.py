@@ -9,32 +9,31 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from langlauf.clock import Clock
-from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write
-from langlauf.domain.backlog import Backlog, StoreUsage
-from langlauf.domain.bounds import WriteResult
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Subscription, WebhookEndpoint
-from langlauf.domain.event import Event
-from langlauf.domain.failures import FailedJob
-from langlauf.domain.feed import FeedPage, FeedRequest
-from langlauf.domain.holding import HoldRequest, ResultGone
-from langlauf.domain.inbox import InboxPage, MarkRead
+from langlauf.domain.attempt import Backoff, Claim, ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write, WriteResult
+from langlauf.domain.delivery import (
+    ChannelName,
+    DeliveryAttempt,
+    DeliveryFilter,
+    Notification,
+    Subscription,
+    WebhookEndpoint,
+)
+from langlauf.domain.eta import QueueLoad, TicketRange
+from langlauf.domain.event import Event, FeedPage, FeedRequest
+from langlauf.domain.failure_groups import FailedJob
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, SubmitOutcome
-from langlauf.domain.mail_rules import MailMark
-from langlauf.domain.notification import Channel, Notification
-from langlauf.domain.overview import Overview
-from langlauf.domain.result import ReferencedPayloads, Snapshot
-from langlauf.domain.retention import RetentionPolicy, RetentionReport
-from langlauf.domain.retry import Backoff
-from langlauf.domain.source import PayloadSource
-from langlauf.domain.state import Status
-from langlauf.domain.views import (
+from langlauf.domain.mail import MailMark
+from langlauf.domain.overview import Backlog, Overview, StoreUsage
+from langlauf.domain.read_models import (
     CancelRequest,
     EventLogPage,
     HistoryEntry,
+    InboxPage,
     JobFilter,
     JobFingerprint,
     JobView,
+    MarkRead,
     PageOfJobs,
     PastRun,
     QueueDepth,
@@ -42,7 +41,9 @@ from langlauf.domain.views import (
     StatusView,
     SweptJob,
 )
-from langlauf.domain.waiting import QueueLoad, TicketRange
+from langlauf.domain.result import PayloadSource, ReferencedPayloads, Snapshot
+from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, RetentionReport
+from langlauf.domain.state import Status
 from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import Whereabouts
@@ -83,7 +84,7 @@ class JobReads(Protocol):
     async def views(self, result_id: str) -> str | None:
         """What people are to see of a snapshot, as JSON text, without its payload."""
 
-    async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
+    async def notifications(self, job_id: str, *, channel: ChannelName | None, limit: int) -> list[Notification]:
         """A job's messages, latest first."""
 
     async def subscriptions(self, job_id: str) -> tuple[Subscription, ...]:

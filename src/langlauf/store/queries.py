@@ -9,12 +9,12 @@ from importlib import resources
 
 import msgspec
 
+from langlauf.domain.access import ApiKey
+from langlauf.domain.delivery import Notification
 from langlauf.domain.event import Event
+from langlauf.domain.health import WorkerReport
 from langlauf.domain.job import JobRecord
-from langlauf.domain.keys import ApiKey
-from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot
-from langlauf.domain.workers import WorkerReport
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)

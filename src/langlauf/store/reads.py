@@ -4,16 +4,21 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from langlauf.domain.delivery import DeliveryAttempt, DeliveryFilter, Subscription, WebhookEndpoint
+from langlauf.domain.delivery import (
+    ChannelName,
+    DeliveryAttempt,
+    DeliveryFilter,
+    Notification,
+    Subscription,
+    WebhookEndpoint,
+)
+from langlauf.domain.eta import TicketRange
 from langlauf.domain.event import Event
-from langlauf.domain.failures import FailedJob
+from langlauf.domain.failure_groups import FailedJob
 from langlauf.domain.instant import Instant
-from langlauf.domain.mail_rules import MailMark
-from langlauf.domain.notification import Channel, Notification
-from langlauf.domain.result import Snapshot
-from langlauf.domain.source import SMALL_PAYLOAD, PayloadSource
-from langlauf.domain.views import JobView
-from langlauf.domain.waiting import TicketRange
+from langlauf.domain.mail import MailMark
+from langlauf.domain.read_models import JobView
+from langlauf.domain.result import SMALL_PAYLOAD, PayloadSource, Snapshot
 from langlauf.store.blobs.reads import ResultReads
 from langlauf.store.bounded_scan import FIRST, LONGEST_MESSAGE, Position, unread_walk
 from langlauf.store.rows import endpoint_from, event_from, subscription_from
@@ -80,7 +85,7 @@ class SharedReads(ResultReads):
     async def views(self, result_id: str) -> str | None:
         return await self._text("read_views", result_id=result_id)
 
-    async def notifications(self, job_id: str, *, channel: Channel | None, limit: int) -> list[Notification]:
+    async def notifications(self, job_id: str, *, channel: ChannelName | None, limit: int) -> list[Notification]:
         rows = await self._ask("read_notifications", job_id=job_id, channel=channel, limit=limit)
         return [Notification(*row) for row in rows]
 

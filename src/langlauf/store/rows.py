@@ -6,14 +6,12 @@ from typing import Any, cast
 
 import msgspec
 
-from langlauf.domain.access import Scope
+from langlauf.domain.access import ApiKey, Scope
 from langlauf.domain.delivery import Delivery, Subject, Subscription, WebhookEndpoint
 from langlauf.domain.event import Event, EventType
-from langlauf.domain.fields import JOB_FIELDS
-from langlauf.domain.job import JobRecord
-from langlauf.domain.keys import ApiKey
+from langlauf.domain.job import JOB_FIELDS, JobRecord
+from langlauf.domain.read_models import JobView
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobView
 
 _encode = msgspec.json.Encoder().encode
 _seen_by_name = itemgetter(*JOB_FIELDS, "lease_expires_at")

@@ -10,8 +10,7 @@ from typing import Any
 from langlauf.clock import SystemClock
 from langlauf.domain.errors import StoreUnhealthy
 from langlauf.domain.instant import to_text
-from langlauf.domain.masking import redact_json
-from langlauf.domain.redact import redact
+from langlauf.domain.redact import redact, redact_json
 from langlauf.domain.text import escaped, escaped_lines
 
 _log = logging.getLogger("langlauf")

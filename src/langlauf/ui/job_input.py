@@ -9,8 +9,7 @@ from langlauf.analysis.registry import Analysis
 from langlauf.api.context import Context
 from langlauf.auth.caller import DEFAULT_ORG, Caller
 from langlauf.domain.job import JobRecord
-from langlauf.domain.masking import redact_json
-from langlauf.domain.redact import redact
+from langlauf.domain.redact import redact, redact_json
 from langlauf.domain.state import Status
 from langlauf.service.read import Reads
 from langlauf.ui.form_fields import FormField, field_text

@@ -17,9 +17,8 @@ from langlauf.api.requests import SMALL_FORM, read_form
 from langlauf.auth.browser import CSRF_FIELD, Browsing, keep_cookie
 from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
-from langlauf.domain.access import Scope
+from langlauf.domain.access import KEY_ALPHABET, Scope
 from langlauf.domain.errors import ResponseMemoryFull, StoreUnavailable
-from langlauf.domain.keys import KEY_ALPHABET
 from langlauf.problems import TITLES, VARY, Problem, not_found
 from langlauf.server.large_response import counted, no_room
 from langlauf.server.mounting import path_within

@@ -12,8 +12,7 @@ import msgspec
 from langlauf.analysis.chunking import Chunks
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import monotonic
-from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress
-from langlauf.domain.bounds import WriteResult
+from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress, WriteResult
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.settings import Settings
 from langlauf.telemetry.log import LogEvent, log_event

@@ -6,12 +6,11 @@ from typing import Any, Protocol
 from langlauf.analysis.payload import aside, decode
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import Clock
-from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write
-from langlauf.domain.bounds import WriteResult
+from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write, WriteResult
 from langlauf.domain.errors import LanglaufError, PayloadUnavailable, TransientError
+from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
-from langlauf.domain.views import JobView, PastRun, ResultView
-from langlauf.domain.workers import WorkerReport
+from langlauf.domain.read_models import JobView, PastRun, ResultView
 
 
 class WorkReads(Protocol):

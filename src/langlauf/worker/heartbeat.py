@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Collection
 
 from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreUnhealthy
+from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
-from langlauf.domain.workers import WorkerReport
 from langlauf.hints import Hints
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 from langlauf.version import VERSION

@@ -26,13 +26,13 @@ from langlauf.domain.attempt import (
     Partial,
     Progress,
     Write,
+    WriteResult,
 )
-from langlauf.domain.bounds import WriteResult
 from langlauf.domain.errors import StoreError, StoreUnavailable
+from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
 from langlauf.domain.outcome import Released
-from langlauf.domain.views import JobView, PastRun, ResultView
-from langlauf.domain.workers import WorkerReport
+from langlauf.domain.read_models import JobView, PastRun, ResultView
 from langlauf.hints import Hints
 from langlauf.worker.attempt_store import WorkReads
 from langlauf.worker.process_protocol import Answer, FromWorker, Line, Question, Refusal, ToWorker, Withdrawal

@@ -8,8 +8,7 @@ import uuid
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from langlauf.domain.attempt import Lease, Progress
-from langlauf.domain.bounds import WriteResult
+from langlauf.domain.attempt import Lease, Progress, WriteResult
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from tests.faults.api import Api

@@ -11,7 +11,7 @@ from standardwebhooks import WebhookVerificationError
 
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.delivery import FINAL_SUBJECTS, DeliveryFilter, WebhookEndpoint
-from langlauf.domain.signature import ENDPOINT_SECRETS_PURPOSE, endpoint_secret, secret_text
+from langlauf.domain.webhook import ENDPOINT_SECRETS_PURPOSE, endpoint_secret, secret_text
 from langlauf.hints import Hints
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.faults.api import Api

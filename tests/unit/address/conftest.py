@@ -14,7 +14,7 @@ from langlauf.bundled.address.context import Context
 from langlauf.bundled.address.gazetteer import Gazetteer, load
 from langlauf.bundled.address.settings import DEFAULT_TABLE
 from langlauf.bundled.address.stages import Mode, stages_of
-from langlauf.domain.showing import AnyView, views_from
+from langlauf.domain.view import AnyView, views_from
 
 
 @dataclass

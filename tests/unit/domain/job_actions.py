@@ -1,11 +1,10 @@
 """Everything that can happen to a job, as moves that a property test deals out in any order."""
 
 from langlauf.clock import new_id
-from langlauf.domain.attempt import Claim, ClaimRequest, Partial, Progress, Write
+from langlauf.domain.attempt import Backoff, Claim, ClaimRequest, Partial, Progress, Write
 from langlauf.domain.job import JobRecord
 from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
-from langlauf.domain.retry import Backoff
-from langlauf.domain.views import CancelRequest
+from langlauf.domain.read_models import CancelRequest
 from tests.support.stores import LEASE_SECONDS, Maker
 
 

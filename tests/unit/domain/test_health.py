@@ -2,12 +2,19 @@
 
 from typing import Any
 
-from langlauf.domain.figures import OpsStatistics
-from langlauf.domain.health import FEW_ENDED, FINDINGS, LONG_WAIT_SECONDS, Severity, check_health
+from langlauf.domain.health import (
+    FEW_ENDED,
+    FINDINGS,
+    LONG_WAIT_SECONDS,
+    Severity,
+    WorkerReport,
+    WorkerStatus,
+    check_health,
+)
 from langlauf.domain.instant import after
 from langlauf.domain.overview import Overview, WaitingJobs
-from langlauf.domain.workers import WorkerReport, WorkerStatus
-from tests.unit.domain.test_figures import NOW, ended, look, made, underway
+from langlauf.domain.statistics import OpsStatistics
+from tests.unit.domain.test_statistics import NOW, ended, look, made, underway
 
 
 def worker(quiet: float = 0.0, *, held: int = 0, **changes: Any) -> WorkerStatus:

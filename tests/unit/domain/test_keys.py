@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from langlauf.auth.tokens import LONGEST, JobToken, Statements
 from langlauf.clock import new_word
-from langlauf.domain.keys import ID_LENGTH, KEY_ALPHABET, KEY_PREFIX, SECRET_LENGTH, is_key_id, key_id_of, key_text
+from langlauf.domain.access import ID_LENGTH, KEY_ALPHABET, KEY_PREFIX, SECRET_LENGTH, is_key_id, key_id_of, key_text
 from langlauf.domain.redact import MASK, redact
 
 words = st.text(KEY_ALPHABET, min_size=SECRET_LENGTH, max_size=SECRET_LENGTH)

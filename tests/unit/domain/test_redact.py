@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from langlauf.domain.masking import redact_json
-from langlauf.domain.redact import MASK, clean_tail, clean_text, is_secret_name, redact
+from langlauf.domain.redact import MASK, clean_tail, clean_text, is_secret_name, redact, redact_json
 
 _TEXTS = Path(__file__).parent / "secrets"
 _MARKED = re.compile("«[^»]*»")

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langlauf.clock import new_id
+from langlauf.domain.attempt import Backoff, stored_percent
 from langlauf.domain.errors import PermanentError, ResultTooLarge, ResultUnstorable, StoreUnavailable, TransientError
 from langlauf.domain.eta import poll_seconds
 from langlauf.domain.fairness import OrgQueue, share_slots
@@ -31,9 +32,7 @@ from langlauf.domain.outcome import (
     after_timeout,
     classify,
 )
-from langlauf.domain.progress import stored_percent
 from langlauf.domain.redact import MASK, clean_message, redact
-from langlauf.domain.retry import Backoff
 from langlauf.domain.state import Status
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER, first_flaw, is_plain
 from langlauf.worker.failure import failure_of

@@ -16,7 +16,7 @@ from langlauf.api.openapi.responses import SCHEMES, access, requirements, respon
 from langlauf.api.openapi.schema import Document, Struct, output_schemas
 from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.api.record_schemas import ProblemOut
-from langlauf.domain.outbound import CloudEvent
+from langlauf.domain.event import CloudEvent
 from langlauf.server.mounting import root_address
 
 __all__ = ["Description", "Document", "build_document"]

@@ -9,14 +9,12 @@ from langlauf.api import record_schemas as records
 from langlauf.api import response_schemas as responses
 from langlauf.api.openapi.schema import Document
 from langlauf.api.openapi.webhook_examples import webhook_answers
-from langlauf.domain.event import ActorType, EventType
-from langlauf.domain.fields import VISIBLE_FIELDS, field_defaults
+from langlauf.domain.event import ActorType, CloudEvent, EventType
+from langlauf.domain.event import cloud_event as outbound_event
 from langlauf.domain.instant import from_text
-from langlauf.domain.job import Phase
-from langlauf.domain.outbound import CloudEvent
-from langlauf.domain.outbound import cloud_event as outbound_event
-from langlauf.domain.showing import Column, MarkdownView, TableView
+from langlauf.domain.job import VISIBLE_FIELDS, Phase, field_defaults
 from langlauf.domain.state import Status
+from langlauf.domain.view import Column, MarkdownView, TableView
 
 JOB_ID = "01a1e22d-5758-78bb-9977-e0f332d3442e"
 RESULT_ID = "01a1e22d-5d4a-7315-b2be-1452b21b2aa4"

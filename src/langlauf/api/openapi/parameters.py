@@ -1,8 +1,8 @@
 """Every parameter of the API: where it stands, what it may be, what it does. Operations name them by key."""
 
 from langlauf.api.openapi.schema import Document
-from langlauf.domain.notification import CHANNELS, DELIVERY_STATUSES
-from langlauf.domain.outbound import OutboundType
+from langlauf.domain.delivery import CHANNELS, DELIVERY_STATUSES
+from langlauf.domain.event import OutboundType
 from langlauf.domain.state import Status
 
 _NAME = {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,128}$"}

@@ -7,7 +7,7 @@ from langlauf.api import request_schemas as bodies
 from langlauf.api.openapi.examples import cloud_event
 from langlauf.api.openapi.schema import Document, Struct, input_schemas, json_content, ref, required_example
 from langlauf.api.operations import OPERATIONS, Operation
-from langlauf.domain.outbound import CLOUD_EVENT_MEDIA_TYPE, CloudEvent
+from langlauf.domain.event import CLOUD_EVENT_MEDIA_TYPE, CloudEvent
 
 ANALYZE = "AnalyzeRequest"
 #: What to send; without one, what the schema gives away.

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Protocol
 import msgspec
 
 from langlauf.analysis.payload import Result as Shown
-from langlauf.domain.showing import AnyView
+from langlauf.domain.view import AnyView
 
 from .context import Context, Result
 from .data import source

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from langlauf.domain.showing import AnyView, ChartView, Column, MapView, TableView
+from langlauf.domain.view import AnyView, ChartView, Column, MapView, TableView
 
 from .geometry import ring
 from .surroundings import RADII_KM

@@ -8,7 +8,7 @@ import msgspec
 from langlauf.analysis.payload import Result
 from langlauf.bundled.dependency import needed
 from langlauf.domain.errors import PermanentError
-from langlauf.domain.showing import AnyView
+from langlauf.domain.view import AnyView
 
 from .choosing import Fit, best_of, reasons_for
 from .columns import Choice, choose

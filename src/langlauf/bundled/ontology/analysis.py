@@ -6,7 +6,7 @@ from typing import Annotated, Any, Protocol
 import msgspec
 
 from langlauf.analysis.payload import Result
-from langlauf.domain.showing import AnyView
+from langlauf.domain.view import AnyView
 
 from . import previous as earlier
 from .comparing import KINDS, Comparison

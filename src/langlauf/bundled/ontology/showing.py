@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from langlauf.domain.showing import AnyView, ChartView, Column, MarkdownView, TableView
+from langlauf.domain.view import AnyView, ChartView, Column, MarkdownView, TableView
 
 from .comparing import KINDS
 

@@ -6,13 +6,11 @@ from typing import Protocol, TypeGuard
 
 import msgspec
 
-from langlauf.domain.attempt import Lease, Partial, Write
-from langlauf.domain.bounds import utf8_size
+from langlauf.domain.attempt import Lease, Partial, Write, utf8_size
 from langlauf.domain.errors import SettingsError, StoreError
 from langlauf.domain.job import INLINE_REF
 from langlauf.domain.outcome import Completed
-from langlauf.domain.result import ReferencedPayloads, Snapshot
-from langlauf.domain.source import PayloadSource
+from langlauf.domain.result import PayloadSource, ReferencedPayloads, Snapshot
 from langlauf.store.admin import AccessStore
 from langlauf.store.blobs.garbage import collect
 from langlauf.store.blobs.names import IDENTITY, read_ref, store_name

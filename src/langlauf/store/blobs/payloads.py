@@ -10,7 +10,7 @@ from typing import TypeVar
 from langlauf.clock import SystemClock
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.domain.instant import SECOND
-from langlauf.domain.source import PayloadSource
+from langlauf.domain.result import PayloadSource
 from langlauf.store.blobs.names import Place, Ref, escaped, read_key, read_ref, ref_of
 from langlauf.store.blobs.protocol import Blobs, Listed
 from langlauf.store.source import Pieces

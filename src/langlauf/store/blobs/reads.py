@@ -5,9 +5,9 @@ from abc import ABC, abstractmethod
 import msgspec
 
 from langlauf.domain.errors import PayloadUnavailable
-from langlauf.domain.source import PayloadSource
+from langlauf.domain.read_models import JobView, ResultView, StatusView
+from langlauf.domain.result import PayloadSource
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobView, ResultView, StatusView
 from langlauf.store.blobs.large import LargePayloads, is_apart
 from langlauf.store.blobs.payloads import unavailable
 

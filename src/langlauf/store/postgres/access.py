@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Literal, cast
 
 from langlauf.clock import new_secret
+from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
 from langlauf.domain.instant import Instant
-from langlauf.domain.keys import ApiKey, HashedKey, KeyChanges
 from langlauf.store.admin import Owner, SessionEnd
 from langlauf.store.postgres.batch import storable_or_none
 from langlauf.store.postgres.pool import PooledStore

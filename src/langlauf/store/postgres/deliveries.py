@@ -14,7 +14,7 @@ from langlauf.domain.delivery import (
     WebhookEndpoint,
 )
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.mail_rules import AddressMark, MailAdmission, MailRefusal
+from langlauf.domain.mail import AddressMark, MailAdmission, MailRefusal
 from langlauf.store.postgres.batch import storable, storable_or_none
 from langlauf.store.postgres.connection import DatabaseConnection
 from langlauf.store.postgres.pool import PooledStore, ReadPool

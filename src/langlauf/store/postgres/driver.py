@@ -12,22 +12,17 @@ from typing import Any, Self, cast
 from uuid import uuid4
 
 from langlauf.clock import Clock, made_at, monotonic
-from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write
-from langlauf.domain.backlog import Backlog, StoreUsage
-from langlauf.domain.bounds import WriteResult
-from langlauf.domain.duties import WRITE_PROBE
+from langlauf.domain.attempt import Backoff, Claim, ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write, WriteResult
 from langlauf.domain.errors import Overloaded, StoreUnavailable
-from langlauf.domain.holding import HoldRequest, ResultGone
-from langlauf.domain.inbox import MarkRead
+from langlauf.domain.eta import QueueLoad
+from langlauf.domain.health import WRITE_PROBE
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import JobRecord, NewJob, SubmitOutcome
 from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES
-from langlauf.domain.overview import Overview
+from langlauf.domain.overview import Backlog, Overview, StoreUsage
+from langlauf.domain.read_models import CancelRequest, JobFingerprint, JobView, MarkRead, QueueDepth, SweptJob
 from langlauf.domain.result import ReferencedPayloads
-from langlauf.domain.retention import RetentionPolicy, RetentionReport
-from langlauf.domain.retry import Backoff
-from langlauf.domain.views import CancelRequest, JobFingerprint, JobView, QueueDepth, SweptJob
-from langlauf.domain.waiting import QueueLoad
+from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
 from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
 from langlauf.store.blobs.large import LargePayloads

@@ -4,16 +4,23 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from langlauf.domain.backlog import MOST_RETRYING, Backlog, StoreUsage
-from langlauf.domain.duties import DutySuccess
 from langlauf.domain.errors import StoreError, StoreUnavailable
-from langlauf.domain.eta import RunProgress
+from langlauf.domain.eta import Lane, QueueLoad, RunProgress
+from langlauf.domain.health import SILENT_KEPT_SECONDS, DutySuccess, WorkerReport, WorkerStatus
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.overview import MOST_QUEUES, EndedJob, Overview, StartedJob, WaitingJobs, truncated_overview
+from langlauf.domain.overview import (
+    MOST_QUEUES,
+    MOST_RETRYING,
+    Backlog,
+    EndedJob,
+    Overview,
+    StartedJob,
+    StoreUsage,
+    WaitingJobs,
+    truncated_overview,
+)
+from langlauf.domain.read_models import JobFingerprint, QueueDepth
 from langlauf.domain.result import ReferencedPayloads
-from langlauf.domain.views import JobFingerprint, QueueDepth
-from langlauf.domain.waiting import Lane, QueueLoad
-from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, WorkerStatus
 from langlauf.store.admin import worker_from, worker_values
 from langlauf.store.group_commit import GroupCommit
 from langlauf.store.migrate import migrations_in

@@ -6,19 +6,24 @@ from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
+from langlauf.domain.delivery import Notification
 from langlauf.domain.errors import PayloadGone
-from langlauf.domain.event import FINAL_EVENTS
-from langlauf.domain.feed import FEED_OVERLAP, FEED_SCAN_LIMIT, FeedEvent, FeedPage, FeedPosition, FeedRequest
-from langlauf.domain.inbox import InboxMessage, InboxPage
+from langlauf.domain.event import (
+    FEED_OVERLAP,
+    FEED_SCAN_LIMIT,
+    FINAL_EVENTS,
+    FeedEvent,
+    FeedPage,
+    FeedPosition,
+    FeedRequest,
+)
 from langlauf.domain.instant import Instant
-from langlauf.domain.notification import Notification
 from langlauf.domain.overview import Overview
-from langlauf.domain.result import Snapshot, StoredResult
-from langlauf.domain.source import PayloadSource
-from langlauf.domain.state import Status
-from langlauf.domain.views import (
+from langlauf.domain.read_models import (
     EventLogPage,
     HistoryEntry,
+    InboxMessage,
+    InboxPage,
     JobFilter,
     JobView,
     PageOfJobs,
@@ -26,6 +31,8 @@ from langlauf.domain.views import (
     ResultView,
     StatusView,
 )
+from langlauf.domain.result import PayloadSource, Snapshot, StoredResult
+from langlauf.domain.state import Status
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.bounded_scan import (
     FEW,

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress
-from langlauf.domain.bounds import WriteResult, write_result
+from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress, WriteResult, stored_percent, write_result
 from langlauf.domain.instant import after
 from langlauf.domain.job import INLINE_REF, JobRecord
 from langlauf.domain.outcome import (
@@ -16,7 +15,6 @@ from langlauf.domain.outcome import (
     Failed,
     Retry,
 )
-from langlauf.domain.progress import stored_percent
 from langlauf.domain.state import Status
 from langlauf.store.group_commit import Recording
 from langlauf.store.postgres.batch import key_of, name_unless_uuid, packed

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Literal, cast
 
 from langlauf.clock import new_secret
+from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
 from langlauf.domain.instant import Instant
-from langlauf.domain.keys import ApiKey, HashedKey, KeyChanges
 from langlauf.store.admin import Owner, SessionEnd
 from langlauf.store.rows import key_from, scopes_text
 from langlauf.store.sqlite.desk import Desk

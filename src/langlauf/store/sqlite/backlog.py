@@ -6,10 +6,9 @@ from typing import Any
 
 import apsw
 
-from langlauf.domain.backlog import MOST_RETRYING, Backlog, StoreUsage
-from langlauf.domain.eta import RunProgress
+from langlauf.domain.eta import Lane, QueueLoad, RunProgress
 from langlauf.domain.instant import Instant
-from langlauf.domain.waiting import Lane, QueueLoad
+from langlauf.domain.overview import MOST_RETRYING, Backlog, StoreUsage
 from langlauf.store.group_commit import GroupCommit
 from langlauf.store.sqlite.connection import MEMORY
 

@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from langlauf.domain.attempt import ClaimRequest
-from langlauf.domain.holding import HoldRequest, ResultGone
-from langlauf.domain.inbox import MarkRead
 from langlauf.domain.job import NewJob
-from langlauf.domain.views import CancelRequest, JobView
+from langlauf.domain.read_models import CancelRequest, JobView, MarkRead
+from langlauf.domain.retention import HoldRequest, ResultGone
 from langlauf.store.group_commit import Recording
 from langlauf.store.retention import RetireBatch
 from langlauf.store.sqlite import (

@@ -13,20 +13,15 @@ from typing import Any, NamedTuple, Self, TypeVar, cast
 import apsw
 
 from langlauf.clock import Clock, TimeSource, machine_time, monotonic
-from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write
-from langlauf.domain.backlog import Backlog, StoreUsage
-from langlauf.domain.bounds import WriteResult
+from langlauf.domain.attempt import Backoff, Claim, ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write, WriteResult
 from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable, StoreUnhealthy
-from langlauf.domain.holding import HoldRequest, ResultGone
-from langlauf.domain.inbox import MarkRead
+from langlauf.domain.eta import QueueLoad
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, SubmitOutcome
-from langlauf.domain.overview import Overview
+from langlauf.domain.overview import Backlog, Overview, StoreUsage
+from langlauf.domain.read_models import CancelRequest, JobFingerprint, JobView, MarkRead, QueueDepth, SweptJob
 from langlauf.domain.result import ReferencedPayloads
-from langlauf.domain.retention import RetentionPolicy, RetentionReport
-from langlauf.domain.retry import Backoff
-from langlauf.domain.views import CancelRequest, JobFingerprint, JobView, QueueDepth, SweptJob
-from langlauf.domain.waiting import QueueLoad
+from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import Whereabouts

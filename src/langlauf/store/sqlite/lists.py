@@ -6,10 +6,9 @@ from typing import Any, Protocol, TypeVar
 
 import apsw
 
-from langlauf.domain.inbox import InboxMessage, InboxPage
-from langlauf.domain.notification import Notification
+from langlauf.domain.delivery import Notification
+from langlauf.domain.read_models import HistoryEntry, InboxMessage, InboxPage, JobFilter, JobView, PageOfJobs
 from langlauf.domain.state import Status
-from langlauf.domain.views import HistoryEntry, JobFilter, JobView, PageOfJobs
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.bounded_scan import (
     FEW,

@@ -3,7 +3,7 @@
 from functools import partial
 
 from langlauf.domain.instant import after
-from langlauf.domain.mail_rules import AddressMark, MailAdmission, MailRefusal, mail_refusal
+from langlauf.domain.mail import AddressMark, MailAdmission, MailRefusal, mail_refusal
 from langlauf.store.sqlite.desk import Desk
 from langlauf.store.sqlite.transaction import Transaction
 

@@ -8,13 +8,20 @@ from typing import Any
 import apsw
 
 from langlauf.domain.delivery import WebhookEndpoint
-from langlauf.domain.event import FINAL_EVENTS, Event
-from langlauf.domain.feed import FEED_OVERLAP, FEED_SCAN_LIMIT, FeedEvent, FeedPage, FeedPosition, FeedRequest
+from langlauf.domain.event import (
+    FEED_OVERLAP,
+    FEED_SCAN_LIMIT,
+    FINAL_EVENTS,
+    Event,
+    FeedEvent,
+    FeedPage,
+    FeedPosition,
+    FeedRequest,
+)
 from langlauf.domain.instant import Instant
 from langlauf.domain.overview import Overview
-from langlauf.domain.result import Snapshot, StoredResult
-from langlauf.domain.source import PayloadSource
-from langlauf.domain.views import EventLogPage, PastRun, ResultView, StatusView
+from langlauf.domain.read_models import EventLogPage, PastRun, ResultView, StatusView
+from langlauf.domain.result import PayloadSource, Snapshot, StoredResult
 from langlauf.store.bounded_scan import FIRST, Position
 from langlauf.store.rows import endpoint_from, event_from, json_text, view_from
 from langlauf.store.source import Pieces

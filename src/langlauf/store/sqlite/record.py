@@ -4,11 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress
-from langlauf.domain.bounds import WriteResult, write_result
+from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress, WriteResult, stored_percent, write_result
 from langlauf.domain.event import EventType
 from langlauf.domain.outcome import Completed
-from langlauf.domain.progress import stored_percent
 from langlauf.store.group_commit import Recording, rounds
 from langlauf.store.sqlite.end import complete, write_end
 from langlauf.store.sqlite.transaction import Key, Row, Transaction

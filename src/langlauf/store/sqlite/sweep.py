@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from langlauf.clock import draw
-from langlauf.domain.attempt import Lease
+from langlauf.domain.attempt import Backoff, Lease
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.outcome import (
     CANCEL_MARGIN,
@@ -20,8 +20,7 @@ from langlauf.domain.outcome import (
     after_loss,
     after_timeout,
 )
-from langlauf.domain.retry import Backoff
-from langlauf.domain.views import SweptJob
+from langlauf.domain.read_models import SweptJob
 from langlauf.store.sqlite.end import write_end
 from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction

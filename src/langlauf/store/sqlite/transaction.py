@@ -8,13 +8,12 @@ import apsw
 
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Lease, Partial
-from langlauf.domain.event import ActorType, EventType
+from langlauf.domain.event import OUTBOUND, ActorType, EventType
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE_REF
-from langlauf.domain.outbound import OUTBOUND
 from langlauf.domain.outcome import Completed
+from langlauf.domain.read_models import JobView
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind
-from langlauf.domain.views import JobView
 from langlauf.store.rows import json_text, view_from
 from langlauf.store.sqlite.memory import Memory
 from langlauf.store.sqlite.outbox import fill_outbox

@@ -2,9 +2,8 @@
 
 from functools import partial
 
-from langlauf.domain.duties import DutySuccess
+from langlauf.domain.health import SILENT_KEPT_SECONDS, DutySuccess, WorkerReport, WorkerStatus
 from langlauf.domain.instant import after
-from langlauf.domain.workers import SILENT_KEPT_SECONDS, WorkerReport, WorkerStatus
 from langlauf.store.admin import worker_from, worker_values
 from langlauf.store.sqlite.desk import Desk
 from langlauf.store.sqlite.transaction import Transaction

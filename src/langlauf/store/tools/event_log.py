@@ -7,8 +7,7 @@ import msgspec
 from langlauf.domain.event import STATE_AFTER, EventType
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord
-from langlauf.domain.masking import redact_json
-from langlauf.domain.redact import redact
+from langlauf.domain.redact import redact, redact_json
 from langlauf.domain.state import STARTED, TERMINAL, Status, is_legal
 
 _decode = msgspec.json.Decoder().decode

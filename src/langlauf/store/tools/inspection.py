@@ -10,11 +10,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from langlauf.domain.duties import DutySuccess
+from langlauf.domain.health import DutySuccess, WorkerStatus
 from langlauf.domain.instant import Instant
 from langlauf.domain.overview import StartedJob, WaitingJobs
 from langlauf.domain.result import ReferencedPayloads
-from langlauf.domain.workers import WorkerStatus
 from langlauf.store.admin import worker_from
 from langlauf.store.blobs.names import IDENTITY, store_name
 from langlauf.store.blobs.owner import INSTANCE, OwnerMark, Whereabouts, mark_of

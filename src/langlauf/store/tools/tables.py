@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
-from langlauf.domain.delivery import DeliveryAttempt
+from langlauf.domain.delivery import DeliveryAttempt, Notification
 from langlauf.domain.event import Event
 from langlauf.domain.job import JobRecord
-from langlauf.domain.notification import Notification
 from langlauf.domain.result import Snapshot
 
 

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from langlauf.domain.errors import PayloadUnavailable
-from langlauf.domain.fields import FREE_TEXT_FIELDS
 from langlauf.domain.instant import SECOND, Instant
-from langlauf.domain.job import JobRecord, payload_hash
+from langlauf.domain.job import FREE_TEXT_FIELDS, JobRecord, payload_hash
 from langlauf.domain.redact import redact
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.blobs.names import folder_of

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from langlauf.api.context import Context
 from langlauf.auth.caller import Caller
-from langlauf.domain.failures import PLACEHOLDER, FailureGroup, counts_over_time
+from langlauf.domain.failure_groups import PLACEHOLDER, FailureGroup, counts_over_time
 from langlauf.domain.instant import Instant, after
 from langlauf.problems import not_found
 from langlauf.service.control import MOST_AT_ONCE, repeat_many

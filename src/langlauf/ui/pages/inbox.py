@@ -8,10 +8,10 @@ from starlette.responses import Response
 
 from langlauf.api.context import Context
 from langlauf.auth.caller import Caller
-from langlauf.domain.inbox import InboxMessage
+from langlauf.domain.delivery import TEMPLATES
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord
-from langlauf.domain.notification import TEMPLATES
+from langlauf.domain.read_models import InboxMessage
 from langlauf.ui.formatting import display_state
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.renderer import PageRenderer

@@ -10,14 +10,14 @@ from langlauf.analysis.schema import InvalidInput
 from langlauf.api.context import Context
 from langlauf.api.wire import trace_of
 from langlauf.auth.caller import Caller
+from langlauf.domain.delivery import Notification
 from langlauf.domain.event import Event
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed, SubmitOutcome
-from langlauf.domain.mail_address import masked_mail_address
-from langlauf.domain.notification import Notification
+from langlauf.domain.mail import masked_mail_address
+from langlauf.domain.read_models import JobView
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobView
 from langlauf.problems import not_found
 from langlauf.service.control import NotCancelable, NotTerminal
 from langlauf.ui.formatting import display_state, format_duration, format_stopwatch, result_summary

@@ -7,8 +7,8 @@ import msgspec
 
 from langlauf.api.parameters import read_cursor, write_cursor
 from langlauf.domain.instant import Instant, after
+from langlauf.domain.read_models import JobFilter
 from langlauf.domain.state import Status
-from langlauf.domain.views import JobFilter
 from langlauf.problems import Problem
 from langlauf.ui.page_request import PageRequest
 

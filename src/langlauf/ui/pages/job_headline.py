@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import msgspec
 from markupsafe import Markup
 
+from langlauf.domain.attempt import HIGHEST_UNFINISHED
 from langlauf.domain.eta import ProgressStep, RemainingRange, remaining_range
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import Instant, after, seconds_between
 from langlauf.domain.job import JobRecord
-from langlauf.domain.progress import HIGHEST_UNFINISHED
+from langlauf.domain.read_models import JobView
 from langlauf.domain.state import STARTED, Status
-from langlauf.domain.views import JobView
 from langlauf.service.read import Moment
 from langlauf.settings import Settings
 from langlauf.ui.formatting import (

@@ -10,11 +10,11 @@ from starlette.responses import Response
 from langlauf.api.context import Context
 from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
+from langlauf.domain.access import KEY_ALPHABET
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.job import JobRecord
-from langlauf.domain.keys import KEY_ALPHABET
+from langlauf.domain.read_models import JobView, PageOfJobs
 from langlauf.domain.state import STARTED, Status
-from langlauf.domain.views import JobView, PageOfJobs
 from langlauf.service.control import MOST_AT_ONCE, cancel_many, repeat_many
 from langlauf.ui.formatting import display_state, format_duration, format_number
 from langlauf.ui.job_input import job_subjects

@@ -8,11 +8,17 @@ from starlette.responses import Response
 from langlauf.api.context import Context
 from langlauf.auth.caller import Caller, usable_name
 from langlauf.domain.access import Scope
-from langlauf.domain.figures import OpsStatistics
-from langlauf.domain.health import CANCEL_SECONDS, FAILED_SHARE, FEW_ENDED, LONG_WAIT_SECONDS, HealthFinding
+from langlauf.domain.health import (
+    CANCEL_SECONDS,
+    FAILED_SHARE,
+    FEW_ENDED,
+    LONG_WAIT_SECONDS,
+    MISSED_REPORTS,
+    HealthFinding,
+    WorkerStatus,
+)
 from langlauf.domain.instant import Instant, seconds_between
-from langlauf.domain.periods import TimeRange
-from langlauf.domain.workers import MISSED_REPORTS, WorkerStatus
+from langlauf.domain.statistics import OpsStatistics, TimeRange
 from langlauf.problems import bad_request, forbidden
 from langlauf.service.overview import Glance
 from langlauf.ui.formatting import UNKNOWN, format_number, format_seconds, format_share

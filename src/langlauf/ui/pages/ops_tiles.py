@@ -6,8 +6,7 @@ from typing import NamedTuple
 import msgspec
 from markupsafe import Markup
 
-from langlauf.domain.figures import OpsStatistics
-from langlauf.domain.periods import Percentiles
+from langlauf.domain.statistics import OpsStatistics, Percentiles
 from langlauf.ui.formatting import UNKNOWN, format_number, format_seconds
 from langlauf.ui.language import Language
 

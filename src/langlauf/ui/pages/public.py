@@ -8,7 +8,7 @@ from langlauf.api.openapi.problems import statuses_of
 from langlauf.api.requests import SMALL_FORM, read_body, read_form
 from langlauf.auth.browser import drop_cookie, from_elsewhere, keep_cookie
 from langlauf.domain.job import Phase
-from langlauf.domain.mail_address import masked_mail_address
+from langlauf.domain.mail import masked_mail_address
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.problems import JOB_TITLES, TITLES, forbidden, not_found
 from langlauf.service.mail_receivers import Receiver

@@ -11,12 +11,12 @@ from langlauf.api.context import Context
 from langlauf.api.parameters import choice
 from langlauf.api.results import LATEST, REQUESTED, expired
 from langlauf.auth.caller import Caller
-from langlauf.domain.holding import ResultGone
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import JobRecord
-from langlauf.domain.masking import redact_json
+from langlauf.domain.read_models import JobView, ResultView
+from langlauf.domain.redact import redact_json
 from langlauf.domain.result import Snapshot
-from langlauf.domain.views import JobView, ResultView
+from langlauf.domain.retention import ResultGone
 from langlauf.problems import not_found
 from langlauf.service.read import CallerReads
 from langlauf.ui.formatting import display_state, format_duration, format_size, json_excerpt, result_summary

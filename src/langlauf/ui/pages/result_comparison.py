@@ -12,7 +12,7 @@ from langlauf.api.context import Context
 from langlauf.auth.caller import Caller
 from langlauf.domain.redact import is_secret_name
 from langlauf.domain.result import StoredResult
-from langlauf.domain.showing import Column
+from langlauf.domain.view import Column
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.snapshots import (
     query_number,

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from langlauf.api.parameters import whole_number
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import JobRecord
+from langlauf.domain.read_models import ResultView
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.state import Status
-from langlauf.domain.views import ResultView
 from langlauf.problems import Problem, bad_request, not_found
 from langlauf.service.read import CallerReads
 from langlauf.ui.page_request import PageRequest

@@ -11,7 +11,7 @@ from langlauf.api.context import Context
 from langlauf.auth.caller import Caller
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.job import JobRecord
-from langlauf.domain.views import JobFilter
+from langlauf.domain.read_models import JobFilter
 from langlauf.problems import not_found
 from langlauf.service.control import NotTerminal
 from langlauf.ui.form_fields import field_text

@@ -15,9 +15,9 @@ from langlauf.api.openapi.schema import required_example
 from langlauf.api.submit_request import read_order
 from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
+from langlauf.domain.access import KEY_ALPHABET
 from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed
-from langlauf.domain.keys import KEY_ALPHABET
 from langlauf.problems import Problem
 from langlauf.service.submit import Submissions
 from langlauf.settings import Settings

@@ -11,18 +11,18 @@ from langlauf.api.context import Context
 from langlauf.api.wire import shown_target
 from langlauf.auth.caller import Caller
 from langlauf.auth.rates import Kind, count_apart
-from langlauf.domain.access import Scope
+from langlauf.domain.access import LONGEST_KEY_NAME, Scope
 from langlauf.domain.delivery import (
+    DELIVERY_STATUSES,
     FINAL_SUBJECTS,
     MOST_ENDPOINTS,
     SUBJECTS,
     DeliveryFilter,
+    Notification,
     WebhookEndpoint,
     subject_of,
 )
-from langlauf.domain.keys import LONGEST_KEY_NAME
-from langlauf.domain.notification import DELIVERY_STATUSES, Notification
-from langlauf.domain.target import LONGEST_WEBHOOK_URL
+from langlauf.domain.webhook import LONGEST_WEBHOOK_URL
 from langlauf.problems import forbidden, not_found
 from langlauf.service.webhooks import (
     SWITCHED_OFF,

@@ -5,8 +5,8 @@ import re
 import msgspec
 from msgspec import Raw
 
-from langlauf.domain.pointer import pointer_parts
 from langlauf.domain.redact import MASK, is_secret_name
+from langlauf.domain.text import pointer_parts
 
 NULL = Raw(b"null")
 _NUMBER_STARTS = frozenset({b"-", *(str(digit).encode() for digit in range(10))})

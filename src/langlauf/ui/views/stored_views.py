@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from langlauf.domain.result import StoredResult
-from langlauf.domain.showing import Column
+from langlauf.domain.view import Column
 from langlauf.ui.views.raw_json import (
     NULL,
     all_numbers,

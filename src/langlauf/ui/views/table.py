@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 from msgspec import Raw
 
-from langlauf.domain.showing import Column
+from langlauf.domain.view import Column
 from langlauf.ui.formatting import MAX_JSON_BYTES
 from langlauf.ui.views.raw_json import (
     first_byte,

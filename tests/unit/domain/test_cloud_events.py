@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from langlauf.domain.event import STATE_AFTER, EventType
+from langlauf.domain.event import OUTBOUND, STATE_AFTER, EventType, cloud_event, event_source
 from langlauf.domain.instant import from_text
-from langlauf.domain.outbound import OUTBOUND, cloud_event, event_source
 
 _NAMES = {"queued": "queued", "running": "started"} | {
     name: name for name in ("partial", "completed", "failed", "canceled")

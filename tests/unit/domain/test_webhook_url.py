@@ -5,7 +5,7 @@ from ipaddress import ip_network
 import pytest
 
 from langlauf.domain.errors import WebhookUrlRefused
-from langlauf.domain.target import LONGEST_WEBHOOK_URL, read_webhook_url
+from langlauf.domain.webhook import LONGEST_WEBHOOK_URL, read_webhook_url
 
 HOME = (ip_network("127.0.0.0/8"), ip_network("10.1.0.0/16"), ip_network("::1/128"))
 

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.domain.eta import RunProgress
+from langlauf.domain.eta import Lane, QueueLoad, RunningLimits, RunProgress, TicketRange, jobs_ahead
+from langlauf.domain.fairness import Ramps, WaitForecast
 from langlauf.domain.instant import SECOND, after
 from langlauf.domain.job import JobRecord, PriorityClass
-from langlauf.domain.outlook import Ramps, WaitForecast
 from langlauf.domain.state import Status
-from langlauf.domain.waiting import Lane, QueueLoad, RunningLimits, TicketRange, jobs_ahead
 
 NOW = 1_770_000_000 * SECOND
 PACES = {"survey": 10.0, "census": 100.0}

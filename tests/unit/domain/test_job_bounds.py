@@ -2,8 +2,7 @@
 
 import pytest
 
-from langlauf.domain.attempt import Partial
-from langlauf.domain.bounds import LEAST_EVENTS, JobBounds, WriteResult, utf8_size, write_result
+from langlauf.domain.attempt import LEAST_EVENTS, JobBounds, Partial, WriteResult, utf8_size, write_result
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.domain.addresses import (
+from langlauf.domain.ssrf import (
     _METADATA,
     _NAMED,
     Address,

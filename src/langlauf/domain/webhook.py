@@ -1,13 +1,23 @@
-"""Where a webhook goes: a web address, read strictly, so that nobody downstream reads it another way."""
+"""Webhooks: URLs, read so strictly that no other parser can read them differently, and signatures.
 
+Signatures follow Standard Webhooks: HMAC-SHA256 over id, timestamp and body. A secret is `whsec_` and 24 to 64 bytes in
+Base64. The secret of an endpoint is derived from one that the store keeps, the endpoint's id and the secret's version,
+so it is never stored. The secret of an org, which signs for URLs that its jobs name, is derived from the operator's: a
+receiver needs that of its own org only.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 import msgspec
 
-from langlauf.domain.addresses import Address, Network, is_allowed, refusal_reason
 from langlauf.domain.errors import WebhookUrlRefused
+from langlauf.domain.ssrf import Address, Network, is_allowed, refusal_reason
 
 LONGEST_WEBHOOK_URL = 2_048
 _LONGEST_HOST = 253
@@ -174,3 +184,44 @@ def _read_host(name: str) -> tuple[str, Address | None]:
     if len(name) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
         raise WebhookUrlRefused("the host is no name: letters, digits and hyphens, with single dots between")
     return name, None
+
+
+SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix, not a secret
+#: What the store keeps the secret for that those of endpoints are made from.
+ENDPOINT_SECRETS_PURPOSE = "webhook endpoints"
+_FEWEST_BYTES = 24
+_MOST_BYTES = 64
+
+
+def read_secret(text: str) -> bytes:
+    """The bytes of a secret; `ValueError` where it is none, without a word of what it says."""
+    if not text.startswith(SECRET_PREFIX):
+        raise ValueError(f"a secret starts with {SECRET_PREFIX}")
+    try:
+        secret = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
+    except binascii.Error:
+        raise ValueError(f"what follows {SECRET_PREFIX} must be Base64") from None
+    if not _FEWEST_BYTES <= len(secret) <= _MOST_BYTES:
+        raise ValueError(f"a secret has {_FEWEST_BYTES} to {_MOST_BYTES} bytes, this one has {len(secret)}")
+    return secret
+
+
+def secret_text(secret: bytes) -> str:
+    """A secret as its owner is shown it."""
+    return SECRET_PREFIX + base64.b64encode(secret).decode()
+
+
+def endpoint_secret(master: bytes, org_id: str, endpoint_id: str, version: int) -> bytes:
+    """The secret of an endpoint, the same whenever it is asked for."""
+    return hmac.digest(master, f"webhook {org_id} {endpoint_id} {version}".encode(), hashlib.sha256)
+
+
+def org_secret(operator_secret: bytes, org_id: str) -> bytes:
+    """The secret that signs for the jobs of an org; neither the operator's nor another org's can be made from it."""
+    return hmac.digest(operator_secret, f"webhooks of org {org_id}".encode(), hashlib.sha256)
+
+
+def signatures(secrets: Iterable[bytes], message_id: str, timestamp: int, body: bytes) -> str:
+    """The header `webhook-signature`: one signature for each secret, so that receivers can change over in peace."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return " ".join(f"v1,{base64.b64encode(hmac.digest(one, signed, hashlib.sha256)).decode()}" for one in secrets)

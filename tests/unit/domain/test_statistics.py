@@ -6,10 +6,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.domain.figures import OpsStatistics, ops_statistics
 from langlauf.domain.instant import SECOND, after
 from langlauf.domain.overview import EMPTY_OVERVIEW, EndedJob, Overview, StartedJob, WaitingJobs, truncated_overview
-from langlauf.domain.periods import Percentiles, TimeRange, percentiles, period_edges, period_of, waiting_at
+from langlauf.domain.statistics import (
+    OpsStatistics,
+    Percentiles,
+    TimeRange,
+    ops_statistics,
+    percentiles,
+    period_edges,
+    period_of,
+    waiting_at,
+)
 
 NOW = 1_770_000_000_000_000
 

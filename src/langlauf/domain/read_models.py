@@ -1,7 +1,8 @@
-"""What a store is asked and what it shows: the values that cross its seam besides the records themselves."""
+"""What a store returns besides the records themselves, and the requests that select or change it."""
 
 import msgspec
 
+from langlauf.domain.delivery import Notification
 from langlauf.domain.event import Event
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import CanceledBy, JobRecord
@@ -131,3 +132,29 @@ class QueueDepth(msgspec.Struct, frozen=True):
 
     waiting: int
     running: int
+
+
+class InboxMessage(msgspec.Struct, frozen=True):
+    """A message with the job it tells of, as that is now."""
+
+    notification: Notification
+    view: JobView
+    unread: bool
+
+
+class InboxPage(msgspec.Struct, frozen=True):
+    """Some messages. Where `after` is not None there are more: the next page starts before that position."""
+
+    messages: list[InboxMessage]
+    after: tuple[Instant, str] | None
+
+
+class MarkRead(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody has seen one message, or all up to an instant.
+
+    All are one row, however many they are: the instant up to which the org has seen everything.
+    """
+
+    org_id: str
+    notification_id: str | None = None
+    until: Instant | None = None

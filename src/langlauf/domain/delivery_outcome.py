@@ -12,9 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from langlauf.domain.delivery import Delivery, DeliveryEnd, retry_delay
+from langlauf.domain.delivery import Delivery, DeliveryEnd, DeliveryStatus, retry_delay
 from langlauf.domain.instant import Instant, seconds_between, to_datetime
-from langlauf.domain.notification import DeliveryStatus
 from langlauf.domain.redact import clean_text
 
 #: `sent`, it arrived; `later`, to be tried again; `never`, trying again would not help; `suppressed`, nobody sends it.

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from langlauf.domain.delivery import Delivery
-from langlauf.domain.instant import SECOND, from_text
-from langlauf.domain.sending import (
+from langlauf.domain.delivery_outcome import (
     DISABLE_AFTER_SECONDS,
     LONGEST_RETRY_AFTER,
     DeliveryOutcome,
@@ -15,6 +14,7 @@ from langlauf.domain.sending import (
     read_retry_after,
     settle_delivery,
 )
+from langlauf.domain.instant import SECOND, from_text
 
 NOW = from_text("2026-03-01T12:00:00Z")
 SCHEDULE = (5.0, 300.0, 1_800.0)
